@@ -29,7 +29,7 @@ var (
 	nothing   = object{}
 	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aQuery    = object{"query": "SELECT 1"}
-	aValue    = object{"ttl_ms": nil}
+	aValue    = object{"ttl_ms": 0}
 	aHook     = object{"type": "url", "config": object{"url": "https://example.com"}}
 	aReplay   = object{"since": "2026-01-01T00:00:00Z"}
 )

@@ -34,7 +34,7 @@ func TestChangesOfKeysAreAudited(t *testing.T) {
 		f.audit = nil
 		key := valuePath + "?key=YQA&encoding=base64"
 		f.send(200, "PUT "+key, `{"type":"string","item":{"value":{"base64":"//4="}},"ttl_ms":5}`)
-		f.send(200, "PUT "+key, `{"ttl_ms":null}`)
+		f.send(200, "PUT "+key, `{"ttl_ms":0}`)
 		f.send(204, "DELETE "+key+"&item=MQ", "")
 		f.send(204, "DELETE "+key, "")
 		if want := []string{"kv.set", "kv.expire", "kv.set", "kv.unset"}; !slices.Equal(f.audit, want) {
@@ -61,13 +61,13 @@ func TestNewValuesAreChecked(t *testing.T) {
 			`{"type":"string","item":{"value":{"base64":"?"}}}`:                         "body.item.value",
 			`{"type":"string","item":{"value":7}}`:                                      "body.item.value",
 			`{"type":"hash","item":{"value":"a"}}`:                                      "body.item.field",
-			`{"type":"list","item":{"value":"a"}}`:                                      "body.item.index",
+			`{"type":"list","item":{"index":0}}`:                                        "body.item.value",
 			`{"type":"list","item":{"value":"a","index":-1}}`:                           "body.item.index",
 			`{"type":"set","item":{"value":"a"}}`:                                       "body.item.member",
 			`{"type":"zset","item":{"member":"a","score":"nan"}}`:                       "body.item.score",
 			`{"type":"stream","item":{"fields":[]}}`:                                    "body.item.fields",
 			`{"type":"stream","item":{"fields":[{"field":"a","value":{"base65":""}}]}}`: "body.item.fields[0].value",
-			`{"ttl_ms":0}`: "body.ttl_ms",
+			`{"ttl_ms":-1}`: "body.ttl_ms",
 		} {
 			if got := f.send(422, "PUT "+valuePath+"?key=a", body); !strings.Contains(got, `"location":"`+location+`"`) {
 				f.t.Errorf("%s: %s, want a fault of %s", body, got, location)

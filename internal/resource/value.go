@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"steward/internal/errs"
-	"steward/internal/page"
 )
 
 // Value is a page of the value of a key.
@@ -27,10 +26,10 @@ type Item struct {
 	_ struct{} `goName:"StoreItem"`
 
 	Field     *Text         `json:"field,omitempty" doc:"Field of a hash"`
-	Index     *int64        `json:"index,omitempty" minimum:"0" doc:"Position of an element of a list, from 0. To set one at the length of the list appends it" example:"0"`
+	Index     *int64        `json:"index,omitempty" minimum:"0" doc:"Position of an element of a list, from 0. One that is set without is appended, with each request" example:"0"`
 	Member    *Text         `json:"member,omitempty" doc:"Member of a set or sorted set"`
 	Score     string        `json:"score,omitempty" maxLength:"64" doc:"Score of a member of a sorted set: a number, inf or -inf" example:"1.5"`
-	ID        string        `json:"id,omitempty" maxLength:"64" doc:"Id of an entry of a stream. One that is added without gets the next one" example:"1763193000123-0"`
+	ID        string        `json:"id,omitempty" maxLength:"64" doc:"Id of an entry of a stream. One that is added without gets the next one, with each request" example:"1763193000123-0"`
 	Value     *Text         `json:"value,omitempty" doc:"A string, the value of a field of a hash, or an element of a list"`
 	Fields    []StreamField `json:"fields,omitempty" maxItems:"1000" doc:"Fields of an entry of a stream, in their order"`
 	Truncated bool          `json:"truncated,omitempty" doc:"Whether a text of the item is longer than shown, which is 16 KiB; ignored in requests"`
@@ -47,14 +46,14 @@ type NewValue struct {
 	Type string `json:"type,omitempty" enum:"string,hash,list,set,zset,stream" doc:"Type of the value; required with item"`
 	Item *Item  `json:"item,omitempty" doc:"What is set: a string, a field of a hash, an element of a list, a member of a set or sorted set, or an entry that is added to a stream"`
 	// TTL is in milliseconds.
-	TTL page.Opt[int64] `json:"ttl_ms,omitempty" required:"false" minimum:"1" maximum:"3153600000000" doc:"Milliseconds until the key expires; null has it not expire, and if it is missing nothing changes" example:"60000"`
+	TTL *int64 `json:"ttl_ms,omitempty" minimum:"0" maximum:"3153600000000" doc:"Milliseconds until the key expires; 0 has it not expire, and if it is missing nothing changes" example:"60000"`
 }
 
 // Check implements web.Checked.
 func (n NewValue) Check(faults *errs.Faults) {
 	if n.Item == nil {
 		faults.Check(n.Type == "", "body.item", "expected a value; it is required with a type")
-		faults.Check(n.Type != "" || n.TTL.Sent, "body", "expected item or ttl_ms")
+		faults.Check(n.Type != "" || n.TTL != nil, "body", "expected item or ttl_ms")
 		return
 	}
 	n.Item.checkTexts(faults)
@@ -63,13 +62,10 @@ func (n NewValue) Check(faults *errs.Faults) {
 		faults.Check(ok, "body.item."+field, "expected a value; it is required for this type")
 	}
 	switch n.Type {
-	case "string":
+	case "string", "list":
 		need(i.Value != nil, "value")
 	case "hash":
 		need(i.Field != nil, "field")
-		need(i.Value != nil, "value")
-	case "list":
-		need(i.Index != nil, "index")
 		need(i.Value != nil, "value")
 	case "set":
 		need(i.Member != nil, "member")
@@ -112,6 +108,9 @@ func (n NewValue) command() []string {
 	case "hash":
 		return []string{"HSET", i.Field.String(), i.Value.String()}
 	case "list":
+		if i.Index == nil {
+			return []string{"RPUSH", i.Value.String()}
+		}
 		return []string{"LSET", strconv.FormatInt(*i.Index, 10), i.Value.String()}
 	case "set":
 		return []string{"SADD", i.Member.String()}
@@ -131,8 +130,8 @@ func (n NewValue) command() []string {
 
 // ttl returns the time until the key expires for a script: "" leaves it, and 0 removes it.
 func (n NewValue) ttl() string {
-	if !n.TTL.Sent {
+	if n.TTL == nil {
 		return ""
 	}
-	return strconv.FormatInt(n.TTL.Value, 10)
+	return strconv.FormatInt(*n.TTL, 10)
 }

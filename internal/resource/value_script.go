@@ -121,17 +121,13 @@ return {kind, ttl, 0, '', items}
 `
 
 // writeScript runs a command and sets when its key expires. It replies the type of the key, the milliseconds
-// until it expires, its size, and what the command replied. LSET at the end of a list appends. ARGV: the
-// milliseconds, "" to leave it or 0 for never; and the command without its key.
+// until it expires, its size, and what the command replied. ARGV: the milliseconds, "" to leave it or 0 for
+// never; and the command without its key.
 const writeScript = `
 local key, ttl, command = KEYS[1], ARGV[1], ARGV[2]
 local reply = ''
 if command then
-  if command == 'LSET' and tonumber(ARGV[3]) == redis.pcall('LLEN', key) then
-    reply = redis.pcall('RPUSH', key, ARGV[4])
-  else
-    reply = redis.pcall(command, key, unpack(ARGV, 3))
-  end
+  reply = redis.pcall(command, key, unpack(ARGV, 3))
   if type(reply) == 'table' then
     if reply.err then return reply end
     reply = reply.ok

@@ -214,7 +214,7 @@ func parseObject(text string) (any, error) {
 }
 
 func parseSeconds(text string) (any, error) {
-	d, err := duration(text)
+	d, err := Duration(text)
 	if err != nil || d < time.Second {
 		return nil, fmt.Errorf("must be a duration, such as 90s, 12h or 30d")
 	}

@@ -12,7 +12,7 @@ const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // moment parses a time, or a duration before (-1) or after (1) now.
 func moment(text string, sign time.Duration) (string, error) {
-	if d, err := duration(text); err == nil {
+	if d, err := Duration(text); err == nil {
 		return time.Now().Add(sign * d).UTC().Format(TimeFormat), nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateTime, time.DateOnly} {
@@ -23,8 +23,8 @@ func moment(text string, sign time.Duration) (string, error) {
 	return "", fmt.Errorf("must be a duration, such as 90s, 12h or 30d, or a time, such as 2026-11-15T08:30:00Z")
 }
 
-// duration parses Go's durations, and days before them: 30d, 1d12h.
-func duration(text string) (time.Duration, error) {
+// Duration parses Go's durations, and days before them: 30d, 1d12h.
+func Duration(text string) (time.Duration, error) {
 	days, rest, found := strings.Cut(text, "d")
 	if !found {
 		return time.ParseDuration(text)

@@ -174,14 +174,25 @@ func databaseNoun() noun.Noun {
 func storeNoun() noun.Noun {
 	return noun.Noun{
 		Name: "kv", Thing: "key-value store", Short: "Manage key-value stores and use them",
-		Columns: resourceColumns(), More: []func(*session.Env) *cobra.Command{shell.Store},
-		Verbs: append(resourceVerbs("kv", "key-value store", "store"), noun.Verb{
-			Name: "keys", Short: "List the keys of a key-value store", Route: "GET /resource/{org}/{region}/{store}/keys",
-			List: true, Pick: "keys", Columns: keyColumns(),
-			Fields: []noun.Field{{Name: "prefix", Path: "prefix", Usage: "only those that begin with this `text`"}},
+		Columns: resourceColumns(),
+		More:    []func(*session.Env) *cobra.Command{storeGet, storeSet, storeDelete, storeTTL, shell.Store},
+		Verbs: append(slices.DeleteFunc(resourceVerbs("kv", "key-value store", "store"), isGet), noun.Verb{
+			Name: "keys", Aliases: []string{"scan"}, Short: "List the keys of a key-value store",
+			Route: "GET /resource/{org}/{region}/{store}/keys",
+			List:  true, Pick: "keys", Columns: keyColumns(),
+			Fields: []noun.Field{
+				{Name: "prefix", Path: "prefix", Usage: "only those that begin with this `text`"},
+				{
+					Name: "type", Path: "type", Values: []string{"string", "hash", "list", "set", "zset", "stream"},
+					Usage: "only those with values of this `type`: string, hash, list, set, zset or stream",
+				},
+			},
 		}),
 	}
 }
+
+// isGet reports whether a verb is get, which stores have their own of.
+func isGet(v noun.Verb) bool { return v.Name == "get" }
 
 func resourceColumns() []output.Column {
 	return append([]output.Column{

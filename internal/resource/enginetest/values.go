@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"steward/internal/errs"
-	"steward/internal/page"
 	"steward/internal/resource"
 )
 
@@ -90,6 +89,7 @@ func itemsOfEachType(s *suite, _ *resource.Provisioned) {
 	} {
 		key := "a/" + kind + " \xff"
 		for _, item := range items {
+			item.Index = nil // appended
 			s.put(p, key, kind, item)
 		}
 		s.equalValues(kind, s.value(p, resource.ValueQuery{Key: key}),
@@ -170,7 +170,7 @@ func longTextsAreCut(s *suite, _ *resource.Provisioned) {
 	p := s.created()
 	long := strings.Repeat("€", 100_000)
 	for i := range 80 {
-		s.put(p, "list", "list", element(int64(i), long))
+		s.put(p, "list", "list", resource.Item{Value: resource.TextOf(long)})
 		s.put(p, "hash", "hash", field(strconv.Itoa(i), long))
 	}
 	s.put(p, "stream", "stream", streamed("1-1", "a", long, "b", "c"))
@@ -203,8 +203,8 @@ func setAndRemoveItems(s *suite, _ *resource.Provisioned) {
 	s.put(p, "h", "hash", field("b", "3"))
 	s.remove(p, "h", "b")
 	s.equalValues("hash", items("h"), []resource.Item{field("a", "2")})
-	for i, text := range []string{"a", "b", "a", "c"} {
-		s.put(p, "l", "list", element(int64(i), text))
+	for _, text := range []string{"a", "b", "a", "c"} {
+		s.put(p, "l", "list", resource.Item{Value: resource.TextOf(text)})
 	}
 	s.put(p, "l", "list", element(3, "d"))
 	s.remove(p, "l", "2")
@@ -234,16 +234,16 @@ func expiry(s *suite, _ *resource.Provisioned) {
 		return v.TTL
 	}
 	item := &resource.Item{Value: resource.TextOf("v")}
-	if ttl := set(resource.NewValue{Type: "string", Item: item, TTL: page.Some(int64(60_000))}); ttl == nil || *ttl < 1 || *ttl > 60_000 {
+	if ttl := set(resource.NewValue{Type: "string", Item: item, TTL: new(int64(60_000))}); ttl == nil || *ttl < 1 || *ttl > 60_000 {
 		s.t.Errorf("ttl %v", ttl)
 	}
 	if ttl := set(resource.NewValue{Type: "string", Item: item}); ttl == nil {
 		s.t.Error("a key does not expire any more after it was set")
 	}
-	if ttl := set(resource.NewValue{TTL: page.Opt[int64]{Sent: true, Null: true}}); ttl != nil {
+	if ttl := set(resource.NewValue{TTL: new(int64)}); ttl != nil {
 		s.t.Errorf("ttl %v of a key that does not expire", *ttl)
 	}
-	_, err := resource.SetValue(s.t.Context(), s.stores(), p, "none", resource.NewValue{TTL: page.Some(int64(1))})
+	_, err := resource.SetValue(s.t.Context(), s.stores(), p, "none", resource.NewValue{TTL: new(int64(1))})
 	s.kind("expire a key that does not exist", err, errs.NotFound)
 }
 
