@@ -144,7 +144,7 @@ func TestConsoleKeyValue(t *testing.T) {
 	c.press("Details of cart:7")
 	c.wait("the JSON as a tree", `[...document.querySelectorAll(".tree .key")].some((k) => k.innerText === "lines")`)
 	c.press("Details of long")
-	c.see("the first of 2.0 kB")
+	c.see("Text, 2.0 kB")
 	c.press("Details of photo")
 	c.see("iVBOR/8=") // in base64
 	c.press("Details of user:2")

@@ -41,7 +41,14 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
   keys: { label: 'Signing keys', verbs: { rotate: 'rotated' } },
   kv: {
     label: 'Key-value store',
-    verbs: { create: 'created', delete: 'deleted', rotate: 'credentials replaced' },
+    verbs: {
+      create: 'created',
+      delete: 'deleted',
+      rotate: 'credentials replaced',
+      set: 'value changed',
+      expire: 'expiry of a key changed',
+      unset: 'key deleted',
+    },
   },
   member: {
     label: 'Member',
@@ -142,6 +149,11 @@ export function partsOf(e: Entry): { label: string; id: string }[] {
   if (kind === 'object')
     return [
       { label: 'Bucket', id: first },
+      { label: 'Key', id: rest },
+    ];
+  if (kind === 'kv' && rest)
+    return [
+      { label: 'Key-value store', id: first },
       { label: 'Key', id: rest },
     ];
   if (kind === 'client' && rest)
