@@ -40,10 +40,13 @@ func bitField(x *call) error {
 	if err != nil {
 		return err
 	}
-	writing := false
+	length := int64(0) // that the string must have
 	for _, op := range operations {
-		writing = writing || op.word != "get"
+		if op.word != "get" {
+			length = max(length, (op.offset+op.of.bits-1)/8+1)
+		}
 	}
+	writing := length > 0
 	if writing && x.cmd.name == "bitfield_ro" {
 		return errorf("ERR BITFIELD_RO only supports the GET subcommand")
 	}
@@ -51,17 +54,10 @@ func bitField(x *call) error {
 	var e *entry
 	grown := false
 	if writing {
-		if e, err = x.stringFor(x.args[1]); err != nil {
+		if e, grown, err = x.stringFor(x.args[1], length); err != nil {
 			return err
 		}
 		s = e.value.(*str)
-		before := len(s.b)
-		for _, op := range operations {
-			if op.word != "get" {
-				s.grow(int((op.offset+op.of.bits-1)/8) + 1)
-			}
-		}
-		grown = len(s.b) > before
 		s.edited = true
 	} else if s, err = find[*str](x, x.args[1]); err != nil {
 		return err

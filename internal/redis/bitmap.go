@@ -37,13 +37,11 @@ func setBit(x *call) error {
 	if !ok || bit != 0 && bit != 1 {
 		return errBit
 	}
-	e, err := x.stringFor(x.args[1])
+	e, grown, err := x.stringFor(x.args[1], offset/8+1)
 	if err != nil {
 		return err
 	}
 	s := e.value.(*str)
-	before := len(s.b)
-	s.grow(int(offset/8) + 1)
 	mask := byte(0x80) >> (offset % 8)
 	old := s.b[offset/8]&mask != 0
 	s.b[offset/8] &^= mask
@@ -51,24 +49,31 @@ func setBit(x *call) error {
 		s.b[offset/8] |= mask
 	}
 	s.edited = true
-	if len(s.b) > before || old != (bit == 1) {
+	if grown || old != (bit == 1) {
 		x.changed(e)
 	}
 	x.out.flag(old)
 	return nil
 }
 
-// stringFor returns the entry of a string that is to be changed. It is added if there is none.
-func (x *call) stringFor(key string) (*entry, error) {
-	e, err := x.lookupKind(key, kindString)
+// stringFor returns the entry of a string that is to be changed, with at least n bytes, and whether it has become
+// longer. It is added if there is none.
+func (x *call) stringFor(key string, n int64) (e *entry, grown bool, err error) {
+	e, err = x.lookupKind(key, kindString)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if err := x.admitLength(e, n); err != nil {
+		return nil, false, err
 	}
 	if e == nil {
 		e = x.keys.add(key, &str{edited: true})
 		e.used = x.now
 	}
-	return e, nil
+	s := e.value.(*str)
+	grown = int64(len(s.b)) < n
+	s.grow(int(n))
+	return e, grown, nil
 }
 
 func getBit(x *call) error {

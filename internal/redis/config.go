@@ -13,6 +13,8 @@ type setting struct {
 	get func(s *Store) string
 	// set returns an error if a value is not possible. It is nil if the value cannot be changed.
 	set func(s *Store, text string) error
+	// kept is whether a change is kept in the log.
+	kept bool
 }
 
 // settings are those that clients ask for. Names with ziplist are older ones for the same.
@@ -22,9 +24,9 @@ var settings = map[string]setting{
 	"save":                      fixed(""),
 	"databases":                 fixed("1"),
 	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
-	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.maxMemory()) }, set: setMaxMemory},
-	"maxmemory-policy":          {get: func(s *Store) string { return string(s.policy()) }, set: setPolicy},
-	"notify-keyspace-events":    {get: func(s *Store) string { return s.limits.events.String() }, set: setEvents},
+	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.maxMemory()) }, set: setMaxMemory, kept: true},
+	"maxmemory-policy":          {get: func(s *Store) string { return string(s.policy()) }, set: setPolicy, kept: true},
+	"notify-keyspace-events":    {get: func(s *Store) string { return s.limits.events.String() }, set: setEvents, kept: true},
 	"hash-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-ziplist-entries":  entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-listpack-value":   size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
@@ -100,13 +102,14 @@ func parseMemory(text string) (int64, bool) {
 	return n * unit, true
 }
 
-// setMaxMemory changes the limit of memory, up to that of the options, which 0 means too.
+// setMaxMemory changes the limit of memory, up to that of the options, which 0 means too. A store may have had
+// more than its options allow now, which is kept for when they allow it again.
 func setMaxMemory(s *Store, text string) error {
 	n, ok := parseMemory(text)
 	if !ok {
 		return errorf("argument must be a memory value")
 	}
-	if n > s.options.Memory {
+	if n > s.options.Memory && !s.replaying {
 		return errorf("argument must be at most %d", s.options.Memory)
 	}
 	s.limits.maxMemory = n
@@ -171,8 +174,13 @@ func configSet(x *call) error {
 			return configFailed(x.args[i], err.Error())
 		}
 	}
-	if x.keys.memory > x.memoryLimit() {
-		x.evict()
+	for i := 2; i < len(x.args); i += 2 {
+		if settings[strings.ToLower(x.args[i])].kept {
+			x.effect("config", "set", x.args[i], x.args[i+1])
+		}
+	}
+	if limit := x.memoryLimit(); x.keys.memory > limit && !x.replaying {
+		x.evict(limit)
 	}
 	x.out.ok()
 	return nil

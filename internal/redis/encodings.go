@@ -1,14 +1,34 @@
 package redis
 
-// configuration is what CONFIG SET changes, until the store is closed.
+// configuration is what CONFIG SET changes, until the store is closed or, as for keptSettings, for good.
 type configuration struct {
 	encodings
+	keptSettings
+}
+
+// keptSettings are settings that are kept in the log.
+type keptSettings struct {
 	// maxMemory is the limit of memory if it is less than that of the options; 0 if there is none.
 	maxMemory int64
 	// maxMemoryPolicy is the policy in place of that of the options, or "".
 	maxMemoryPolicy Policy
 	// events are the classes of events that are published.
 	events eventClasses
+}
+
+// effects returns the effects that make settings these.
+func (k keptSettings) effects() [][]string {
+	var effects [][]string
+	if k.maxMemory != 0 {
+		effects = append(effects, []string{"config", "set", "maxmemory", formatInt(k.maxMemory)})
+	}
+	if k.maxMemoryPolicy != "" {
+		effects = append(effects, []string{"config", "set", "maxmemory-policy", string(k.maxMemoryPolicy)})
+	}
+	if k.events != 0 {
+		effects = append(effects, []string{"config", "set", "notify-keyspace-events", k.events.String()})
+	}
+	return effects
 }
 
 // storeMemory is about what a store takes in memory beside its keys and values. It counts for the limit that a
@@ -20,7 +40,7 @@ func (s *Store) memoryLimit() int64 {
 	if s.limits.maxMemory == 0 {
 		return s.options.Memory
 	}
-	return s.limits.maxMemory - storeMemory
+	return min(s.limits.maxMemory-storeMemory, s.options.Memory)
 }
 
 // maxMemory returns the limit of memory that clients are told.
@@ -28,7 +48,7 @@ func (s *Store) maxMemory() int64 {
 	if s.limits.maxMemory == 0 {
 		return s.options.Memory
 	}
-	return s.limits.maxMemory
+	return min(s.limits.maxMemory, s.options.Memory)
 }
 
 // policy returns what happens when there is no memory left.

@@ -5,9 +5,9 @@ import "math/rand/v2"
 // evictSamples is how many keys are looked at to find one that was not used for long.
 const evictSamples = 5
 
-// evict deletes keys as the policy says until the memory is within its limit, and reports whether it is.
-func (s *Store) evict() bool {
-	for s.keys.memory > s.memoryLimit() {
+// evict deletes keys as the policy says until their memory is within a limit, and reports whether it is.
+func (s *Store) evict(limit int64) bool {
+	for s.keys.memory > limit {
 		e := s.victim()
 		if e == nil {
 			return false
@@ -17,9 +17,7 @@ func (s *Store) evict() bool {
 		s.stats.evicted++
 		s.log.effect("del", key)
 		(&call{Store: s}).publishEvent(eventEvicted, "evicted", key)
-		for c := range s.watched[key] {
-			c.broken = true
-		}
+		s.signalGone(key)
 	}
 	return true
 }

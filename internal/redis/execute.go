@@ -74,7 +74,15 @@ func (s *Store) admit(c *Client, cmd *command) error {
 	if c.subscriptions() > 0 && !c.out.resp3 && !cmd.flags.has(flagSubscribed) {
 		return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.name)
 	}
-	return s.admitWrite(cmd.flags)
+	return s.countRefused(s.admitWrite(cmd.flags))
+}
+
+// countRefused counts a command that is refused because there is no room.
+func (s *Store) countRefused(err error) error {
+	if err != nil {
+		s.options.Counters.Refused.Add(1)
+	}
+	return err
 }
 
 // admitWrite returns an error if there is no room for what commands with some flags may write.
@@ -87,10 +95,7 @@ func (s *Store) admitWrite(f flags) error {
 			return err
 		}
 	}
-	if s.keys.memory > s.memoryLimit() && !s.evict() {
-		return errOOM
-	}
-	return nil
+	return s.admitMemory()
 }
 
 // call runs a command. An error replaces what it has appended to its reply.

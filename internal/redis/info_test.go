@@ -9,9 +9,8 @@ import (
 // TestInfoTellsWhatClientsRead looks for the fields that clients decide by: BullMQ and Sidekiq by the
 // version and the policy, ioredis by loading, redis-py by the rest.
 func TestInfoTellsWhatClientsRead(t *testing.T) {
-	j := &judge{dir: t.TempDir(), client: NewClient(1, "")}
-	j.store = open(t, Dir(j.dir), Options{})
-	text := fmt.Sprint(j.run([][]string{{"INFO"}})[0])
+	r := newRunner(t)
+	text := fmt.Sprint(r.run(r.client(1), "INFO"))
 	for _, line := range []string{
 		"redis_version:7.0.15", "arch_bits:64", "maxmemory_policy:noeviction", "loading:0", "role:master", "cluster_enabled:0",
 	} {

@@ -129,6 +129,9 @@ func copyKey(x *call) error {
 		x.out.int(0)
 		return nil
 	}
+	if err := x.admitGrowth(e.charged); err != nil {
+		return err
+	}
 	v, err := clone(e.value)
 	if err != nil {
 		return err

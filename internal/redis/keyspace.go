@@ -241,10 +241,15 @@ func (x *call) expireNow(e *entry) {
 	x.stats.expired++
 	x.log.effect("del", key)
 	x.publishEvent(eventExpired, "expired", key)
-	if x.waiting[key] != nil {
-		x.signal(key)
+	x.signalGone(key)
+}
+
+// signalGone tells clients that wait for a key, or watch it, that it was deleted without a command.
+func (s *Store) signalGone(key string) {
+	if s.waiting[key] != nil {
+		s.signal(key)
 	}
-	for c := range x.watched[key] {
+	for c := range s.watched[key] {
 		c.broken = true
 	}
 }

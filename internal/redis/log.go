@@ -141,6 +141,15 @@ const maxKept = 1 << 20
 // maxFrame is the largest size of a frame.
 const maxFrame = 1 << 31
 
+// buffered returns the number of bytes of the buffers of the log, and of one that is written in its place.
+func (l *log) buffered() int64 {
+	n := cap(l.frame) + cap(l.buf)
+	if r := l.rewrite; r != nil {
+		n += cap(r.frame) + cap(r.buf)
+	}
+	return int64(n)
+}
+
 // full reports whether there is so much to be written that the turn should end.
 func (l *log) full() bool { return len(l.buf) > maxKept }
 

@@ -191,9 +191,10 @@ func (l *log) finishRewrite() error {
 	return nil
 }
 
-// preamble returns the effects that a log begins with: what is not a key, which are the libraries of functions.
+// preamble returns the effects that a log begins with: what is not a key, which are the store's settings and the
+// libraries of functions.
 func (s *Store) preamble() [][]string {
-	var effects [][]string
+	effects := s.limits.keptSettings.effects()
 	for _, name := range slices.Sorted(maps.Keys(s.scripts.libraries)) {
 		effects = append(effects, []string{"function", "load", "replace", s.scripts.libraries[name].text})
 	}

@@ -176,10 +176,10 @@ func (r *scriptRun) admit(cmd *command) error {
 		return nil
 	}
 	if !r.dirty && !r.allowOOM && r.denied != nil {
-		return r.denied
+		return r.x.countRefused(r.denied)
 	}
-	if r.x.keys.memory/2 > r.x.options.Memory {
-		return errOOM
+	if r.x.overgrown() {
+		return r.x.countRefused(errOOM)
 	}
 	return nil
 }

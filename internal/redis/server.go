@@ -271,6 +271,7 @@ func info(x *call) error {
 }
 
 func resetStat(x *call) error {
+	x.report()
 	x.Store.stats = stats{changes: x.stats.changes}
 	x.out.ok()
 	return nil

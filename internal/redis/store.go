@@ -13,10 +13,17 @@ import (
 type Options struct {
 	// Log is where failures are reported.
 	Log *slog.Logger
-	// Memory is the maximum number of bytes of keys and values; 256 MiB by default.
+	// Memory is the maximum number of bytes of keys and values; 256 MiB by default. Policy says what happens when
+	// there is no memory left. Clients of the store may set another policy, and less memory.
 	Memory int64
-	// Policy says what happens when there is no memory left.
 	Policy Policy
+	// Charge is charged for keys, values and the buffers of the log. It may be nil.
+	Charge Memory
+	// Reclaim is called if Charge has no room for n bytes. It returns whether to try again, for which a store that is
+	// being opened can wait. It may be nil.
+	Reclaim func(n int64, opening bool) bool
+	// Counters count what the store does.
+	Counters *Counters
 	// Reply is the maximum number of bytes of a reply, Queue that of commands of a transaction, and QueueBytes
 	// that of their bytes; 0 if there is none.
 	Reply, Queue, QueueBytes int
@@ -57,6 +64,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Counters == nil {
+		o.Counters = &Counters{}
+	}
 	return o
 }
 
@@ -72,8 +82,10 @@ type Store struct {
 
 	// What follows belongs to the goroutine of the store.
 
-	keys      keyspace
-	limits    configuration
+	keys   keyspace
+	limits configuration
+	// charged are the bytes that were taken of Charge.
+	charged   int64
 	log       *log
 	replaying bool
 	// current is the call of the current request. It is here so that requests need no memory for one.
@@ -125,14 +137,19 @@ type stats struct {
 	commands, expired, evicted, hits, misses, changes, errorReplies int64
 	// errors are the error replies by their first word.
 	errors map[string]int64
+	// reported is the number of commands that Counters have.
+	reported int64
 }
 
 // Open opens the store of a directory, or creates one.
 func Open(dir FS, o Options) (*Store, error) {
 	s := newStore(dir, o)
 	if err := s.load(); err != nil {
+		s.releaseMemory()
 		return nil, fmt.Errorf("open key-value store: %w", err)
 	}
+	s.settleMemory()
+	s.report()
 	go s.loop()
 	return s, nil
 }
@@ -153,6 +170,7 @@ func newStore(dir FS, o Options) *Store {
 // load reads the keyspace from the log.
 func (s *Store) load() error {
 	s.keys = newKeyspace()
+	s.limits.keptSettings = keptSettings{}
 	s.watched = map[string]map[*Client]bool{}
 	s.waiting = map[string][]*Client{}
 	l, err := openLog(s.fs)
@@ -210,6 +228,9 @@ func (s *Store) apply(args []string, x *call) error {
 	x.out.b = x.out.b[:0]
 	err = s.runRecovered(x)
 	s.panicked = false
+	if err == nil && s.keys.memory > s.charged && !s.chargeMemory(true) {
+		return ErrNoMemory
+	}
 	return err
 }
 
@@ -342,6 +363,8 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	}
 	s.sendReplies()
 	rewriting := s.continueRewrite()
+	s.settleMemory()
+	s.report()
 	return more || rewriting
 }
 
@@ -395,6 +418,8 @@ func (s *Store) end() {
 	if s.failed == nil {
 		s.failed = s.log.close()
 	}
+	s.releaseMemory()
+	s.options.Counters.Memory.Store(0)
 }
 
 // Close closes the store after its current turn. It returns an error if the log cannot be closed.

@@ -446,6 +446,9 @@ func setRange(x *call) error {
 	if offset > maxString || offset+int64(len(text)) > maxString {
 		return errTooLong
 	}
+	if err := x.admitLength(e, offset+int64(len(text))); err != nil {
+		return err
+	}
 	if e == nil {
 		e = x.set(x.args[1], &str{})
 	}
@@ -456,6 +459,14 @@ func setRange(x *call) error {
 	x.changed(e)
 	x.out.len(len(s.b))
 	return nil
+}
+
+// admitLength returns an error if there is no memory for a string of n bytes in place of an entry, which may be nil.
+func (x *call) admitLength(e *entry, n int64) error {
+	if e != nil {
+		n -= int64(len(e.value.(*str).b))
+	}
+	return x.admitGrowth(n)
 }
 
 // grow makes the string at least n bytes long. What is added is zero.

@@ -153,11 +153,15 @@ func execQueue(x *call) error {
 		x.out.nullArray()
 		return nil
 	}
-	if err := x.admitWrite(q.flags); err != nil {
+	if err := x.countRefused(x.admitWrite(q.flags)); err != nil {
 		return x.abort(x.client, err)
 	}
 	x.out.array(len(q.commands))
 	for _, c := range q.commands {
+		if c.cmd.flags.has(flagDenyOOM) && x.overgrown() {
+			x.out.error(x.countRefused(errOOM).Error())
+			continue
+		}
 		x.Store.call(&call{Store: x.Store, client: x.client, cmd: c.cmd, args: c.args, out: x.out, now: x.now, nested: true})
 	}
 	x.effects = true // the commands have written theirs

@@ -1,0 +1,97 @@
+package redis
+
+// A store charges its memory in steps of memoryStep, so that few commands have to. It returns what it does not need
+// when that is more than memorySlack.
+const (
+	memoryStep  = 64 << 10
+	memorySlack = 2 * memoryStep
+)
+
+// errNoMemory is the reply to commands that need more memory while Charge has none. ErrNoMemory is the same for who
+// opens a store.
+const (
+	errNoMemory replyError = "OOM command not allowed when the stores of the organization, or of the server, use all their memory"
+	ErrNoMemory replyError = "OOM the store cannot be opened while the stores of the organization, or of the server, use all their memory, try again"
+)
+
+// wantedMemory returns what the store should be charged: for its keys and values, and the buffers of its log, but no
+// more than the limit of its options. What one command has added beyond that is not charged, and nothing can be added
+// before it is gone.
+func (s *Store) wantedMemory() int64 {
+	steps := (s.keys.memory+s.log.buffered())/memoryStep + 1
+	return min(steps*memoryStep, s.options.Memory)
+}
+
+// chargeMemory charges what the store uses. It reports whether there was room for that.
+func (s *Store) chargeMemory(opening bool) bool {
+	if s.options.Charge == nil {
+		return true
+	}
+	more := s.wantedMemory() - s.charged
+	if more <= 0 {
+		return true
+	}
+	for !s.options.Charge.Take(more) {
+		if s.options.Reclaim == nil || !s.options.Reclaim(more, opening) {
+			return false
+		}
+	}
+	s.charged += more
+	return true
+}
+
+// settleMemory makes the charge what the store uses at the end of a turn, as far as there is room.
+func (s *Store) settleMemory() {
+	if s.options.Charge == nil {
+		return
+	}
+	more := s.wantedMemory() - s.charged
+	switch {
+	case more > 0 && s.options.Charge.Take(more):
+		s.charged += more
+	case more < -memorySlack:
+		s.options.Charge.Return(-more)
+		s.charged += more
+	}
+}
+
+// releaseMemory returns all that is charged.
+func (s *Store) releaseMemory() {
+	if s.options.Charge != nil {
+		s.options.Charge.Return(s.charged)
+	}
+	s.charged = 0
+}
+
+// admitMemory returns an error if there is no memory for more keys and values, and none can be got by deleting keys.
+func (s *Store) admitMemory() error {
+	if limit := s.memoryLimit(); s.keys.memory > limit && !s.evict(limit) {
+		return errOOM
+	}
+	if s.keys.memory > s.charged && !s.chargeMemory(false) && !s.evict(s.charged) {
+		return errNoMemory
+	}
+	return nil
+}
+
+// admitGrowth returns an error if there is no memory for n bytes more, as a client may add with a short request. Less
+// than a MiB is left to the next command.
+func (x *call) admitGrowth(n int64) error {
+	if n < 1<<20 || x.replaying {
+		return nil
+	}
+	if x.keys.memory+n > x.memoryLimit() {
+		return errOOM
+	}
+	x.keys.memory += n
+	charged := x.chargeMemory(false)
+	x.keys.memory -= n
+	if !charged {
+		return errNoMemory
+	}
+	return nil
+}
+
+// overgrown reports whether a script or transaction that has begun to write must not go on, although it should not
+// end half way.
+func (s *Store) overgrown() bool { return s.keys.memory/2 > s.options.Memory }
