@@ -83,12 +83,27 @@ func (x *call) rename(from, to string) error {
 	if from == to {
 		return nil
 	}
+	if err := x.admitEffect(e); err != nil {
+		return err
+	}
 	at := e.expires
 	x.remove(e)
 	x.keys.setExpires(x.set(to, e.value), at)
 	x.effect("del", from)
 	x.effectOf(to)
 	return nil
+}
+
+// maxRenamed is the size of values that are renamed while the disk is almost full.
+const maxRenamed = 4 << 10
+
+// admitEffect returns an error if the value of an entry is too large to be written to the log once more while nothing
+// may be written.
+func (x *call) admitEffect(e *entry) error {
+	if x.replaying || e.charged <= maxRenamed || x.options.Writable == nil {
+		return nil
+	}
+	return x.countRefused(x.options.Writable())
 }
 
 func renameNX(x *call) error {

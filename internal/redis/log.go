@@ -32,8 +32,9 @@ type log struct {
 	frame []byte
 	// buf has frames that are to be written.
 	buf []byte
-	// size is the number of bytes that are on disk, and base what it was after the log was last rewritten.
-	size, base int64
+	// size is the number of bytes that are on disk, and base what it was after the log was last rewritten. live is
+	// the number of bytes of keys and values then.
+	size, base, live int64
 	// rewrite is the rewriting that is under way, or nil.
 	rewrite *rewrite
 	// keyOf returns the key of an effect, and whether it has one.

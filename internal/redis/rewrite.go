@@ -34,10 +34,19 @@ func (r *rewrite) covers(key string, ok bool) bool {
 	return !ok || r.all || hashOf(key) < r.next
 }
 
-// wantsRewrite reports whether it is time to rewrite the log: when it is larger than a size and twice what
-// it was after the last rewriting.
-func (l *log) wantsRewrite(size int64) bool {
-	return l.rewrite == nil && l.size > size && l.size > 2*l.base
+// wantsRewrite reports whether it is time to rewrite the log: when it is larger than a size and twice what it was after
+// the last rewriting, or most keys have been deleted since. While nothing may be written, because the disk is almost
+// full, it is time when most keys have been deleted, which makes room.
+func (s *Store) wantsRewrite() bool {
+	l := s.log
+	if l.rewrite != nil || l.size <= s.minRewrite {
+		return false
+	}
+	small := s.keys.memory < l.live/8
+	if l.size <= 2*l.base && !small {
+		return false
+	}
+	return small || s.options.Writable == nil || s.options.Writable() == nil
 }
 
 // startRewrite begins to rewrite the log.
@@ -76,12 +85,13 @@ func (s *Store) continueRewrite() bool {
 	s.options.Log.Warn("rewriting the log of a key-value store failed", "error", err)
 	s.log.stopRewrite()
 	s.log.base = s.log.size // there is no other attempt until the log is twice as large
+	s.log.live = s.keys.memory
 	return false
 }
 
 // rewriteSome writes some keys, or makes the new log durable after the last.
 func (s *Store) rewriteSome() (bool, error) {
-	if s.log.wantsRewrite(s.minRewrite) {
+	if s.wantsRewrite() {
 		if err := s.log.startRewrite(); err != nil {
 			return false, err
 		}
@@ -113,6 +123,7 @@ func (s *Store) rewriteSome() (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("sync new log: %w", err)
 		}
+		s.log.live = s.keys.memory
 		return false, s.log.finishRewrite()
 	default:
 		return false, nil

@@ -49,7 +49,7 @@ type scripting struct {
 // interpreter returns the interpreter of the store's scripts.
 func (x *call) interpreter() *interpreter {
 	if x.scripts.lua == nil {
-		x.scripts.lua = newInterpreter(x.options.Memory)
+		x.scripts.lua = newInterpreter(min(x.options.Memory, maxScriptMemory))
 	}
 	return x.scripts.lua
 }
@@ -61,6 +61,9 @@ type script struct {
 	flags scriptFlags
 	proto *gopher.FunctionProto
 }
+
+// maxScriptMemory is the number of bytes that a script may take.
+const maxScriptMemory = 256 << 20
 
 // A cache of scripts has at most maxScripts, whose text has at most maxScriptBytes together.
 const (

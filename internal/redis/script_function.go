@@ -58,7 +58,7 @@ func (b *library) find(name string) *function {
 // functionInterpreter returns the interpreter of functions.
 func (x *call) functionInterpreter() *interpreter {
 	if x.scripts.functions == nil {
-		x.scripts.functions = newInterpreter(x.options.Memory)
+		x.scripts.functions = newInterpreter(min(x.options.Memory, maxScriptMemory))
 	}
 	return x.scripts.functions
 }

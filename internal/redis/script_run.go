@@ -41,6 +41,7 @@ func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LVal
 
 // protect calls a function, and done with what it returns, within the limits of scripts.
 func (i *interpreter) protect(r *scriptRun, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
+	r.x.slot.enter(r.x.options.Enter)
 	err := i.Call(r.x.options.ScriptTime, done, f, args...)
 	var stopped lua.StopError
 	if errors.As(err, &stopped) {

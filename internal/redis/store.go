@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ type Options struct {
 	// Writable returns an error in the words of Redis while nothing may be written, such as when the disk is
 	// almost full. Commands that only delete are run all the same. It may be nil.
 	Writable func() error
+	// Enter waits for a slot of a processor, which the function that it returns gives back. The store has one while it
+	// runs a script, and in its turns for some time after one that took long. It may be nil.
+	Enter func() (leave func())
 	// ScriptTime is how long a script may run; 5 seconds by default.
 	ScriptTime time.Duration
 	// Now returns the time.
@@ -92,6 +96,7 @@ type Store struct {
 	current call
 	// turn are the clients that have replies since the last sync.
 	turn []*Client
+	slot turnSlot
 	// watched are the clients that watch a key, by key.
 	watched map[string]map[*Client]bool
 	// waiting are the blocked clients that wait for a key, in the order of their requests, and ready the keys
@@ -214,6 +219,7 @@ func (s *Store) replay() error {
 		s.options.Log.Warn("cut a transaction that was not written whole off the log of a key-value store", "bytes", torn)
 	}
 	s.log.base = min(s.log.size, s.keys.memory)
+	s.log.live = s.log.size // about what it had once
 	return s.log.settle(torn)
 }
 
@@ -333,9 +339,11 @@ func (s *Store) untilTimer() time.Duration {
 	return pause
 }
 
-// A turn runs at most turnCommands requests of a client, and deletes at most turnExpired keys.
+// A turn runs at most turnCommands requests of a client, and those of no other client after turnTime. It deletes at
+// most turnExpired keys.
 const (
 	turnCommands = 256
+	turnTime     = 20 * time.Millisecond
 	turnExpired  = 1000
 )
 
@@ -343,15 +351,21 @@ const (
 // replies. It reports whether there is more to do at once.
 func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	defer closeDone(jobs)
+	s.slot.begin(s.options.Enter)
 	for _, j := range jobs {
 		j.run()
 	}
-	for _, c := range clients {
+	for i, c := range clients {
+		if i > 0 && s.slot.took() > turnTime {
+			s.postpone(clients[i:])
+			break
+		}
 		s.runClient(c)
 	}
 	s.runTimers()
 	more := s.expireSome(turnExpired)
 	s.serveBlocked()
+	s.slot.end()
 	if s.panicked {
 		s.panicked = false
 		s.fail(errors.New("a command failed"))
@@ -366,6 +380,14 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	s.settleMemory()
 	s.report()
 	return more || rewriting
+}
+
+// postpone has clients be the first of the next turn.
+func (s *Store) postpone(clients []*Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runnable = append(slices.Clone(clients), s.runnable...)
+	s.wakeUp()
 }
 
 // closeDone tells those that wait for functions.
