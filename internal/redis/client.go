@@ -236,6 +236,7 @@ func (s *Store) limitReply(c *Client, start int) {
 	default:
 		return
 	}
+	s.options.Counters.Refused.Add(1)
 	if len(s.log.frame) > 0 {
 		c.drop()
 		return

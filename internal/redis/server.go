@@ -273,6 +273,7 @@ func info(x *call) error {
 func resetStat(x *call) error {
 	x.report()
 	x.Store.stats = stats{changes: x.stats.changes}
+	x.reported.commands = 0
 	x.out.ok()
 	return nil
 }

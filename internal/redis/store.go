@@ -107,6 +107,7 @@ type Store struct {
 	// channels, patterns and shards are the subscribers of each.
 	channels, patterns, shards subscribers
 	stats                      stats
+	reported                   reported
 	// opened is when the store was opened, in milliseconds.
 	opened  int64
 	scripts scripting
@@ -142,8 +143,6 @@ type stats struct {
 	commands, expired, evicted, hits, misses, changes, errorReplies int64
 	// errors are the error replies by their first word.
 	errors map[string]int64
-	// reported is the number of commands that Counters have.
-	reported int64
 }
 
 // Open opens the store of a directory, or creates one.
@@ -441,7 +440,7 @@ func (s *Store) end() {
 		s.failed = s.log.close()
 	}
 	s.releaseMemory()
-	s.options.Counters.Memory.Store(0)
+	s.reportAs(reported{commands: s.stats.commands})
 }
 
 // Close closes the store after its current turn. It returns an error if the log cannot be closed.
