@@ -49,7 +49,7 @@ func limitMemory(ctx context.Context) {
 // poolSizes has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
 type poolSizes struct {
-	ingest, deliveries, api, databases, threads, keyValue, tails int64
+	ingest, deliveries, api, databases, threads, keyValue, keys, tails int64
 }
 
 // poolSizesWithin returns the sizes for a process that may use this many bytes.
@@ -62,6 +62,7 @@ func poolSizesWithin(limit int64) poolSizes {
 		databases:  min(limit/8, 128<<20),
 		threads:    min(limit/16, 64<<20),
 		keyValue:   min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
+		keys:       limit / 4,
 		tails:      min(limit/16, 32<<20),
 	}
 }

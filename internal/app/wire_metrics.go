@@ -32,6 +32,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 	}
 	p.storage.server.Done = m.ServedS3
 	m.Databases(p.engines.embeddedDB.Usage)
+	m.Stores(p.engines.embeddedKV.Usage)
 	held := p.storage.totals.All
 	m.Stored(fromDatabase(func(ctx context.Context) (int64, error) {
 		u, err := held(ctx)
@@ -60,6 +61,7 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"kv_connections":         p.engines.embeddedKV.Connections,
 		"kv_connections_unknown": p.engines.embeddedKV.Unauthenticated,
 		"kv":                     p.engines.embeddedKV.Memory,
+		"kv_keys":                p.engines.embeddedKV.KeyMemory,
 	}
 	maps.Copy(pools, p.engines.embeddedDB.Pools())
 	return pools

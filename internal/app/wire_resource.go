@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -54,6 +55,8 @@ func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
 		Connections:     budget.NewPool(min(descriptors()/4, 10_000), 16),
 		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
 		Memory:          budget.NewPool(b.poolSizes.keyValue, b.poolSizes.keyValue/8),
+		KeyMemory:       budget.NewPool(cmp.Or(b.cfg.KVMemory, b.poolSizes.keys), embedkv.KeyGrant),
+		Limits:          embedkv.Limits{Memory: b.cfg.KVStoreMemory},
 		Disk:            b.dataDisk,
 		Log:             b.log, Now: b.now,
 	}

@@ -77,6 +77,9 @@ func NewPool(total, grant int64) *Pool {
 	}
 }
 
+// Share returns how much a part of an organization may have.
+func (p *Pool) Share() int64 { return p.partShare }
+
 // Usage returns what is in use.
 func (p *Pool) Usage() Usage {
 	p.mu.Lock()
@@ -113,6 +116,17 @@ func (c *Charge) Take(n int64) bool {
 		p.used.Refused++
 	}
 	return taken
+}
+
+// Fits reports whether n is within the shares of the charge's owner, so that there is room for it if others return
+// what they have.
+func (c *Charge) Fits(n int64) bool {
+	p := c.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	org, part := p.accounts(c.owner)
+	defer p.forget(c.owner, org, part)
+	return part.used+n <= p.share(c.owner) && org.used+n <= p.orgShare
 }
 
 // take takes n if there is room for it. The caller holds the lock of the pool.

@@ -40,6 +40,8 @@ type Config struct {
 	RateLimit             float64 // requests per second and key; 0: no limit
 	IngestLimit           int64   // bytes
 	DiskReserve           int64   // bytes
+	KVMemory              int64   // bytes; 0: a part of the memory of the process
+	KVStoreMemory         int64   // bytes
 	WebhookRetention      time.Duration
 	ThreadRetention       time.Duration
 	DrainDelay            time.Duration // may be 0
@@ -203,6 +205,14 @@ func settings(c *Config) []setting {
 		{
 			"disk-reserve", "268435456", plain, into(&c.DiskReserve, diskReserve),
 			"free `bytes` of the data directory's disk below which nothing is added",
+		},
+		{
+			"kv-memory", "0", plain, into(&c.KVMemory, kvMemory),
+			"`bytes` of the keys and values of all embedded key-value stores that are open; 0 is a quarter of the memory",
+		},
+		{
+			"kv-store-memory", "268435456", plain, into(&c.KVStoreMemory, kvStoreMemory),
+			"`bytes` of the keys and values of one embedded key-value store; at most 3/16 of those of all",
 		},
 		{
 			"webhook-retention", "30d", plain, into(&c.WebhookRetention, duration),

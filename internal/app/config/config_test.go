@@ -59,7 +59,7 @@ func faultsOf(t *testing.T, flags map[string]string, environ ...string) []errs.F
 func TestDefaults(t *testing.T) {
 	want := Config{
 		Data: "./steward-data", Listen: "127.0.0.1:8080", S3Listen: "127.0.0.1:9000", KVListen: "127.0.0.1:6380", MetricsListen: "127.0.0.1:9464",
-		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, DiskReserve: 256 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
+		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, DiskReserve: 256 << 20, KVStoreMemory: 256 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
 		DrainDelay:     3 * time.Second,
 		AuditRetention: 365 * 24 * time.Hour,
 		Regions:        []Region{newRegion("local", "This machine")},
@@ -87,6 +87,8 @@ log_level: debug
 rate_limit: 2.5
 ingest_limit: 2048
 disk_reserve: 4096
+kv_memory: 2097152
+kv_store_memory: 1048576
 webhook_retention: 1d12h
 thread_retention: 90m
 drain_delay: 20s
@@ -106,7 +108,7 @@ regions:
 	want := Config{
 		ConfigFile: file, Data: "/var/lib/steward", Listen: ":0", S3Listen: "localhost:1", KVListen: "[::1]:2",
 		BaseURL: "https://steward.example.com", S3URL: "http://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
-		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048, DiskReserve: 4096,
+		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048, DiskReserve: 4096, KVMemory: 2 << 20, KVStoreMemory: 1 << 20,
 		DrainDelay:       20 * time.Second,
 		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute, AuditRetention: 90 * 24 * time.Hour,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true, DPoPNonce: true,
@@ -150,6 +152,8 @@ var samples = map[string][3]string{
 	"rate-limit":        {"1", "2", "3"},
 	"ingest-limit":      {"1", "2", "3"},
 	"disk-reserve":      {"1", "2", "0"},
+	"kv-memory":         {"1048576", "2097152", "3145728"},
+	"kv-store-memory":   {"1048576", "2097152", "3145728"},
 	"webhook-retention": {"1h", "2d", "3m"},
 	"thread-retention":  {"1h", "2d", "3m"},
 	"drain-delay":       {"0", "2s", "3m"},
@@ -273,6 +277,8 @@ var invalid = map[string][]string{
 	"log-level":         {"", "QQQ", "warning"},
 	"rate-limit":        {"", "QQQ", "-1", "NaN", "Inf", "1e999"},
 	"disk-reserve":      {"", "QQQ", "-1", "1.5", "1MiB"},
+	"kv-memory":         {"", "QQQ", "-1", "1.5", "1MiB", "1"},
+	"kv-store-memory":   {"", "QQQ", "-1", "1.5", "1MiB", "0"},
 	"ingest-limit":      {"", "QQQ", "0", "-1", "1.5", "1MiB", "536870913"},
 	"webhook-retention": {"", "QQQ", "30", "0d", "0s", "-1h", "-1d", "d", "1.5d", "99999d", "65535d2000000h", "1d-25h", "1h1d"},
 	"thread-retention":  {"", "QQQ"},

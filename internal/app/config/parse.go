@@ -175,6 +175,25 @@ func diskReserve(v string) (int64, error) {
 	return n, nil
 }
 
+// minKVMemory is the least memory of a key-value store.
+const minKVMemory = 1 << 20
+
+func kvMemory(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n != 0 && n < minKVMemory {
+		return 0, mustBe("a number of bytes, " + strconv.Itoa(minKVMemory) + " or more, or 0 for a quarter of the memory")
+	}
+	return n, nil
+}
+
+func kvStoreMemory(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < minKVMemory {
+		return 0, mustBe("a number of bytes, " + strconv.Itoa(minKVMemory) + " or more")
+	}
+	return n, nil
+}
+
 // duration parses Go's durations, and days before them: 30d, 1d12h.
 func duration(v string) (time.Duration, error) {
 	wrong := mustBe("a duration above zero, such as 30d, 12h or 1d12h")

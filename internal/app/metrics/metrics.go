@@ -1,5 +1,5 @@
 // Package metrics has the Prometheus metrics of the process, and serves them. Besides base packages
-// it imports oidc and resource/libsql.
+// it imports oidc and resource.
 package metrics
 
 import (
@@ -19,7 +19,8 @@ import (
 // gauge that is read at each scrape.
 //
 // Labels take few values: route patterns, statuses, and names that the code chooses, never what a
-// client sent. Databases are labelled with their ids; their counters go when they are deleted.
+// client sent. Databases and stores are labelled with their ids, up to a number; their counters go when they are
+// deleted.
 type Metrics struct {
 	registry *prometheus.Registry
 

@@ -16,7 +16,7 @@ import (
 
 	"steward/internal/app/metrics"
 	"steward/internal/budget"
-	"steward/internal/resource/libsql"
+	"steward/internal/resource"
 	"steward/internal/web"
 )
 
@@ -63,9 +63,13 @@ func everyMetric(t *testing.T) string {
 	m.OpenTails(seven)
 	m.Stored(seven, seven)
 	m.Pool("ingest", func() budget.Usage { return budget.Usage{Total: 9, Common: 4, Reserve: 3, Owners: 2, Refused: 1} })
-	m.Databases(func() []libsql.Use {
-		return []libsql.Use{{Org: "org_1", Database: "db_1", Statements: 3, In: 4, Out: 5, Time: 6 * time.Second}}
-	})
+	use := resource.Use{
+		Org: "org_1", ID: "db_1", Operations: 3, In: 4, Out: 5, Time: 6 * time.Second, Refused: 7, Connections: 8, Memory: 9, Disk: 10,
+	}
+	m.Databases(func() []resource.Use { return []resource.Use{use} })
+	stores := use
+	stores.ID = "kv_1"
+	m.Stores(func() []resource.Use { return []resource.Use{stores} })
 	return get(t, "http://"+server.Address+"/metrics")
 }
 
@@ -87,6 +91,16 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_database_bytes_total{direction="in",org="org_1",resource="db_1"} 4`,
 		`steward_database_bytes_total{direction="out",org="org_1",resource="db_1"} 5`,
 		`steward_database_statement_seconds_total{org="org_1",resource="db_1"} 6`,
+		`steward_database_refused_total{org="org_1",resource="db_1"} 7`,
+		`steward_database_connections{org="org_1",resource="db_1"} 8`,
+		`steward_database_size_bytes{org="org_1",resource="db_1"} 10`,
+		`steward_kv_commands_total{org="org_1",resource="kv_1"} 3`,
+		`steward_kv_bytes_total{direction="in",org="org_1",resource="kv_1"} 4`,
+		`steward_kv_bytes_total{direction="out",org="org_1",resource="kv_1"} 5`,
+		`steward_kv_refused_total{org="org_1",resource="kv_1"} 7`,
+		`steward_kv_connections{org="org_1",resource="kv_1"} 8`,
+		`steward_kv_memory_bytes{org="org_1",resource="kv_1"} 9`,
+		`steward_kv_log_bytes{org="org_1",resource="kv_1"} 10`,
 		`steward_db_commit_writes_sum 3`,
 		`steward_db_commit_wait_seconds_count 1`,
 		`steward_db_slow_writes_total{route="POST /session"} 1`,

@@ -3,47 +3,104 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"steward/internal/resource/libsql"
+	"steward/internal/resource"
 )
 
-// Databases registers what the clients of embedded databases have used.
-func (m *Metrics) Databases(read func() []libsql.Use) {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, append([]string{"org", "resource"}, labels...), nil)
-	}
-	m.registry.MustRegister(&databases{
-		read:       read,
-		statements: desc("steward_database_statements_total", "Statements of embedded databases that ran, by organization and database."),
-		bytes: desc("steward_database_bytes_total",
-			"Bytes of the requests to (in) and responses of (out) embedded databases, by organization and database.", "direction"),
-		seconds: desc("steward_database_statement_seconds_total",
-			"Time that statements of embedded databases ran, without waiting, by organization and database."),
-	})
+// Databases registers what the clients of embedded databases use.
+func (m *Metrics) Databases(read func() []resource.Use) {
+	m.registry.MustRegister(&resources{read: read, metrics: []resourceMetric{
+		counterOf("steward_database_statements_total", "Statements of embedded databases that ran, by organization and database.",
+			func(u resource.Use) float64 { return float64(u.Operations) }),
+		counterOf("steward_database_bytes_total", "Bytes of the requests to (in) and responses of (out) embedded databases, by organization and database.",
+			func(u resource.Use) float64 { return float64(u.In) }).directed("in"),
+		counterOf("steward_database_bytes_total", "Bytes of the requests to (in) and responses of (out) embedded databases, by organization and database.",
+			func(u resource.Use) float64 { return float64(u.Out) }).directed("out"),
+		counterOf("steward_database_statement_seconds_total", "Time that statements of embedded databases ran, without waiting, by organization and database.",
+			func(u resource.Use) float64 { return u.Time.Seconds() }),
+		counterOf("steward_database_refused_total", "Requests and statements of embedded databases that were refused because there was no room, by organization and database.",
+			func(u resource.Use) float64 { return float64(u.Refused) }),
+		gaugeOf("steward_database_connections", "Requests to embedded databases that are being served and open transactions, by organization and database.",
+			func(u resource.Use) float64 { return float64(u.Connections) }),
+		gaugeOf("steward_database_size_bytes", "Size of the files of embedded databases that are open, by organization and database.",
+			func(u resource.Use) float64 { return float64(u.Disk) }),
+	}})
 }
 
-// databases reads the use of embedded databases at each scrape, so that those that are deleted have no
-// counters any more.
-type databases struct {
-	read                       func() []libsql.Use
-	statements, bytes, seconds *prometheus.Desc
+// Stores registers what the clients of embedded key-value stores use.
+func (m *Metrics) Stores(read func() []resource.Use) {
+	m.registry.MustRegister(&resources{read: read, metrics: []resourceMetric{
+		counterOf("steward_kv_commands_total", "Commands of embedded key-value stores that ran, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.Operations) }),
+		counterOf("steward_kv_bytes_total", "Bytes of the requests to (in) and replies of (out) embedded key-value stores, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.In) }).directed("in"),
+		counterOf("steward_kv_bytes_total", "Bytes of the requests to (in) and replies of (out) embedded key-value stores, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.Out) }).directed("out"),
+		counterOf("steward_kv_refused_total", "Commands and connections of embedded key-value stores that were refused because there was no room, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.Refused) }),
+		gaugeOf("steward_kv_connections", "Clients of embedded key-value stores that are connected, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.Connections) }),
+		gaugeOf("steward_kv_memory_bytes", "Size of the keys and values of embedded key-value stores that are open, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.Memory) }),
+		gaugeOf("steward_kv_log_bytes", "Size of the logs of embedded key-value stores that are open, by organization and store.",
+			func(u resource.Use) float64 { return float64(u.Disk) }),
+	}})
+}
+
+// resourceMetric is a metric of each resource.
+type resourceMetric struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(u resource.Use) float64
+	desc       *prometheus.Desc
+	// direction is the value of a label; "" if there is none.
+	direction string
+}
+
+func counterOf(name, help string, value func(u resource.Use) float64) resourceMetric {
+	return newResourceMetric(resourceMetric{name: name, help: help, kind: prometheus.CounterValue, value: value})
+}
+
+func gaugeOf(name, help string, value func(u resource.Use) float64) resourceMetric {
+	return newResourceMetric(resourceMetric{name: name, help: help, kind: prometheus.GaugeValue, value: value})
+}
+
+func newResourceMetric(r resourceMetric) resourceMetric {
+	labels := []string{"org", "resource"}
+	if r.direction != "" {
+		labels = append(labels, "direction")
+	}
+	r.desc = prometheus.NewDesc(r.name, r.help, labels, nil)
+	return r
+}
+
+// directed returns the metric with the label direction.
+func (r resourceMetric) directed(direction string) resourceMetric {
+	r.direction = direction
+	return newResourceMetric(r)
+}
+
+// resources reads the use of resources at each scrape, so that those that are deleted have no counters any more.
+type resources struct {
+	read    func() []resource.Use
+	metrics []resourceMetric
 }
 
 // Describe implements prometheus.Collector.
-func (d *databases) Describe(to chan<- *prometheus.Desc) {
-	to <- d.statements
-	to <- d.bytes
-	to <- d.seconds
+func (r *resources) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range r.metrics {
+		to <- m.desc
+	}
 }
 
 // Collect implements prometheus.Collector.
-func (d *databases) Collect(to chan<- prometheus.Metric) {
-	counter := func(desc *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
-	}
-	for _, u := range d.read() {
-		counter(d.statements, float64(u.Statements), u.Org, u.Database)
-		counter(d.bytes, float64(u.In), u.Org, u.Database, "in")
-		counter(d.bytes, float64(u.Out), u.Org, u.Database, "out")
-		counter(d.seconds, u.Time.Seconds(), u.Org, u.Database)
+func (r *resources) Collect(to chan<- prometheus.Metric) {
+	for _, u := range r.read() {
+		for _, m := range r.metrics {
+			labels := []string{u.Org, u.ID}
+			if m.direction != "" {
+				labels = append(labels, m.direction)
+			}
+			to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(u), labels...)
+		}
 	}
 }

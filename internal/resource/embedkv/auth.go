@@ -89,6 +89,7 @@ func (s *session) login(user, password string) error {
 			return err
 		}
 		if err := e.sessions.join(s, p.ID, hash, e.Connections.Charge(p.OrgID, p.ID)); err != nil {
+			e.usage.Of(p.OrgID, p.ID).refused.Add(1)
 			return err
 		}
 		if e.generation.Load() == generation {
@@ -110,11 +111,12 @@ func (s *session) attach(p *resource.Provisioned) {
 	e := s.engine
 	s.client.Attach(redis.Access{
 		User:    p.ID,
-		Open:    func() (*redis.Store, error) { return e.pool.get(p.ID) },
+		Open:    func() (*redis.Store, error) { return e.pool.get(p) },
 		Clients: e.sessions.clients(s),
 		Memory:  e.Memory.Charge(p.OrgID, p.ID),
 	})
 	s.attached = p.ID
+	s.setUse(e.usage.Of(p.OrgID, p.ID))
 	s.in.Args = maxArgs
 	s.in.Bytes = e.Limits.Request
 }
@@ -124,6 +126,7 @@ func (s *session) forget() {
 	e := s.engine
 	s.quit = !e.sessions.forget(s, e.Unauthenticated.Charge(s.address, "")) || s.quit
 	s.attached = ""
+	s.setUse(nil)
 	s.in.Args = loginArgs
 	s.in.Bytes = loginBytes
 	s.began = time.Now()

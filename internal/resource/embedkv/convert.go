@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,12 +22,12 @@ const (
 
 // convert makes the store of a directory from the file of redka, if there is one. It may be repeated after a
 // crash: while the file has its name, nobody has written to the new store.
-func (e *Engine) convert(id string) error {
+func (e *Engine) convert(id string, log *slog.Logger) error {
 	path := filepath.Join(e.dir(id), redkaFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	e.Log.Info("convert a key-value store", "store", id)
+	log.Info("convert a key-value store")
 	dir := redis.Dir(e.dir(id))
 	if err := importFile(dir, path); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,6 @@ import (
 	"steward/internal/budget"
 	"steward/internal/disk"
 	"steward/internal/errs"
-	"steward/internal/redis"
 	"steward/internal/resource"
 )
 
@@ -39,8 +39,8 @@ type Engine struct {
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
 	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
 	// other, whose owner is the address. Memory is that of requests and replies beyond redis.FreeMemory for
-	// each connection. Open makes those that are nil.
-	Connections, Unauthenticated, Memory *budget.Pool
+	// each connection, and Keys that of the keys and values of open stores. Open makes those that are nil.
+	Connections, Unauthenticated, Memory, KeyMemory *budget.Pool
 
 	Limits Limits
 	// Disk is that of Dir: while it is almost full, stores take nothing more. It may be nil.
@@ -55,6 +55,8 @@ type Engine struct {
 	verify     chan struct{}
 	ids        atomic.Int64
 	logins     *budget.Queue
+	running    *budget.Queue
+	usage      resource.Used[use]
 	closed     chan struct{}
 	closeOnce  sync.Once
 }
@@ -63,10 +65,9 @@ type Engine struct {
 type Limits struct {
 	// Stores is the maximum number of stores that are open at once.
 	Stores int
-	// Memory is the maximum size of the keys and values of a store in bytes, and Policy says what happens
-	// when there is no more.
+	// Memory is the maximum size of the keys and values of a store in bytes. It is no more than the share of a store
+	// in KeyMemory.
 	Memory int64
-	Policy redis.Policy
 	// Request and Reply are the maximum sizes of a command, or all commands of a transaction, and of
 	// its reply, in bytes.
 	Request, Reply int
@@ -78,8 +79,11 @@ type Limits struct {
 	// Pace is that of a command after its first line.
 	Pace budget.Pace
 	// Unused is how long a store stays open without a command, and Wait how long a client waits for a store to
-	// be opened while too many are.
-	Unused, Wait time.Duration
+	// be opened while too many are, or there is no memory for it. Reclaim is how long a store is unused that is
+	// closed because others need its memory.
+	Unused, Wait, Reclaim time.Duration
+	// Running is the number of stores that run what takes long at a time. Others wait for their turn.
+	Running int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -93,6 +97,8 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Idle, time.Hour)
 	setDefault(&l.Unused, 5*time.Minute)
 	setDefault(&l.Wait, 30*time.Second)
+	setDefault(&l.Reclaim, 5*time.Second)
+	setDefault(&l.Running, max(2, runtime.GOMAXPROCS(0)))
 	if l.Pace == (budget.Pace{}) {
 		l.Pace = budget.Body
 	}
@@ -108,6 +114,9 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 // MaxRequest is the largest request, and so the largest value of a store.
 const MaxRequest = 16 << 20
 
+// KeyGrant is the memory that the stores of an organization always get for keys and values.
+const KeyGrant = 4 << 20
+
 // setPools makes the pools that are nil.
 func (e *Engine) setPools() {
 	if e.Connections == nil {
@@ -119,6 +128,10 @@ func (e *Engine) setPools() {
 	if e.Memory == nil {
 		e.Memory = budget.NewPool(0, MaxRequest)
 	}
+	if e.KeyMemory == nil {
+		e.KeyMemory = budget.NewPool(2<<30, KeyGrant)
+	}
+	e.Limits.Memory = min(e.Limits.Memory, e.KeyMemory.Share())
 }
 
 // Open prepares the engine. It must be called before all other methods.
@@ -132,6 +145,8 @@ func (e *Engine) Open() error {
 	e.sessions = &sessions{byStore: map[string]*members{}, all: map[*session]bool{}}
 	e.verify = make(chan struct{}, 1)
 	e.logins = budget.NewQueue(maxLogins)
+	e.running = budget.NewQueue(e.Limits.Running)
+	e.usage.New = newUse
 	e.closed = make(chan struct{})
 	return nil
 }
@@ -188,6 +203,7 @@ func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 	if err := e.remove(ctx, p.ID); err != nil {
 		return fmt.Errorf("delete key-value store: %w", err)
 	}
+	e.usage.Forget(p.ID)
 	return nil
 }
 
@@ -239,8 +255,9 @@ func (e *Engine) verifySessions(ctx context.Context) {
 		switch {
 		case errs.KindOf(err) == errs.NotFound:
 			e.sessions.cut(id, [sha256.Size]byte{})
+			e.usage.Forget(id)
 		case err != nil:
-			e.Log.Warn("verify connections to a key-value store", "id", id, "error", err)
+			e.Log.Warn("verify connections to a key-value store", "store", id, "error", err)
 			time.AfterFunc(verifyAgain, e.Forget)
 		default:
 			e.sessions.cut(id, passwordHash(p.Password))

@@ -27,7 +27,7 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.K
 		Prefix: q.Prefix, From: from, Type: q.Type, Limit: max(q.Limit, 1), Preview: resource.MaxPreview,
 	}
 	for {
-		found, err := e.page(p.ID, wanted)
+		found, err := e.page(p, wanted)
 		if err == nil {
 			return pageOf(found, q.Values), nil
 		}
@@ -38,8 +38,8 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.K
 }
 
 // page reads a page from a store. It returns redis.ErrClosed if the store was closed meanwhile.
-func (e *Engine) page(id string, q redis.PageQuery) (redis.Page, error) {
-	s, err := e.pool.get(id)
+func (e *Engine) page(p *resource.Provisioned, q redis.PageQuery) (redis.Page, error) {
+	s, err := e.pool.get(p)
 	if err != nil {
 		return redis.Page{}, err
 	}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"steward/internal/redis"
+	"steward/internal/resource"
 )
 
 // pool keeps stores open.
 type pool struct {
 	max  int
 	wait time.Duration
-	open func(id string) (*redis.Store, error)
+	open func(p *resource.Provisioned) (*redis.Store, error)
 
 	mu     sync.Mutex
 	stores map[string]*entry
@@ -27,6 +28,7 @@ type pool struct {
 
 // entry is a store of the pool. store and err are set when ready is closed.
 type entry struct {
+	org   string
 	ready chan struct{}
 	store *redis.Store
 	err   error
@@ -37,7 +39,7 @@ var (
 	errClosed        = errors.New("ERR the store is closed")
 )
 
-func newPool(l Limits, open func(id string) (*redis.Store, error)) *pool {
+func newPool(l Limits, open func(p *resource.Provisioned) (*redis.Store, error)) *pool {
 	return &pool{
 		max: l.Stores, wait: l.Wait, open: open, stores: map[string]*entry{}, dropped: map[string]chan struct{}{},
 		closing: make(chan struct{}),
@@ -46,10 +48,10 @@ func newPool(l Limits, open func(id string) (*redis.Store, error)) *pool {
 
 // get returns a store, which it opens if necessary. While too many are open it waits until one of them can
 // be closed. A store that is closed meanwhile has ended; get then returns another one.
-func (p *pool) get(id string) (*redis.Store, error) {
+func (p *pool) get(of *resource.Provisioned) (*redis.Store, error) {
 	deadline := time.Now().Add(p.wait)
 	for {
-		e, err := p.acquire(id)
+		e, err := p.acquire(of)
 		if errors.Is(err, errTooManyStores) && !p.evict() {
 			if time.Now().After(deadline) {
 				return nil, err
@@ -66,13 +68,14 @@ func (p *pool) get(id string) (*redis.Store, error) {
 		if e.err != nil || !hasEnded(e.store) {
 			return e.store, e.err
 		}
-		p.forget(id, e)
+		p.forget(of.ID, e)
 	}
 }
 
 // acquire returns the entry of a store, a new one if need be. It returns errTooManyStores if there cannot be one
 // more.
-func (p *pool) acquire(id string) (*entry, error) {
+func (p *pool) acquire(of *resource.Provisioned) (*entry, error) {
+	id := of.ID
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.dropped[id] != nil {
@@ -90,9 +93,9 @@ func (p *pool) acquire(id string) (*entry, error) {
 	if len(p.stores) >= p.max {
 		return nil, errTooManyStores
 	}
-	e := &entry{ready: make(chan struct{})}
+	e := &entry{org: of.OrgID, ready: make(chan struct{})}
 	p.stores[id] = e
-	go p.fill(id, e)
+	go p.fill(of, e)
 	return e, nil
 }
 
@@ -120,10 +123,10 @@ func hasEnded(s *redis.Store) bool {
 }
 
 // fill opens the store of an entry.
-func (p *pool) fill(id string, e *entry) {
-	e.store, e.err = p.open(id)
+func (p *pool) fill(of *resource.Provisioned, e *entry) {
+	e.store, e.err = p.open(of)
 	if e.err != nil {
-		p.forget(id, e)
+		p.forget(of.ID, e)
 	}
 	close(e.ready)
 }
@@ -163,14 +166,28 @@ func (p *pool) ready() []opened {
 }
 
 // evict closes a store that no client needs at the moment. It returns false if there is none.
-func (p *pool) evict() bool {
+func (p *pool) evict() bool { return p.closeOne("", time.Now()) }
+
+// closeOne closes a store that has not been used since a time, of an organization if that is not empty. It returns
+// false if there is none.
+func (p *pool) closeOne(org string, since time.Time) bool {
 	for _, o := range p.ready() {
-		if o.entry.store.CloseUnused(time.Now()) || hasEnded(o.entry.store) {
+		if org != "" && o.entry.org != org {
+			continue
+		}
+		if o.entry.store.CloseUnused(since) || hasEnded(o.entry.store) {
 			p.forget(o.id, o.entry)
 			return true
 		}
 	}
 	return false
+}
+
+// isClosing reports whether a store that is being opened is to be closed.
+func (p *pool) isClosing(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed || p.dropped[id] != nil
 }
 
 // closeUnused closes stores that have not been used since a time.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/budget"
@@ -30,8 +31,9 @@ type session struct {
 	store string
 	hash  [sha256.Size]byte
 	slot  *budget.Charge
-	// attached is the id of the store that runs the client's requests.
+	// attached is the id of the store that runs the client's requests, and use counts what it uses.
 	attached string
+	use      atomic.Pointer[use]
 
 	// inside is whether a request is being read, and paced its reader once it is waited for.
 	inside   bool
@@ -86,6 +88,7 @@ func (s *session) close() {
 	s.client.Close()
 	<-s.sent
 	_ = s.net.Close()
+	s.setUse(nil)
 	s.engine.sessions.leave(s)
 }
 
@@ -100,7 +103,10 @@ func (s *session) write(b []byte) error {
 	if err := s.net.SetWriteDeadline(time.Now().Add(s.engine.Limits.Stall)); err != nil {
 		return err
 	}
-	_, err := s.net.Write(b)
+	n, err := s.net.Write(b)
+	if u := s.use.Load(); u != nil {
+		u.out.Add(int64(n))
+	}
 	return err
 }
 
@@ -110,12 +116,23 @@ func (s *session) refuse(err error) {
 	if !errors.As(err, &protocol) && !errors.Is(err, redis.ErrMemory) {
 		return
 	}
+	if u := s.use.Load(); u != nil && errors.Is(err, redis.ErrMemory) {
+		u.refused.Add(1)
+	}
 	s.client.Finish()
 	s.fail(err)
 }
 
 // Read reads from the client.
 func (s *session) Read(b []byte) (int, error) {
+	n, err := s.read(b)
+	if u := s.use.Load(); u != nil {
+		u.in.Add(int64(n))
+	}
+	return n, err
+}
+
+func (s *session) read(b []byte) (int, error) {
 	if s.store != "" && s.inside {
 		return s.readPaced(b)
 	}

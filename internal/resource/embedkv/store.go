@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/durable"
 	"steward/internal/redis"
+	"steward/internal/resource"
 )
 
 var (
@@ -20,21 +21,35 @@ var (
 func (e *Engine) dir(id string) string { return filepath.Join(e.Dir, id) }
 
 // openStore opens a store. Its errors are replies.
-func (e *Engine) openStore(id string) (*redis.Store, error) {
-	log := e.Log.With("store", id)
-	if err := e.convert(id); err != nil {
+func (e *Engine) openStore(p *resource.Provisioned) (*redis.Store, error) {
+	log := e.Log.With("organization", p.OrgID, "store", p.ID)
+	if err := e.convert(p.ID, log); err != nil {
 		log.Error("convert key-value store", "error", err)
 		return nil, errOpen
 	}
-	s, err := redis.Open(redis.Dir(e.dir(id)), redis.Options{
-		Log: log, Memory: e.Limits.Memory, Policy: e.Limits.Policy, Writable: e.writable,
+	memory := e.newKeyMemory(p)
+	use := e.usage.Of(p.OrgID, p.ID)
+	s, err := redis.Open(redis.Dir(e.dir(p.ID)), redis.Options{
+		Log: log, Memory: e.Limits.Memory, Charge: memory.charge, Reclaim: memory.reclaim, Writable: e.writable,
+		Counters: &use.store, Enter: func() func() { return e.enter(p) },
 		Reply: e.Limits.Reply, Queue: e.Limits.Queue, QueueBytes: e.Limits.Request,
 	})
+	if errors.Is(err, redis.ErrNoMemory) {
+		log.Warn("no memory for a key-value store")
+		use.refused.Add(1)
+		return nil, redis.ErrNoMemory
+	}
 	if err != nil {
 		log.Error("open key-value store", "error", err)
 		return nil, errOpen
 	}
 	return s, nil
+}
+
+// enter waits for one of the slots of stores that run what takes long.
+func (e *Engine) enter(p *resource.Provisioned) (leave func()) {
+	_ = e.running.Enter(context.Background(), p.OrgID, p.ID) // it fails when the context ends
+	return func() { e.running.Leave(p.OrgID) }
 }
 
 // writable returns an error while the disk is almost full.

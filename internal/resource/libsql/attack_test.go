@@ -213,7 +213,7 @@ func TestStalledReadersDoNotDelayDeletion(t *testing.T) {
 // sent returns the number of bytes that the clients of a database were sent.
 func (d *database) sent() int64 {
 	for _, u := range d.Usage() {
-		if u.Database == d.p.ID {
+		if u.ID == d.p.ID {
 			return u.Out
 		}
 	}

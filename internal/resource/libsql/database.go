@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -65,12 +66,17 @@ type session struct {
 
 func newDatabase(e *Engine, p *resource.Provisioned, path string) *database {
 	d := &database{
-		engine: e, org: p.OrgID, id: p.ID, path: path, use: e.usage.of(p.OrgID, p.ID), used: e.now(),
+		engine: e, org: p.OrgID, id: p.ID, path: path, use: e.usage.Of(p.OrgID, p.ID), used: e.now(),
 		writer: make(chan struct{}, 1), slots: make(chan struct{}, e.limits.Connections),
 		streams: map[string]*stream{}, sessions: map[*session]bool{},
 	}
 	d.startSharing()
 	return d
+}
+
+// log returns the log with the names of the database and its organization.
+func (d *database) log() *slog.Logger {
+	return d.engine.Log.With("organization", d.org, "database", d.id)
 }
 
 // begin begins a session. It reports whether the database is open.
@@ -198,7 +204,7 @@ func (d *database) keep(c *conn) bool {
 
 func (d *database) discard(c *conn) {
 	if err := c.close(); err != nil {
-		d.engine.Log.Warn("closing a database connection failed", "database", d.id, "error", err)
+		d.log().Warn("closing a database connection failed", "error", err)
 	}
 	c.slot.Release()
 }
@@ -386,7 +392,7 @@ func (d *database) truncateLog() {
 		return
 	}
 	if err := c.truncateLog(); err != nil {
-		d.engine.Log.Warn("truncating the log of a database failed", "database", d.id, "error", err)
+		d.log().Warn("truncating the log of a database failed", "error", err)
 	}
 	d.release(c)
 }

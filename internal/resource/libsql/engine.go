@@ -91,6 +91,7 @@ const (
 // share makes the pools that databases share.
 func (e *Engine) share() {
 	e.limits = e.Limits.withDefaults()
+	e.usage.New = newUse
 	e.memory = e.Memory
 	if e.memory == nil {
 		e.memory = budget.NewPool(defaultMemory, defaultMemory/8)
@@ -195,7 +196,7 @@ func (e *Engine) Delete(_ context.Context, p *resource.Provisioned) error {
 	if err := removeFiles(path); err != nil {
 		return fmt.Errorf("delete database: %w", err)
 	}
-	e.usage.forget(p.ID)
+	e.usage.Forget(p.ID)
 	return nil
 }
 

@@ -36,7 +36,11 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := e.serveStream(w, r, databaseID, serve); err != nil {
-		e.writeError(w, err)
+		f, known := requestFailure(err)
+		if !known {
+			e.Log.Error("a database request failed", "database", databaseID, "error", err)
+		}
+		writeFailure(w, f)
 	}
 }
 
@@ -60,7 +64,7 @@ type call struct {
 	of     *session
 }
 
-// serveStream authenticates a request, reads it and serves it in a session.
+// serveStream authenticates a request, and serves it.
 func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID string, serve func(context.Context, *call) error) error {
 	p, err := e.authenticate(r, databaseID)
 	if err != nil {
@@ -69,12 +73,32 @@ func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID 
 	if err := e.onThisNode(p); err != nil {
 		return err
 	}
+	if err := e.serveRequest(w, r, p, serve); err != nil {
+		return e.failed(p, err)
+	}
+	return nil
+}
+
+// failed counts a request that was refused, logs one that failed for another reason, and returns the failure.
+func (e *Engine) failed(p *resource.Provisioned, err error) error {
+	f, known := requestFailure(err)
+	switch {
+	case !known:
+		e.Log.Error("a database request failed", "organization", p.OrgID, "database", p.ID, "error", err)
+	case f.status == http.StatusServiceUnavailable:
+		e.usage.Of(p.OrgID, p.ID).refused.Add(1)
+	}
+	return f
+}
+
+// serveRequest reads a request and serves it in a session.
+func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request, p *resource.Provisioned, serve func(context.Context, *call) error) (err error) {
 	c := &call{w: w, memory: e.memory.Charge(p.OrgID, p.ID)}
 	defer c.memory.Release()
 	if c.body, err = e.read(w, r, c.memory); err != nil {
 		return err
 	}
-	if p, err = e.authenticate(r, databaseID); err != nil { // its password may be another one by now
+	if p, err = e.authenticate(r, p.ID); err != nil { // its password may be another one by now
 		return err
 	}
 	ctx, s, err := e.begin(r.Context(), p)
@@ -219,19 +243,17 @@ func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream
 	}, nil
 }
 
-// writeError writes the response of a request that failed as a whole.
-func (e *Engine) writeError(w http.ResponseWriter, err error) {
+// requestFailure returns the failure of a request that failed as a whole, and whether an error tells it.
+func requestFailure(err error) (*failure, bool) {
 	var f *failure
-	var known *errs.Error
+	var unavailable *errs.Error
 	switch {
 	case errors.As(err, &f) && f.status != 0:
-	case errors.As(err, &known) && known.Kind == errs.Unavailable:
-		f = failf("UNAVAILABLE", "%s", known.Message).withStatus(http.StatusServiceUnavailable)
-	default:
-		e.Log.Error("a database request failed", "error", err)
-		f = failf("INTERNAL_ERROR", "internal error").withStatus(http.StatusInternalServerError)
+		return f, true
+	case errors.As(err, &unavailable) && unavailable.Kind == errs.Unavailable:
+		return failf("UNAVAILABLE", "%s", unavailable.Message).withStatus(http.StatusServiceUnavailable), true
 	}
-	writeFailure(w, f)
+	return failf("INTERNAL_ERROR", "internal error").withStatus(http.StatusInternalServerError), false
 }
 
 func writeFailure(w http.ResponseWriter, f *failure) {

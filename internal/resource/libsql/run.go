@@ -51,9 +51,9 @@ func (e *Engine) verify(ctx context.Context) {
 		case errs.KindOf(err) == errs.NotFound:
 			d.close()
 			e.forgetClosed(d)
-			e.usage.forget(d.id)
+			e.usage.Forget(d.id)
 		case err != nil:
-			e.Log.Warn("verify the connections to a database", "database", d.id, "error", err)
+			d.log().Warn("verify the connections to a database", "error", err)
 			time.AfterFunc(verifyAgain, e.Forget)
 		default:
 			d.closeOthers(tokenOf(p.Password))

@@ -200,7 +200,7 @@ func (s *shared) run(c *conn) error {
 func (s *shared) step(c *conn, st *statement, text string) error {
 	if c.db.engine.disk.Low(c.db.engine.now()) {
 		c.done(st)
-		return errDiskFull
+		return c.db.use.refuse(errDiskFull)
 	}
 	ctx, cancel := c.deadline(s.ctx)
 	defer cancel()

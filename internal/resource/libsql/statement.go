@@ -156,7 +156,7 @@ func (c *conn) admit(ctx context.Context, st *statement) error {
 		return failf("SQLITE_READONLY", "SQLite error: attempt to write in a read-only transaction")
 	}
 	if c.db.engine.disk.Low(c.db.engine.now()) {
-		return errDiskFull
+		return c.db.use.refuse(errDiskFull)
 	}
 	return c.lock(ctx)
 }

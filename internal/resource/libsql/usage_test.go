@@ -51,10 +51,10 @@ func TestUsageIsCounted(t *testing.T) {
 	heavy.fails(endless, "SQLITE_INTERRUPT", "took too long")
 	for _, u := range s.Usage() {
 		want := int64(2)
-		if u.Database == heavy.p.ID {
+		if u.ID == heavy.p.ID {
 			want = 3
 		}
-		if u.Statements != want || u.In < 100 || u.Out < 100 || u.Time <= 0 || u.Org == "" {
+		if u.Operations != want || u.In < 100 || u.Out < 100 || u.Time <= 0 || u.Org == "" || u.Disk == 0 {
 			t.Errorf("%+v", u)
 		}
 	}
