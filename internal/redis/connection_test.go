@@ -86,6 +86,23 @@ func TestSubscriptionsAreToldAfterReplyOff(t *testing.T) {
 	r.expect(c, "UNSUBSCRIBE a", []any{"unsubscribe", "a", int64(0)})
 }
 
+func TestNothingIsRunAfterQuit(t *testing.T) {
+	c := dial(t, serve(t, open(t, Dir(t.TempDir()), Options{})))
+	if _, err := c.conn.Write([]byte("SET a 1\r\nQUIT\r\nSET a 2\r\nPING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := readReply(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantReply(t, "reply", got, simple("OK"))
+	}
+	if reply, err := readReply(c.in); err == nil {
+		t.Errorf("QUIT is followed by %#v", reply)
+	}
+}
+
 func TestHello(t *testing.T) {
 	addr := serve(t, open(t, Dir(t.TempDir()), Options{}))
 	c := dial(t, addr)

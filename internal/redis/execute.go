@@ -9,8 +9,8 @@ import (
 func (s *Store) runClient(c *Client) {
 	s.turn = append(s.turn, c)
 	for range turnCommands {
-		if c.blocked != nil {
-			return // it is enqueued again when it goes on
+		if c.blocked != nil || c.quitting {
+			return // it is enqueued again if it goes on
 		}
 		if s.log.full() {
 			break

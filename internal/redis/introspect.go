@@ -143,8 +143,20 @@ func (c *command) categoryNames() []string {
 	return names
 }
 
+// allNames returns the commands of the table and their subcommands, by name.
+func (t table) allNames() []string {
+	names := t.names()
+	for _, cmd := range t {
+		for _, sub := range cmd.sub {
+			names = append(names, sub.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 func commandList(x *call) error {
-	names := x.table.names()
+	names := x.table.allNames()
 	if len(x.args) == 2 {
 		x.out.bulks(names)
 		return nil
@@ -162,7 +174,7 @@ func commandList(x *call) error {
 	default:
 		return errSyntax
 	}
-	x.out.bulks(slices.DeleteFunc(names, func(name string) bool { return !keep(x.table[name]) }))
+	x.out.bulks(slices.DeleteFunc(names, func(name string) bool { return !keep(x.table.named(name)) }))
 	return nil
 }
 
@@ -207,7 +219,7 @@ func commandGetKeys(x *call) error {
 		return errorf("ERR Invalid command specified")
 	}
 	keys := cmd.keysOf(x.args[2:])
-	if len(keys) == 0 {
+	if len(keys) == 0 && (cmd.keys == nil || cmd.categories != "scripting") {
 		return errorf("ERR The command has no key arguments")
 	}
 	x.out.bulks(keys)

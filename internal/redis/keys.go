@@ -49,12 +49,22 @@ func del(x *call) error {
 func exists(x *call) error {
 	n := 0
 	for _, key := range x.args[1:] {
-		if x.lookup(key) != nil {
+		if x.exists(key) {
 			n++
 		}
 	}
 	x.out.len(n)
 	return nil
+}
+
+// exists reports whether a key exists. Only TOUCH uses it by that.
+func (x *call) exists(key string) bool {
+	if x.cmd.name == "touch" {
+		return x.lookup(key) != nil
+	}
+	found := x.peek(key) != nil
+	x.countLookup(key, found)
+	return found
 }
 
 func typeOf(x *call) error {

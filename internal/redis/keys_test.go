@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -71,6 +72,25 @@ func expireWords(draw func(*rapid.T) string) func(*rapid.T) []string {
 func somePattern(t *rapid.T) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"*", "?", "a", "[a-c]", "[^a]", "\\a", "{e}*", "*f", "[", "[a", "[c-a]"}),
 		rapid.StringMatching(`[a-c*?\[\]\^\\-]{0,5}`)).Draw(t, "pattern")
+}
+
+func TestExistsIsNoUse(t *testing.T) {
+	r := newRunner(t)
+	c := r.client(1)
+	r.expect(c, "SET a 1", simple("OK"))
+	r.now = r.now.Add(10 * time.Second)
+	r.expect(c, "EXISTS a", int64(1))
+	r.expect(c, "OBJECT IDLETIME a", int64(10))
+	r.expect(c, "TOUCH a", int64(1))
+	r.expect(c, "OBJECT IDLETIME a", int64(0))
+}
+
+func TestCommandTellsSubcommandsAndKeys(t *testing.T) {
+	r := newRunner(t)
+	c := r.client(1)
+	r.expect(c, "COMMAND LIST FILTERBY PATTERN client|li*", []any{"client|list"})
+	r.expect(c, "COMMAND GETKEYS EVAL x 0", []any{})
+	r.expect(c, "COMMAND GETKEYS PING", failure("ERR The command has no key arguments"))
 }
 
 func TestKeys(t *testing.T) { compareWithRedis(t, slices.Concat(keyExamples, stringExamples[:5])) }
