@@ -163,6 +163,9 @@ func TestClientKill(t *testing.T) {
 			t.Errorf("%s: the connection stays open", request)
 		}
 	}
+	waittest.True(t, "the others to be gone", func() bool {
+		return strings.Count(fmt.Sprint(c.ask(t, "CLIENT LIST")), "laddr=") == 1
+	})
 	wantReply(t, "itself", c.ask(t, "CLIENT KILL USER default SKIPME no"), int64(1))
 	if _, err := c.in.ReadByte(); err == nil {
 		t.Error("the connection stays open")
