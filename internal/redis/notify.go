@@ -37,9 +37,20 @@ type eventLetter struct {
 
 // eventLetters are the letters of the classes, in the order in which CONFIG GET shows them.
 var eventLetters = []eventLetter{
-	{'g', eventGeneric}, {'$', eventString}, {'l', eventList}, {'s', eventSet}, {'h', eventHash}, {'z', eventZSet},
-	{'x', eventExpired}, {'e', eventEvicted}, {'t', eventStream}, {'d', eventModule}, {'n', eventNew},
-	{'K', eventsByKey}, {'E', eventsByName}, {'m', eventMiss},
+	{'g', eventGeneric},
+	{'$', eventString},
+	{'l', eventList},
+	{'s', eventSet},
+	{'h', eventHash},
+	{'z', eventZSet},
+	{'x', eventExpired},
+	{'e', eventEvicted},
+	{'t', eventStream},
+	{'d', eventModule},
+	{'n', eventNew},
+	{'K', eventsByKey},
+	{'E', eventsByName},
+	{'m', eventMiss},
 }
 
 // parseEventClasses reads letters of classes, of which A stands for most. It reports whether all are known.
