@@ -29,7 +29,7 @@ func TestKV(t *testing.T) {
 	reference := startRedis(t)
 	for _, command := range kvCommands {
 		for _, pipeline := range []int{1, 16} {
-			ratio, ref, got := compare(5,
+			ratio, ref, got := compare(3,
 				func() result { return reference.load(t, command, pipeline) },
 				func() result { return store.load(t, command, pipeline) })
 			report(fmt.Sprintf("kv: %s, pipeline %d, per CPU second", strings.ToUpper(command), pipeline), ratio, atLeast(0.6),

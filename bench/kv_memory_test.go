@@ -1,0 +1,135 @@
+//go:build bench
+
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"steward/e2e/process"
+	"steward/internal/redis"
+)
+
+// kvElements is how many keys, fields or members are in memory: so many that the collector keeps the process
+// near what is live, which it does not below 240 MiB.
+const kvElements = 1_500_000
+
+// TestKVMemory compares the memory that small keys, fields and members take with redis-server's.
+func TestKVMemory(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		command func(n int) []any
+	}{
+		{"strings", func(n int) []any { return []any{"SET", fmt.Sprintf("key:%012d", n), "value"} }},
+		{"hashes of 10 fields", func(n int) []any {
+			return []any{"HSET", fmt.Sprintf("hash:%d", n/10), fmt.Sprintf("field:%d", n%10), "value"}
+		}},
+		{"fields of one hash", func(n int) []any { return []any{"HSET", "hash", fmt.Sprintf("field:%012d", n), "value"} }},
+		{"members of one sorted set", func(n int) []any { return []any{"ZADD", "zset", n, fmt.Sprintf("member:%012d", n)} }},
+	} {
+		reference := startRedis(t, "--appendonly", "no").grow(t, c.command)
+		got := newKVStore(t).grow(t, c.command)
+		report("kv: memory of "+c.what, got/reference, atMost(2), "%.0f bytes of %.0f for each", got, reference)
+	}
+}
+
+// grow runs commands with the numbers of elements, and returns by how many bytes the resident memory has grown
+// for each.
+func (s kvServer) grow(t *testing.T, command func(n int) []any) float64 {
+	t.Helper()
+	c := s.client(t)
+	if err := c.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	before := s.rss(t)
+	fillKV(t, c, kvElements, command)
+	return float64(s.rss(t)-before) / kvElements
+}
+
+// fillKV runs a command with the numbers up to n.
+func fillKV(t *testing.T, c *goredis.Client, n int, command func(n int) []any) {
+	t.Helper()
+	const batch = 1000
+	for from := 0; from < n; from += batch {
+		p := c.Pipeline()
+		for i := range batch {
+			p.Do(t.Context(), command(from+i)...)
+		}
+		if _, err := p.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestKVFlush compares the time of FLUSHALL of 100,000 keys with redis-server.
+func TestKVFlush(t *testing.T) {
+	reference := startRedis(t)
+	store := newKVStore(t)
+	ratio, ref, got := compare(5,
+		func() result { return reference.flush(t) },
+		func() result { return store.flush(t) })
+	report("kv: FLUSHALL of 100,000 keys, time", 1/ratio, atMost(2), "%s of %s", ms(got.times[0]), ms(ref.times[0]))
+}
+
+// flush measures FLUSHALL.
+func (s kvServer) flush(t *testing.T) result {
+	t.Helper()
+	c := s.client(t)
+	fillKV(t, c, 100_000, func(n int) []any { return []any{"SET", fmt.Sprintf("key:%012d", n), "value"} })
+	began := time.Now()
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	return result{rate: 1 / took.Seconds(), times: []time.Duration{took}}
+}
+
+// TestKVOpen compares opening a store with a log of 1 GB, of a million strings of 1,000 bytes, with starting
+// redis-server on the same commands.
+func TestKVOpen(t *testing.T) {
+	const keys = 1_000_000
+	text := string(make([]byte, 1000))
+	dir := t.TempDir()
+	reference := startRedis(t, "--dir", dir, "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
+	c := reference.client(t)
+	fillKV(t, c, keys, func(n int) []any { return []any{"SET", fmt.Sprintf("key:%d", n), text} })
+	_ = c.ShutdownNoSave(t.Context()).Err() // it does not answer
+	began := time.Now()
+	reference = startRedis(t, "--dir", dir)
+	ref := process.CPUTime(t, reference.pid)
+	refTime := time.Since(began)
+
+	in := install(t, "sqlite")
+	in.kvStore()
+	in.Stop()
+	stores, err := filepath.Glob(filepath.Join(in.Dir, "stores", "*"))
+	if err != nil || len(stores) != 1 {
+		t.Fatalf("the stores are %v: %v", stores, err)
+	}
+	in.Must(os.RemoveAll(filepath.Join(stores[0], "store.log")))
+	in.Must(redis.Import(redis.Dir(stores[0]), func(add func(args ...string) error) error {
+		for n := range keys {
+			if err := add("set", fmt.Sprintf("key:%d", n), text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	in.start()
+	var list struct{ KV []struct{ URL string } }
+	in.call("GET", "/resource/"+in.orgID+"/local", nil, &list)
+	store := in.kvServer(list.KV[0].URL)
+	before, began := in.CPUTime(), time.Now()
+	if err := store.client(t).Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	used := in.CPUTime() - before
+	report("kv: open a store of 1 GB, CPU time", used.Seconds()/ref.Seconds(), atMost(2), "%.1f s of %.1f s CPU, %.1f s of %.1f s, peak memory %d MiB of %d MiB",
+		used.Seconds(), ref.Seconds(), took.Seconds(), refTime.Seconds(), in.PeakRSS()>>20, process.Memory(t, reference.pid, "VmHWM")>>20)
+}
