@@ -18,6 +18,9 @@ const (
 	gcPercent = 400
 	// softLimit is the memory above which the collector runs more often instead.
 	softLimit = 240 << 20
+	// liveInterval is how often the size of the live heap is read. A key-value store that is opened can add
+	// hundreds of megabytes in a second, and while the limit is below what is live, the collector does not rest.
+	liveInterval = 100 * time.Millisecond
 )
 
 // limitMemory has the garbage collector keep the process near softLimit, or a quarter above the live
@@ -33,7 +36,7 @@ func limitMemory(ctx context.Context) {
 	most := budget.MemoryLimit() / 10 * 6 // SQLite and the kernel need the rest
 	debug.SetMemoryLimit(min(softLimit, most))
 	live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(liveInterval)
 	defer tick.Stop()
 	for {
 		select {
