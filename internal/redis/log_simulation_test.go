@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -231,8 +230,8 @@ func (m *machine) connect() {
 
 // waitForSync waits until a sync in the background has ended, so that tests can be repeated.
 func (m *machine) waitForSync() {
-	for r := m.store.log.rewrite; r != nil && r.synced != nil && len(r.synced) == 0; {
-		runtime.Gosched()
+	if r := m.store.log.rewrite; r != nil && r.synced != nil {
+		r.synced <- <-r.synced
 	}
 }
 
