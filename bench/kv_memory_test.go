@@ -4,8 +4,8 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,47 +89,58 @@ func (s kvServer) flush(t *testing.T) result {
 	return result{rate: 1 / took.Seconds(), times: []time.Duration{took}}
 }
 
-// TestKVOpen compares opening a store with a log of 1 GB, of a million strings of 1,000 bytes, with starting
-// redis-server on the same commands.
+// kvOpened are the keys of a store that is opened, which have values of 1,000 bytes.
+const kvOpened = 1_000_000
+
+// opening is what opening a store took.
+type opening struct {
+	cpu, took time.Duration
+	peak      int // memory in bytes
+}
+
+// TestKVOpen compares opening a store with a log of 1 GB with starting redis-server on the same commands.
 func TestKVOpen(t *testing.T) {
-	const keys = 1_000_000
-	text := string(make([]byte, 1000))
+	text := strings.Repeat("x", 1000)
+	ref := openRedis(t, text)
+	got := openKVStore(t, text)
+	report("kv: open a store of 1 GB, CPU time", got.cpu.Seconds()/ref.cpu.Seconds(), atMost(2),
+		"%.1f s of %.1f s CPU, %.1f s of %.1f s, peak memory %d MB of %d MB",
+		got.cpu.Seconds(), ref.cpu.Seconds(), got.took.Seconds(), ref.took.Seconds(), got.peak/1e6, ref.peak/1e6)
+}
+
+// openRedis fills redis-server and starts it again.
+func openRedis(t *testing.T, text string) opening {
+	t.Helper()
 	dir := t.TempDir()
-	reference := startRedis(t, "--dir", dir, "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
-	c := reference.client(t)
-	fillKV(t, c, keys, func(n int) []any { return []any{"SET", fmt.Sprintf("key:%d", n), text} })
+	c := startRedis(t, "--dir", dir, "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0").client(t)
+	fillKV(t, c, kvOpened, func(n int) []any { return []any{"SET", fmt.Sprintf("key:%d", n), text} })
 	_ = c.ShutdownNoSave(t.Context()).Err() // it does not answer
 	began := time.Now()
-	reference = startRedis(t, "--dir", dir)
-	ref := process.CPUTime(t, reference.pid)
-	refTime := time.Since(began)
+	s := startRedis(t, "--dir", dir)
+	return opening{process.CPUTime(t, s.pid), time.Since(began), process.Memory(t, s.pid, "VmHWM")}
+}
 
+// openKVStore fills an embedded store while Steward is stopped, and opens it.
+func openKVStore(t *testing.T, text string) opening {
+	t.Helper()
 	in := install(t, "sqlite")
 	in.kvStore()
-	in.Stop()
-	stores, err := filepath.Glob(filepath.Join(in.Dir, "stores", "*"))
-	if err != nil || len(stores) != 1 {
-		t.Fatalf("the stores are %v: %v", stores, err)
-	}
-	in.Must(os.RemoveAll(filepath.Join(stores[0], "store.log")))
-	in.Must(redis.Import(redis.Dir(stores[0]), func(add func(args ...string) error) error {
-		for n := range keys {
-			if err := add("set", fmt.Sprintf("key:%d", n), text); err != nil {
-				return err
+	in.restart(func() {
+		stores, err := filepath.Glob(filepath.Join(in.Dir, "stores", "*"))
+		in.Must(err)
+		in.Must(redis.Import(redis.Dir(stores[0]), func(add func(args ...string) error) error {
+			for n := range kvOpened {
+				if err := add("set", fmt.Sprintf("key:%d", n), text); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}))
-	in.start()
+			return nil
+		}))
+	})
 	var list struct{ KV []struct{ URL string } }
 	in.call("GET", "/resource/"+in.orgID+"/local", nil, &list)
-	store := in.kvServer(list.KV[0].URL)
+	c := in.kvServer(list.KV[0].URL).client(t)
 	before, began := in.CPUTime(), time.Now()
-	if err := store.client(t).Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(began)
-	used := in.CPUTime() - before
-	report("kv: open a store of 1 GB, CPU time", used.Seconds()/ref.Seconds(), atMost(2), "%.1f s of %.1f s CPU, %.1f s of %.1f s, peak memory %d MiB of %d MiB",
-		used.Seconds(), ref.Seconds(), took.Seconds(), refTime.Seconds(), in.PeakRSS()>>20, process.Memory(t, reference.pid, "VmHWM")>>20)
+	in.Must(c.Ping(t.Context()).Err())
+	return opening{in.CPUTime() - before, time.Since(began), in.PeakRSS()}
 }
