@@ -9,15 +9,18 @@ const fail = (err) => {
   console.error(err);
   process.exit(1);
 };
+const probe = new Redis(process.env.REDIS_URL, { enableReadyCheck: false });
+const skipVersionCheck = await probe.info().then(() => false, () => true); // a server may refuse INFO
+probe.disconnect();
 const connections = [];
 const closers = [];
 
 // open opens a part of BullMQ with a connection of its own, as an application has it.
 function open(Class, ...args) {
-  const connection = new Redis(process.env.REDIS_URL, { maxRetriesPerRequest: null, enableReadyCheck: prefix === "bull" });
+  const connection = new Redis(process.env.REDIS_URL, { maxRetriesPerRequest: null });
   connections.push(connection);
   const options = args.pop();
-  const part = new Class(...args, { connection, prefix, skipVersionCheck: prefix !== "bull", ...options });
+  const part = new Class(...args, { connection, prefix, skipVersionCheck, ...options });
   part.on("error", fail);
   closers.push(part);
   return part;
