@@ -12,40 +12,46 @@ import (
 )
 
 // kvClientTimeout bounds a client. It is long, so that only one that hangs reaches it.
-const kvClientTimeout = 3 * time.Minute
+const kvClientTimeout = 5 * time.Minute
+
+// kvClient uses a key-value store with a client, and fails the test if a reply is wrong.
+type kvClient struct {
+	name string
+	use  func(t *testing.T, kv createdResource)
+}
+
+// kvClients returns the clients, those first that take longest. docs/key-value.md lists them, too.
+// Python and Ruby are Debian's, which have the packages that tools/deps installs.
+func kvClients() []kvClient {
+	return []kvClient{
+		{"celery", kvProgram("/usr/bin/python3", "celery_tasks.py")},
+		{"sidekiq", kvProgram("/usr/bin/ruby", "sidekiq.rb")},
+		{"bullmq", kvProgram("node", "bullmq.mjs")},
+		{"rate-limiter-flexible", kvProgram("node", "ratelimit.mjs")},
+		{"connect-redis", kvProgram("node", "session.mjs")},
+		{"redis", kvProgram("node", "redis.mjs")},
+		{"ioredis", kvProgram("node", "ioredis.mjs")},
+		{"redis-py", kvProgram("/usr/bin/python3", "redis_py.py")},
+		{"go-redis", useGoRedis},
+		{"bun", kvProgram("../sdk/node_modules/.bin/bun", "bun.mjs")},
+		{"redis-benchmark", useRedisBenchmark},
+		{"redis-cli", useRedisCLI},
+	}
+}
 
 // TestKVClients uses the stores of both engines as applications do, with the clients, queues and
-// frameworks of others. docs/key-value.md lists them.
+// frameworks of others.
 func TestKVClients(t *testing.T) {
 	t.Parallel()
-	programs := map[string][]string{
-		"redis":                 {"node", "redis.mjs"},
-		"ioredis":               {"node", "ioredis.mjs"},
-		"bun":                   {"../sdk/node_modules/.bin/bun", "bun.mjs"},
-		"bullmq":                {"node", "bullmq.mjs"},
-		"rate-limiter-flexible": {"node", "ratelimit.mjs"},
-		"connect-redis":         {"node", "session.mjs"},
-		"redis-py":              {"/usr/bin/python3", "redis_py.py"}, // Debian's, which has its packages
-		"celery":                {"/usr/bin/python3", "celery_tasks.py"},
-		"sidekiq":               {"/usr/bin/ruby", "sidekiq.rb"},
-	}
-	clients := map[string]func(t *testing.T, kv createdResource){
-		"redis-cli":       useRedisCLI,
-		"redis-benchmark": useRedisBenchmark,
-		"go-redis":        useGoRedis,
-	}
-	for name, command := range programs {
-		clients[name] = func(t *testing.T, kv createdResource) { runKVClient(t, kv, command...) }
-	}
 	eachExternal(t, func(t *testing.T, s *external) {
 		for region, engine := range map[string]string{"local": "embedded", "far": "redis"} {
-			stores := s.createStores(region, clients)
+			stores := s.createStores(region, kvClients())
 			t.Run(engine, func(t *testing.T) {
 				t.Parallel()
-				for name, use := range clients {
-					t.Run(name, func(t *testing.T) {
+				for _, client := range kvClients() {
+					t.Run(client.name, func(t *testing.T) {
 						t.Parallel()
-						use(t, stores[name])
+						client.use(t, stores[client.name])
 					})
 				}
 			})
@@ -54,11 +60,11 @@ func TestKVClients(t *testing.T) {
 }
 
 // createStores creates a store for each client, named after it.
-func (s *external) createStores(region string, clients map[string]func(*testing.T, createdResource)) map[string]createdResource {
+func (s *external) createStores(region string, clients []kvClient) map[string]createdResource {
 	s.T.Helper()
 	var wanted []object
-	for name := range clients {
-		wanted = append(wanted, object{"type": "kv", "name": name})
+	for _, client := range clients {
+		wanted = append(wanted, object{"type": "kv", "name": client.name})
 	}
 	var response struct{ Created []createdResource }
 	s.Call("POST", s.path(region), object{"resources": wanted}).Want(201).Decode(&response)
@@ -69,19 +75,20 @@ func (s *external) createStores(region string, clients map[string]func(*testing.
 	return created
 }
 
-// runKVClient runs a program of the directory clients, which fails if a reply is wrong. It ends the
-// processes that the program has started, too.
-func runKVClient(t *testing.T, kv createdResource, command ...string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), kvClientTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Dir = "clients"
-	cmd.Env = append(os.Environ(), "REDIS_URL="+kv.Env["REDIS_URL"], "REDIS_KEY_PREFIX="+kv.Env["REDIS_KEY_PREFIX"])
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %v (`make deps` installs the clients)\n%s", command, err, out)
+// kvProgram returns a function that runs a program of the directory clients. It ends the processes that
+// the program has started, too.
+func kvProgram(command string, args ...string) func(t *testing.T, kv createdResource) {
+	return func(t *testing.T, kv createdResource) {
+		ctx, cancel := context.WithTimeout(t.Context(), kvClientTimeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, command, args...)
+		cmd.Dir = "clients"
+		cmd.Env = append(os.Environ(), "REDIS_URL="+kv.Env["REDIS_URL"], "REDIS_KEY_PREFIX="+kv.Env["REDIS_KEY_PREFIX"])
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s %v: %v (`make deps` installs the clients)\n%s", command, args, err, out)
+		}
 	}
 }
 

@@ -40,8 +40,8 @@ func useGoRedis(t *testing.T, kv createdResource) {
 
 func (g *goRedis) key(name string) string { return g.prefix + "go:" + name }
 
-// want fails the test unless a command has returned a value.
-func want[T any](g *goRedis, value T) func(got T, err error) {
+// wantReply fails the test unless a command has returned a value.
+func wantReply[T any](g *goRedis, value T) func(got T, err error) {
 	return func(got T, err error) {
 		g.t.Helper()
 		if err != nil || !reflect.DeepEqual(got, value) {
@@ -52,19 +52,19 @@ func want[T any](g *goRedis, value T) func(got T, err error) {
 
 func (g *goRedis) types() {
 	c, ctx := g.c, g.ctx
-	want(g, "OK")(c.Set(ctx, g.key("text"), "grüße", time.Hour).Result())
-	want(g, "grüße")(c.Get(ctx, g.key("text")).Result())
+	wantReply(g, "OK")(c.Set(ctx, g.key("text"), "grüße", time.Hour).Result())
+	wantReply(g, "grüße")(c.Get(ctx, g.key("text")).Result())
 	if _, err := c.Get(ctx, g.key("none")).Result(); !errors.Is(err, redis.Nil) {
 		g.t.Errorf("a key that is missing: %v", err)
 	}
-	want(g, int64(2))(c.HSet(ctx, g.key("user"), "name", "Ada", "born", 1815).Result())
-	want(g, map[string]string{"name": "Ada", "born": "1815"})(c.HGetAll(ctx, g.key("user")).Result())
-	want(g, int64(2))(c.ZAdd(ctx, g.key("top"), redis.Z{Score: 1.5, Member: "a"}, redis.Z{Score: math.Inf(1), Member: "b"}).Result())
-	want(g, []redis.Z{{Score: 1.5, Member: "a"}, {Score: math.Inf(1), Member: "b"}})(c.ZRangeWithScores(ctx, g.key("top"), 0, -1).Result())
-	want(g, 1.5)(c.ZScore(ctx, g.key("top"), "a").Result())
-	want(g, true)(c.SetNX(ctx, g.key("lock"), "mine", time.Hour).Result())
-	want(g, false)(c.SetNX(ctx, g.key("lock"), "theirs", time.Hour).Result())
-	want(g, []any{"mine", nil})(c.MGet(ctx, g.key("lock"), g.key("none")).Result())
+	wantReply(g, int64(2))(c.HSet(ctx, g.key("user"), "name", "Ada", "born", 1815).Result())
+	wantReply(g, map[string]string{"name": "Ada", "born": "1815"})(c.HGetAll(ctx, g.key("user")).Result())
+	wantReply(g, int64(2))(c.ZAdd(ctx, g.key("top"), redis.Z{Score: 1.5, Member: "a"}, redis.Z{Score: math.Inf(1), Member: "b"}).Result())
+	wantReply(g, []redis.Z{{Score: 1.5, Member: "a"}, {Score: math.Inf(1), Member: "b"}})(c.ZRangeWithScores(ctx, g.key("top"), 0, -1).Result())
+	wantReply(g, 1.5)(c.ZScore(ctx, g.key("top"), "a").Result())
+	wantReply(g, true)(c.SetNX(ctx, g.key("lock"), "mine", time.Hour).Result())
+	wantReply(g, false)(c.SetNX(ctx, g.key("lock"), "theirs", time.Hour).Result())
+	wantReply(g, []any{"mine", nil})(c.MGet(ctx, g.key("lock"), g.key("none")).Result())
 	hello, err := c.Do(ctx, "HELLO").Result()
 	if fields, ok := hello.(map[any]any); err != nil || !ok || fields["proto"] != int64(3) {
 		g.t.Errorf("HELLO: %v (%v)", hello, err)
@@ -73,7 +73,7 @@ func (g *goRedis) types() {
 
 func (g *goRedis) transaction() {
 	c, ctx, key := g.c, g.ctx, g.key("balance")
-	want(g, "OK")(c.Set(ctx, key, 100, 0).Result())
+	wantReply(g, "OK")(c.Set(ctx, key, 100, 0).Result())
 	attempts := 0
 	withdraw := func(tx *redis.Tx) error {
 		balance, err := tx.Get(ctx, key).Int()
@@ -81,7 +81,7 @@ func (g *goRedis) transaction() {
 			return err
 		}
 		if attempts++; attempts == 1 {
-			want(g, int64(101))(c.Incr(ctx, key).Result())
+			wantReply(g, int64(101))(c.Incr(ctx, key).Result())
 		}
 		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, key, balance-10, 0).Err() })
 		return err
@@ -92,7 +92,7 @@ func (g *goRedis) transaction() {
 	if err := c.Watch(ctx, withdraw, key); err != nil {
 		g.t.Error(err)
 	}
-	want(g, "91")(c.Get(ctx, key).Result())
+	wantReply(g, "91")(c.Get(ctx, key).Result())
 	replies, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for range 500 {
 			p.Incr(ctx, g.key("n"))
@@ -115,7 +115,7 @@ func (g *goRedis) messages() {
 			g.t.Fatal(err)
 		}
 	}
-	want(g, int64(2))(g.c.Publish(g.ctx, g.key("news"), "hello").Result())
+	wantReply(g, int64(2))(g.c.Publish(g.ctx, g.key("news"), "hello").Result())
 	for _, pattern := range []string{"", g.prefix + "*"} {
 		message, err := sub.ReceiveMessage(g.ctx)
 		if err != nil || message.Channel != g.key("news") || message.Payload != "hello" || message.Pattern != pattern {
@@ -126,7 +126,7 @@ func (g *goRedis) messages() {
 
 func (g *goRedis) stream() {
 	c, ctx, key := g.c, g.ctx, g.key("events")
-	want(g, "OK")(c.XGroupCreateMkStream(ctx, key, "workers", "$").Result())
+	wantReply(g, "OK")(c.XGroupCreateMkStream(ctx, key, "workers", "$").Result())
 	var ids []string
 	for n := range 3 {
 		id, err := c.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []any{"n", n}}).Result()
@@ -139,24 +139,24 @@ func (g *goRedis) stream() {
 	if err != nil || len(streams) != 1 || len(streams[0].Messages) != 2 || streams[0].Messages[1].Values["n"] != "1" {
 		g.t.Errorf("XREADGROUP: %v (%v)", streams, err)
 	}
-	want(g, int64(1))(c.XAck(ctx, key, "workers", ids[0]).Result())
-	want(g, &redis.XPending{Count: 1, Lower: ids[1], Higher: ids[1], Consumers: map[string]int64{"a": 1}})(c.XPending(ctx, key, "workers").Result())
+	wantReply(g, int64(1))(c.XAck(ctx, key, "workers", ids[0]).Result())
+	wantReply(g, &redis.XPending{Count: 1, Lower: ids[1], Higher: ids[1], Consumers: map[string]int64{"a": 1}})(c.XPending(ctx, key, "workers").Result())
 	claimed, _, err := c.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{Stream: key, Group: "workers", Consumer: "b", Start: "0"}).Result()
-	want(g, ids[1:2])(claimed, err)
+	wantReply(g, ids[1:2])(claimed, err)
 	info, err := c.XInfoStreamFull(ctx, key, 10).Result()
 	if err != nil || info.Length != 3 || len(info.Groups) != 1 || info.Groups[0].Lag != 1 || info.Groups[0].Pending[0].Consumer != "b" {
 		g.t.Errorf("XINFO STREAM FULL: %+v (%v)", info, err)
 	}
 	groups, err := c.XInfoGroups(ctx, key).Result()
-	want(g, []redis.XInfoGroup{{Name: "workers", Consumers: 2, Pending: 1, LastDeliveredID: ids[1], EntriesRead: 2, Lag: 1}})(groups, err)
+	wantReply(g, []redis.XInfoGroup{{Name: "workers", Consumers: 2, Pending: 1, LastDeliveredID: ids[1], EntriesRead: 2, Lag: 1}})(groups, err)
 }
 
 func (g *goRedis) scripts() {
 	script := redis.NewScript(`local n = redis.call("INCRBY", KEYS[1], ARGV[1]) return {n, redis.call("TYPE", KEYS[1]), false, 3.9}`)
 	for n := range 2 { // the first has to load it
-		want[any](g, []any{int64(5 * (n + 1)), "string", nil, int64(3)})(script.Run(g.ctx, g.c, []string{g.key("scripted")}, 5).Result())
+		wantReply[any](g, []any{int64(5 * (n + 1)), "string", nil, int64(3)})(script.Run(g.ctx, g.c, []string{g.key("scripted")}, 5).Result())
 	}
-	want(g, []bool{true})(script.Exists(g.ctx, g.c).Result())
+	wantReply(g, []bool{true})(script.Exists(g.ctx, g.c).Result())
 }
 
 // sidekiq7 sends what Sidekiq 7 does over RESP3 and version 6, which clients/sidekiq.rb runs, does not:
@@ -171,22 +171,22 @@ func (g *goRedis) sidekiq7() {
 		p.ZAdd(ctx, g.key("schedule"), redis.Z{Score: 1.7e9, Member: job})
 		return nil
 	})
-	want[any](g, nil)(nil, err)
-	want(g, []string{g.key("queue:default"), job})(c.BRPop(ctx, 2*time.Second, g.key("queue:none"), g.key("queue:default")).Result())
+	wantReply[any](g, nil)(nil, err)
+	wantReply(g, []string{g.key("queue:default"), job})(c.BRPop(ctx, 2*time.Second, g.key("queue:none"), g.key("queue:default")).Result())
 	if _, err := c.BRPop(ctx, time.Second, g.key("queue:default")).Result(); !errors.Is(err, redis.Nil) {
 		g.t.Errorf("BRPOP of an empty queue: %v", err)
 	}
 	pop := redis.NewScript(`local jobs = redis.call("zrange", KEYS[1], "-inf", ARGV[1], "byscore", "limit", 0, 1)
 		if jobs[1] then redis.call("zrem", KEYS[1], jobs[1]) return jobs[1] end`)
-	want[any](g, job)(pop.Run(ctx, c, []string{g.key("schedule")}, "1.7e9").Result())
+	wantReply[any](g, job)(pop.Run(ctx, c, []string{g.key("schedule")}, "1.7e9").Result())
 	if _, err := pop.Run(ctx, c, []string{g.key("schedule")}, "1.7e9").Result(); !errors.Is(err, redis.Nil) {
 		g.t.Errorf("a job of an empty set: %v", err)
 	}
-	want(g, []int64{1, 65535})(c.BitField(ctx, g.key("histogram"), "OVERFLOW", "SAT", "INCRBY", "u16", "#0", 1, "INCRBY", "u16", "#3", 70000).Result())
-	want(g, []int64{1, 65535})(c.BitFieldRO(ctx, g.key("histogram"), "u16", 0, "u16", 48).Result())
-	want(g, int64(2))(c.HSet(ctx, g.key("process"), "busy", 0, "quiet", "false").Result())
-	want(g, true)(c.ExpireNX(ctx, g.key("process"), time.Minute).Result())
-	want(g, int64(1))(c.Unlink(ctx, g.key("process"), g.key("process:work")).Result())
+	wantReply(g, []int64{1, 65535})(c.BitField(ctx, g.key("histogram"), "OVERFLOW", "SAT", "INCRBY", "u16", "#0", 1, "INCRBY", "u16", "#3", 70000).Result())
+	wantReply(g, []int64{1, 65535})(c.BitFieldRO(ctx, g.key("histogram"), "u16", 0, "u16", 48).Result())
+	wantReply(g, int64(2))(c.HSet(ctx, g.key("process"), "busy", 0, "quiet", "false").Result())
+	wantReply(g, true)(c.ExpireNX(ctx, g.key("process"), time.Minute).Result())
+	wantReply(g, int64(1))(c.Unlink(ctx, g.key("process"), g.key("process:work")).Result())
 	found, _, err := c.SScan(ctx, g.key("queues"), 0, "def*", 100).Result()
-	want(g, []string{"default"})(found, err)
+	wantReply(g, []string{"default"})(found, err)
 }

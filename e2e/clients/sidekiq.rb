@@ -79,4 +79,3 @@ job = Sidekiq::ScheduledSet.new.first
 equal([job.klass, job.args], ["Add", [0, 0]])
 equal(Sidekiq::ScheduledSet.new.find_job(job.jid).delete, true)
 equal(Sidekiq::ScheduledSet.new.size, 0)
-equal(Sidekiq::ProcessSet.new.size, 0)
