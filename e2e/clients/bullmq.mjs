@@ -119,9 +119,10 @@ async function flow() {
 async function limited() {
   const queue = open(Queue, "limited", {});
   let done = 0;
-  open(Worker, "limited", async () => void done++, { limiter: { max: 2, duration: 3600_000 }, concurrency: 5 });
+  const worker = open(Worker, "limited", async () => void done++, { limiter: { max: 2, duration: 3600_000 }, maximumRateLimitDelay: 500 });
   await queue.addBulk(Array.from({ length: 6 }, (_, i) => ({ name: "n", data: { i } })));
   await until("the limit to be reached", async () => done >= 2 && (await queue.getRateLimitTtl(2)) > 0);
   await until("the others to wait", async () => (await queue.getWaitingCount()) === 4);
   assert.equal(done, 2);
+  await worker.close(true); // without waiting for the limit
 }
