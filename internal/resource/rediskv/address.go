@@ -24,11 +24,11 @@ const (
 // address is what an admin URL says.
 type address struct {
 	form    string
-	scheme  string   // redis or rediss
-	hosts   []string // of the server, of some nodes of the cluster, or of the sentinels, with ports
-	master  string   // the name that the sentinels have for the servers
-	clients string   // the host and port that clients are told, or "" for those of the admin URL
-	info    bool     // whether clients may call INFO
+	scheme  string         // redis or rediss
+	hosts   []string       // of the server, of some nodes of the cluster, or of the sentinels, with ports
+	master  string         // the name that the sentinels have for the servers
+	clients string         // the host and port that clients are told, or "" for those of the admin URL
+	info    bool           // whether clients may call INFO
 	options *redis.Options // of the administrator's clients; Addr is the first host
 
 	sentinelUser *url.Userinfo
