@@ -310,8 +310,10 @@ which it expires, unless --ttl says otherwise.
 	cmd.Flags().BoolVar(&flags.push, "append", false, "append the value to a list")
 	cmd.Flags().BoolVar(&flags.member, "member", false, "add the value to a set")
 	cmd.Flags().StringVar(&flags.score, "score", "", "add the value to a sorted set, with this `score`")
-	cmd.MarkFlagsMutuallyExclusive("field", "index", "append", "member", "score")
 	return storeCommand(e, cmd, func(ctx context.Context, s *session.Session, in noun.Input, args []string) error {
+		if err := checkSetFlags(cmd); err != nil {
+			return err
+		}
 		value, err := readStoreValue(s, args[1:])
 		if err != nil {
 			return err
@@ -322,6 +324,20 @@ which it expires, unless --ttl says otherwise.
 		}
 		return sendValue(ctx, s, in, args[0], body)
 	})
+}
+
+// checkSetFlags returns a usage error if flags are about values of different types.
+func checkSetFlags(cmd *cobra.Command) error {
+	var given []string
+	for _, name := range []string{"field", "index", "append", "member", "score"} {
+		if cmd.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) > 1 {
+		return exit.Usagef("%s cannot be used together", strings.Join(given, " and "))
+	}
+	return nil
 }
 
 // body returns the item that a value is set as.
