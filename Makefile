@@ -66,6 +66,13 @@ faults: deps ## break installations under load, and compare what is stored with 
 redis-suite: ## run the test suite of Redis (REDIS_SRC=dir, UNITS="type/string multi") against internal/redis; needs tclsh
 	./tools/redis-suite "$(REDIS_SRC)" $(UNITS)
 
+# The tests that compare groups of commands with redis-server.
+redis-groups = TestStrings|TestBitmaps|TestHyperLogLog|TestHashes|TestLists|TestSets|TestSortedSets|TestGeo|TestStreams|TestKeys|TestSort|TestTransactions|TestPubSub|TestBlocking|TestConnection|TestServer|TestDifferential
+
+.PHONY: redis-differential
+redis-differential: deps ## compare key-value stores with redis-server: CHECKS=100000 sequences of each group of commands, or of GROUP=TestStreams
+	$(GO) test -count=1 -timeout 0 ./internal/redis -v -run '^($(or $(GROUP),$(redis-groups)))$$' -rapid.checks=$(or $(CHECKS),100000) -rapid.nofailfile $(if $(SEED),-rapid.seed=$(SEED))
+
 .PHONY: bench
 bench: SHELL = bash
 bench: .SHELLFLAGS = -o pipefail -c

@@ -227,13 +227,11 @@ func (t bitType) bounds() (least, most int64) {
 // set returns a number as the type can have it, and whether it fits.
 func (t bitType) set(v int64, mode overflow) (int64, bool) {
 	least, most := t.bounds()
-	above := v > most
-	below := v < least
+	above := v > most || t.bits < 64 && most-v < 0 // Redis subtracts, and takes the least numbers as large ones
 	if !t.signed && v < 0 {
 		above = true // it is taken as a large number
-		below = false
 	}
-	return t.limit(v, mode, below, above)
+	return t.limit(v, mode, !above && v < least, above)
 }
 
 // add returns the sum of two numbers as the type can have it, and whether it fits.

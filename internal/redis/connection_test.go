@@ -15,7 +15,7 @@ var connectionExamples = []example{
 	{name: "select", draw: words(oneOf("0", "0", "x", "-1", "100"))},
 	{name: "echo", draw: words(someValue)},
 	{name: "ping", draw: func(t *rapid.T) []string { return several(t, 0, 2, someValue) }},
-	{name: "client", draw: words(oneOf("getredir", "trackinginfo", "x", "GETREDIR", "id", "pause")), same: func(a, b any) bool {
+	{name: "client", draw: words(oneOf("getredir", "trackinginfo", "x", "GETREDIR", "id", "pause", "getname")), same: func(a, b any) bool {
 		if _, ok := a.(int64); ok {
 			return sameType(a, b)
 		}
@@ -30,8 +30,17 @@ var connectionExamples = []example{
 	{name: "client kill", draw: func(t *rapid.T) []string {
 		return several(t, 0, 4, oneOf("id", "99999", "x", "0", "type", "pubsub", "replica", "addr", "127.0.0.1:1", "skipme", "maybe", "user", "nobody", "yes"))
 	}},
+	{name: "client kill", draw: func(t *rapid.T) []string {
+		return rapid.SampledFrom([][]string{
+			{"type", "normal"},
+			{"type", "master"},
+			{"type", "slave"},
+			{"laddr", "127.0.0.1:1"},
+			{"skipme", "no", "id", "99999"},
+		}).Draw(t, "filter")
+	}},
 	{name: "client list", same: sameFailure, draw: func(t *rapid.T) []string {
-		return several(t, 0, 3, oneOf("type", "normal", "pubsub", "master", "id", "99999", "x"))
+		return several(t, 0, 3, oneOf("type", "normal", "pubsub", "master", "replica", "id", "99999", "x"))
 	}},
 	{name: "client info", same: sameType, draw: words()},
 	{name: "hello", same: sameFailure, draw: func(t *rapid.T) []string {

@@ -265,7 +265,9 @@ func (x *call) scanOptions(from int, types bool) (scanOptions, error) {
 }
 
 // matches reports whether a key or member is to be returned.
-func (o *scanOptions) matches(key string) bool { return !o.like || o.pattern == "*" || globMatch(o.pattern, key) }
+func (o *scanOptions) matches(key string) bool {
+	return !o.like || o.pattern == "*" || globMatch(o.pattern, key)
+}
 
 // replyScan appends the cursor and the elements of a scan.
 func (x *call) replyScan(cursor uint64, all []string) {

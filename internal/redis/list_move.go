@@ -67,8 +67,8 @@ func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
 	if from != to {
 		x.changed(from)
 	}
+	x.effect(pushName(toLeft), x.args[2], element) // first, so that a list with one element keeps when it expires
 	x.effect(popName(fromLeft), x.args[1])
-	x.effect(pushName(toLeft), x.args[2], element)
 	x.out.bulk(element)
 	return true, nil
 }

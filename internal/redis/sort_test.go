@@ -29,7 +29,7 @@ func sortWords(t *rapid.T) []string {
 	return append([]string{sortKeyName(t)}, options(t,
 		[]string{"BY", oneOf("w_*", "h_*->f")(t)}, []string{"limit", someInt(t), someInt(t)},
 		[]string{"GET", oneOf("#", "w_*", "h_*->g", "none")(t)}, []string{"get", "#"},
-		[]string{"DESC"}, []string{"asc"}, []string{"STORE", "dst"}, []string{"x"})...)
+		[]string{"DESC"}, []string{"asc"}, []string{"ALPHA"}, []string{"STORE", "dst"}, []string{"x"})...)
 }
 
 func TestSort(t *testing.T) { compareWithRedis(t, sortExamples) }

@@ -200,7 +200,7 @@ func (x *call) groupOptions(create bool) (mkStream bool, read int64, err error) 
 			if err != nil {
 				return false, 0, err
 			}
-			if read < unknownRead {
+			if read < unknownRead && !x.replaying { // one that was too large has become negative, as in Redis
 				return false, 0, errorf("ERR value for ENTRIESREAD must be positive or -1")
 			}
 		default:

@@ -451,6 +451,15 @@ func zRandMember(x *call) error {
 }
 
 func zScan(x *call) error {
-	scores := func(z *zset) *dict[float64] { return &z.scores }
-	return scanDict(x, scores, func(it *item[float64]) string { return formatFloat(it.value) })
+	large := false
+	scores := func(z *zset) *dict[float64] {
+		large = z.large
+		return &z.scores
+	}
+	return scanDict(x, scores, func(it *item[float64]) string {
+		if !large && it.value == math.Trunc(it.value) && math.Abs(it.value) < math.MaxInt64/2 {
+			return formatInt(int64(it.value)) // as a listpack has it
+		}
+		return formatFloat(it.value)
+	})
 }

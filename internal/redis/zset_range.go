@@ -118,11 +118,11 @@ func (x *call) rangeQuery(q rangeQuery, at int, general bool) (rangeQuery, error
 			q.offset = offset
 			q.count = count
 			i += 2
-		case word == "REV" && general:
+		case word == "REV" && general && !q.reverse:
 			q.reverse = true
-		case word == "BYSCORE" && general:
+		case word == "BYSCORE" && general && q.by == byRank:
 			q.by = byScore
-		case word == "BYLEX" && general:
+		case word == "BYLEX" && general && q.by == byRank:
 			q.by = byLex
 		default:
 			return q, errSyntax

@@ -44,7 +44,7 @@ var zsetExamples = []example{
 		return append(all, options(t, []string{"REV"}, []string{"x"})...)
 	}},
 	{name: "zrangestore", draw: func(t *rapid.T) []string {
-		return append([]string{someKey(t), someKey(t), someInt(t), someInt(t)}, options(t, []string{"REV"}, []string{"BYSCORE"},
+		return append([]string{someKey(t), someKey(t), someInt(t), someInt(t)}, options(t, []string{"REV"}, []string{"BYSCORE"}, []string{"BYLEX"},
 			[]string{"LIMIT", someInt(t), someInt(t)}, []string{"WITHSCORES"})...)
 	}},
 	{name: "zrevrange", draw: func(t *rapid.T) []string {

@@ -1,0 +1,32 @@
+package redis
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// serverExamples are commands about the server whose replies do not depend on it, or are compared by their form.
+var serverExamples = []example{
+	{name: "flushdb", draw: func(t *rapid.T) []string {
+		return options(t, []string{"SYNC"}, []string{"async"}, []string{"x"})
+	}},
+	{name: "set", draw: words(someKey, someValue)},
+	{name: "role", draw: words()},
+	{name: "wait", draw: words(oneOf("0", "x", ""), oneOf("0", "x", "-1", "1.5"))},
+	{name: "time", same: sameLength, draw: words()},
+	{name: "lastsave", same: sameType, draw: words()},
+	{name: "info", same: sameType, draw: func(t *rapid.T) []string { return several(t, 0, 2, oneOf("server", "all", "x")) }},
+	{name: "memory usage", same: sameFailure, draw: func(t *rapid.T) []string {
+		return append([]string{someKey(t)}, options(t, []string{"SAMPLES", someInt(t)}, []string{"x"})...)
+	}},
+	{name: "config get", same: sameType, draw: func(t *rapid.T) []string { return several(t, 0, 2, oneOf("maxmemory", "x")) }},
+	{name: "command count", same: sameType, draw: words()},
+	{name: "command", same: sameType, draw: words()},
+	{name: "command x", draw: words()},
+	{name: "memory x", draw: words()},
+	{name: "config x", draw: words()},
+	{name: "dump", same: sameType, draw: words(someKey)},
+}
+
+func TestServer(t *testing.T) { compareWithRedis(t, serverExamples) }
