@@ -21,6 +21,7 @@ var notCompared = map[string]string{
 	"client|setinfo":   "Redis 7.2",
 	"client|tracking":  "refused here",
 	"client|unpause":   "refused here",
+	"command":          "there are fewer commands",
 	"command|docs":     "what it tells differs",
 	"command|getkeys":  "the keys of each command are in the table",
 	"command|info":     "what it tells differs",

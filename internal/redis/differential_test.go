@@ -187,6 +187,24 @@ func (j *judge) compareReplay(t rapid.TB) {
 	}
 }
 
+// TestLogOfRareRequests compares what the log makes of requests that long runs found.
+func TestLogOfRareRequests(t *testing.T) {
+	for _, requests := range [][]string{
+		{"rpush a x", "pexpireat a 99999999999999", "lmove a a left right"},
+		{"xgroup create a g 0 mkstream entriesread 9223372036854775807", "xadd a 1 f v", "xreadgroup group g c streams a >"},
+		{"zadd a 1 m", "sort a by nosort", "zadd a -0 n"},
+		{"pfadd a x y", "pfcount a", "pfadd a z", "pfcount a"},
+	} {
+		j := newLocal(t)
+		for _, request := range requests {
+			if reply, failed := j.run([][]string{strings.Fields(request)})[0].(failure); failed {
+				t.Errorf("%s: %s", request, reply)
+			}
+		}
+		j.compareReplay(t)
+	}
+}
+
 // dumps returns the values of all keys of a store that runs.
 func dumps(s *Store) map[string]string {
 	var all map[string]string

@@ -22,7 +22,6 @@ var serverExamples = []example{
 	}},
 	{name: "config get", same: sameType, draw: func(t *rapid.T) []string { return several(t, 0, 2, oneOf("maxmemory", "x")) }},
 	{name: "command count", same: sameType, draw: words()},
-	{name: "command", same: sameType, draw: words()},
 	{name: "command x", draw: words()},
 	{name: "memory x", draw: words()},
 	{name: "config x", draw: words()},
