@@ -121,9 +121,9 @@ type killFilter struct {
 
 func (f killFilter) matches(c *Client) bool {
 	c.mu.Lock()
-	user := c.access.User
+	user, closed := c.access.User, c.closed
 	c.mu.Unlock()
-	return (f.id == 0 || f.id == c.ID) && (f.address == "" || f.address == c.Address) && (f.local == "" || f.local == c.Local) &&
+	return !closed && (f.id == 0 || f.id == c.ID) && (f.address == "" || f.address == c.Address) && (f.local == "" || f.local == c.Local) &&
 		(f.user == "" || f.user == user) && (f.kind == "" || f.kind == c.clientType())
 }
 
