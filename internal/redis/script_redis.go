@@ -195,16 +195,18 @@ func errorReply(l *gopher.LState) int {
 		l.Push(errorTable(l, "ERR wrong number or type of arguments"))
 		return 1
 	}
-	l.Push(errorTable(l, withCode(strings.TrimPrefix(string(text), "-"))))
+	l.Push(errorTable(l, withCode(strings.TrimPrefix(cString(text), "-"))))
 	return 1
 }
 
 // withCode puts a code before the text of an error that has one word only.
 func withCode(text string) string {
-	if !strings.Contains(text, " ") {
-		text = "ERR " + text
+	code, message, found := strings.Cut(text, " ")
+	if !found {
+		code = "ERR"
+		message = text
 	}
-	return strings.TrimRight(text, "\r\n")
+	return code + " " + strings.Trim(message, "\r\n")
 }
 
 func statusReply(l *gopher.LState) int {

@@ -160,11 +160,11 @@ func (r *reply) boolean(v bool) {
 // table appends a table: a reply of a kind that one of its fields names, or a list.
 func (w *replyWriter) table(t *gopher.LTable, depth int) {
 	if s, ok := t.RawGetString("err").(gopher.LString); ok {
-		w.out.error(string(s))
+		w.out.error(cString(s))
 		return
 	}
 	if s, ok := t.RawGetString("ok").(gopher.LString); ok {
-		w.out.simple(oneLine(string(s)))
+		w.out.simple(oneLine(cString(s)))
 		return
 	}
 	if v, ok := t.RawGetString("double").(gopher.LNumber); ok {
@@ -172,7 +172,7 @@ func (w *replyWriter) table(t *gopher.LTable, depth int) {
 		return
 	}
 	if s, ok := t.RawGetString("big_number").(gopher.LString); ok {
-		w.out.bigNumber(oneLine(string(s)))
+		w.out.bigNumber(oneLine(cString(s)))
 		return
 	}
 	if inner, ok := t.RawGetString("verbatim_string").(*gopher.LTable); ok {
@@ -192,6 +192,12 @@ func (w *replyWriter) table(t *gopher.LTable, depth int) {
 		return
 	}
 	w.list(t, depth)
+}
+
+// cString returns a string up to its first zero, as Redis takes texts of errors and statuses.
+func cString(s gopher.LString) string {
+	text, _, _ := strings.Cut(string(s), "\x00")
+	return text
 }
 
 func oneLine(text string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(text) }

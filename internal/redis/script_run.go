@@ -71,8 +71,9 @@ func (i *interpreter) reply(r *scriptRun, v gopher.LValue) error {
 
 // failure returns what a client is told of an error that the script has raised.
 func (r *scriptRun) failure(e *lua.Error) error {
+	text := cString(gopher.LString(e.Text))
 	if e.Source == "" || e.Line == "" {
-		return replyError(e.Text)
+		return replyError(text)
 	}
-	return errorf("%s script: %s, on %s:%s.", e.Text, r.name, e.Source, e.Line)
+	return errorf("%s script: %s, on %s:%s.", text, r.name, e.Source, e.Line)
 }

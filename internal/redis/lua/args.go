@@ -10,11 +10,11 @@ import (
 func argError(l *gopher.LState, n int, text string) {
 	name := "?"
 	if at, found := l.GetStack(0); found {
-		if _, err := l.GetInfo("n", at, gopher.LNil); err == nil && at.Name != "" {
+		if _, err := l.GetInfo("n", at, gopher.LNil); err == nil && at.Name != "" && at.Name != "(anonymous)" {
 			name = at.Name
 		}
 	}
-	l.RaiseError("bad argument #%d to '%s' (%s)", n, name, text)
+	raise(l, "bad argument #%d to '%s' (%s)", n, name, text)
 }
 
 // typeName returns the type of an argument, or "no value".

@@ -14,6 +14,7 @@ import (
 // changed, bound what they take, and read and write numbers as Lua does.
 func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
 	return map[string]gopher.LGFunction{
+		"assert":         assert,
 		"collectgarbage": collectGarbage,
 		"error":          raiseError,
 		"gcinfo":         collectGarbage,
@@ -24,11 +25,13 @@ func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
 		"next":           i.next,
 		"pairs":          i.pairs,
 		"pcall":          i.protectedCall,
+		"rawequal":       func(l *gopher.LState) int { l.Push(gopher.LBool(l.RawEqual(anyArg(l, 1), anyArg(l, 2)))); return 1 },
 		"rawget":         i.rawGet,
 		"rawset":         i.rawSet,
 		"setmetatable":   i.setMetatable,
 		"tonumber":       toNumberFunction,
 		"tostring":       func(l *gopher.LState) int { l.Push(gopher.LString(tostring(l, anyArg(l, 1)))); return 1 },
+		"type":           func(l *gopher.LState) int { l.Push(gopher.LString(anyArg(l, 1).Type().String())); return 1 },
 		"unpack":         i.unpack,
 		"xpcall":         i.handledCall,
 	}
@@ -39,27 +42,21 @@ func collectGarbage(l *gopher.LState) int {
 	return 1
 }
 
+func assert(l *gopher.LState) int {
+	if gopher.LVIsFalse(anyArg(l, 1)) {
+		raise(l, "%s", optStringArg(l, 2, "assertion failed!"))
+	}
+	return l.GetTop()
+}
+
 // raiseError is error.
 func raiseError(l *gopher.LState) int {
 	v := l.Get(1)
-	text, ok := v.(gopher.LString)
-	if level := intArg(l, 2, 1); ok && level > 0 {
-		v = gopher.LString(callPosition(l, level)) + text
+	if level := intArg(l, 2, 1); gopher.LVCanConvToString(v) && level > 0 {
+		v = gopher.LString(callPosition(l, level) + Text(v))
 	}
 	l.Error(v, 0)
 	return 0
-}
-
-// callPosition returns where a function was called, or "" if that was not in a script.
-func callPosition(l *gopher.LState, level int) string {
-	at, found := l.GetStack(level)
-	if !found {
-		return ""
-	}
-	if _, err := l.GetInfo("Sl", at, gopher.LNil); err != nil || at.Source == "" {
-		return ""
-	}
-	return at.Source + ":" + strconv.Itoa(at.CurrentLine) + ": "
 }
 
 func (i *Interpreter) getMetatable(l *gopher.LState) int {
@@ -89,7 +86,7 @@ func (i *Interpreter) setMetatable(l *gopher.LState) int {
 		argError(l, 2, "nil or table expected")
 	}
 	if old, ok := t.Metatable.(*gopher.LTable); ok && old.RawGetString("__metatable") != gopher.LNil {
-		l.RaiseError("cannot change a protected metatable")
+		raise(l, "cannot change a protected metatable")
 	}
 	l.SetMetatable(t, meta)
 	l.Push(t)
@@ -187,7 +184,7 @@ func (i *Interpreter) handledCall(l *gopher.LState) int {
 // tryCall calls a function with n arguments that are on the stack, and returns the error, if there is one.
 func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 	if i.protected >= maxProtected {
-		l.RaiseError("C stack overflow")
+		raise(l, "C stack overflow")
 	}
 	i.protected++
 	defer func() { i.protected-- }()
@@ -197,7 +194,7 @@ func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 	}
 	var failed *gopher.ApiError
 	if errors.As(err, &failed) {
-		return failed.Object, false
+		return luaError(failed.Object), false
 	}
 	return gopher.LString(err.Error()), false
 }
@@ -235,12 +232,7 @@ func (i *Interpreter) compile(l *gopher.LState, text, name string) int {
 		l.Push(gopher.LString(err.Error()))
 		return 2
 	}
-	outer := l.NewFunctionFromProto(proto)
-	outer.Env = i.env
-	l.Push(outer)
-	l.Push(i.concat)
-	l.Push(i.length)
-	l.Call(2, 1)
+	l.Push(i.Function(proto))
 	return 1
 }
 
@@ -259,9 +251,15 @@ func chunkName(name string) string {
 // isLuaSpace reports whether C's isspace does.
 func isLuaSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
+// trimNumber returns what C reads of a text that may be a number: what stands before a zero, without space around it.
+func trimNumber(text string) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	return strings.TrimFunc(text, func(r rune) bool { return r < 128 && isLuaSpace(byte(r)) })
+}
+
 // parseLuaNumber reads a number as Lua does.
 func parseLuaNumber(text string) (float64, bool) {
-	text = strings.TrimFunc(text, func(r rune) bool { return r < 128 && isLuaSpace(byte(r)) })
+	text = trimNumber(text)
 	if text == "" || strings.Contains(text, "_") {
 		return 0, false
 	}
@@ -293,25 +291,27 @@ func Number(v gopher.LValue) (float64, bool) {
 }
 
 func toNumberFunction(l *gopher.LState) int {
-	v := anyArg(l, 1)
 	base := intArg(l, 2, 10)
 	if base == 10 {
-		if n, ok := Number(v); ok {
+		if n, ok := Number(anyArg(l, 1)); ok {
 			l.Push(gopher.LNumber(n))
 		} else {
 			l.Push(gopher.LNil)
 		}
 		return 1
 	}
+	text := stringArg(l, 1)
 	if base < 2 || base > 36 {
 		argError(l, 2, "base out of range")
 	}
-	text := strings.TrimFunc(Text(v), func(r rune) bool { return r < 128 && isLuaSpace(byte(r)) })
+	text = trimNumber(text)
 	if base == 16 {
 		text = strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "-"), base, 64)
 	switch {
+	case errors.Is(err, strconv.ErrRange):
+		l.Push(gopher.LNumber(n)) // the largest one, as strtoul does
 	case err != nil:
 		l.Push(gopher.LNil)
 	case strings.HasPrefix(text, "-"):
@@ -346,7 +346,7 @@ func (i *Interpreter) unpack(l *gopher.LState) int {
 		return 0
 	}
 	if last-first >= maxResults || last-first < 0 {
-		l.RaiseError("too many results to unpack")
+		raise(l, "too many results to unpack")
 	}
 	for n := first; n <= last; n++ {
 		l.Push(t.RawGet(gopher.LNumber(n)))
@@ -378,13 +378,38 @@ func (i *Interpreter) lengthOf(l *gopher.LState) int {
 	default:
 		f, ok := l.GetMetaField(v, "__len").(*gopher.LFunction)
 		if !ok {
-			l.RaiseError("attempt to get length of a %s value", v.Type())
+			raise(l, "attempt to get length of a %s value", v.Type())
 		}
 		l.Push(f)
 		l.Push(v)
 		l.Call(1, 1)
 	}
 	return 1
+}
+
+// modulo is the operator %.
+func (i *Interpreter) modulo(l *gopher.LState) int {
+	a, okA := Number(l.Get(1))
+	b, okB := Number(l.Get(2))
+	if okA && okB {
+		l.Push(gopher.LNumber(a - math.Floor(a/b)*b))
+		return 1
+	}
+	for n := 1; n <= 2; n++ {
+		if f := l.GetMetaField(l.Get(n), "__mod"); f != gopher.LNil {
+			l.Push(f)
+			l.Push(l.Get(1))
+			l.Push(l.Get(2))
+			l.Call(2, 1)
+			return 1
+		}
+	}
+	bad := l.Get(1)
+	if okA {
+		bad = l.Get(2)
+	}
+	raise(l, "attempt to perform arithmetic on a %s value", bad.Type())
+	return 0
 }
 
 // concatenate is the operator .. for two values or more.
@@ -430,7 +455,7 @@ func (i *Interpreter) concatenateMeta(l *gopher.LState) int {
 			if gopher.LVCanConvToString(left) {
 				bad = right
 			}
-			l.RaiseError("attempt to concatenate a %s value", bad.Type())
+			raise(l, "attempt to concatenate a %s value", bad.Type())
 		}
 		l.Push(f)
 		l.Push(left)

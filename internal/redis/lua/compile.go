@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	gopher "github.com/yuin/gopher-lua"
@@ -18,15 +19,21 @@ const (
 	maxScriptDepth = 2000
 )
 
-// The operators that take memory are replaced by calls of local variables, whose names no script can write.
+// The operators that take memory, or have other results than Lua's, are replaced by calls of local variables, whose
+// names no script can write.
 const (
 	concatName = " concat"
 	lengthName = " length"
+	moduloName = " modulo"
 	valueName  = " value"
+	targetName = " target"
 )
 
-// Compile compiles a script. What it returns is a function that takes the functions for the operators .. and #
-// and returns the script as a function.
+// operatorNames are the parameters of what Compile returns.
+var operatorNames = []string{concatName, lengthName, moduloName}
+
+// Compile compiles a script. What it returns is a function that takes the functions for some operators and returns the
+// script as a function.
 func Compile(text, name string) (proto *gopher.FunctionProto, err error) {
 	if len(text) > maxScriptText {
 		return nil, errors.New("the script is too long")
@@ -51,7 +58,7 @@ func Compile(text, name string) (proto *gopher.FunctionProto, err error) {
 	return gopher.Compile(withOperators(statements), name)
 }
 
-// withOperators returns "local concat, length = ...; return function(...) statements end".
+// withOperators returns "local operators = ...; return function(...) statements end".
 func withOperators(statements []ast.Stmt) []ast.Stmt {
 	body := &ast.FunctionExpr{ParList: &ast.ParList{HasVargs: true}, Stmts: statements}
 	last := 1
@@ -60,7 +67,7 @@ func withOperators(statements []ast.Stmt) []ast.Stmt {
 	}
 	body.SetLine(1)
 	body.SetLastLine(last)
-	operators := &ast.LocalAssignStmt{Names: []string{concatName, lengthName}, Exprs: []ast.Expr{&ast.Comma3Expr{}}}
+	operators := &ast.LocalAssignStmt{Names: operatorNames, Exprs: []ast.Expr{&ast.Comma3Expr{}}}
 	return []ast.Stmt{operators, &ast.ReturnStmt{Exprs: []ast.Expr{body}}}
 }
 
@@ -101,30 +108,94 @@ func (r *rewriter) block(statements []ast.Stmt) {
 	defer r.leave()
 	for i, s := range statements {
 		r.statement(s)
-		statements[i] = throughLocal(s)
+		statements[i] = corrected(s)
 	}
 }
 
-// throughLocal returns "do local value = x; a = value end" for "a = x" if x is made of "and" and "or". The compiler
-// would leave a as it is for some of them, such as "a = not a and x".
-func throughLocal(s ast.Stmt) ast.Stmt {
-	assign, ok := s.(*ast.AssignStmt)
-	if !ok || len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
-		return s
+// corrected returns what a statement of assignment means, for which the compiler has other results in some cases:
+//
+//   - "a = x", where x is made of "and" and "or", may leave a as it is, and "a = (f(a))" overwrites the parameter a
+//     before it is passed. They become "do local value = x; a = value end".
+//   - "a, b = x, y" assigns a before it computes y. It becomes "do local value1, value2 = x, y; b = value2; a = value1
+//     end", with the tables and keys on the left side computed before, if there are any.
+//   - "local f = function … end" has the function see the new f. With a nil behind it, it sees what f was before.
+func corrected(s ast.Stmt) ast.Stmt {
+	switch s := s.(type) {
+	case *ast.LocalAssignStmt:
+		return correctedLocal(s)
+	case *ast.AssignStmt:
+		_, isName := s.Lhs[0].(*ast.IdentExpr)
+		_, isLogical := s.Rhs[0].(*ast.LogicalOpExpr)
+		f, isCall := s.Rhs[0].(*ast.FuncCallExpr)
+		if len(s.Lhs) > 1 || isName && (isLogical || isCall && f.AdjustRet) {
+			return throughLocals(s)
+		}
 	}
-	x, ok := assign.Rhs[0].(*ast.LogicalOpExpr)
-	if _, isName := assign.Lhs[0].(*ast.IdentExpr); !ok || !isName {
-		return s
+	return s
+}
+
+func correctedLocal(s *ast.LocalAssignStmt) ast.Stmt {
+	if len(s.Names) != 1 || len(s.Exprs) != 1 || s.LastLine() != 0 {
+		return s // the parser sets the last line of "local function f() … end" only
 	}
-	value := &ast.IdentExpr{Value: valueName}
-	value.SetLine(x.Line())
-	local := &ast.LocalAssignStmt{Names: []string{valueName}, Exprs: assign.Rhs}
-	local.SetLine(s.Line())
-	assign.Rhs = []ast.Expr{value}
-	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{local, assign}}
+	if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok {
+		none := &ast.NilExpr{}
+		none.SetLine(s.Line())
+		s.Exprs = append(s.Exprs, none)
+	}
+	return s
+}
+
+// throughLocals returns a block that assigns what local variables have, the last one first, as Lua does.
+func throughLocals(s *ast.AssignStmt) ast.Stmt {
+	before := &locals{line: s.Line(), name: targetName}
+	values := &locals{line: s.Line(), name: valueName}
+	var assignments []ast.Stmt
+	for _, target := range s.Lhs {
+		if attr, ok := target.(*ast.AttrGetExpr); ok {
+			attr.Object = before.add(attr.Object)
+			if _, constant := attr.Key.(*ast.StringExpr); !constant {
+				attr.Key = before.add(attr.Key)
+			}
+		}
+		assign := &ast.AssignStmt{Lhs: []ast.Expr{target}, Rhs: []ast.Expr{values.add(nil)}}
+		assign.SetLine(s.Line())
+		assignments = append(assignments, assign)
+	}
+	values.exprs = s.Rhs
+	slices.Reverse(assignments)
+	block := &ast.DoBlockStmt{Stmts: append([]ast.Stmt{before.statement(), values.statement()}, assignments...)}
 	block.SetLine(s.Line())
 	block.SetLastLine(s.LastLine())
 	return block
+}
+
+// locals are local variables with names that no script can write.
+type locals struct {
+	line  int
+	name  string
+	names []string
+	exprs []ast.Expr
+}
+
+// add adds a variable for an expression, and returns the variable.
+func (v *locals) add(x ast.Expr) ast.Expr {
+	name := v.name + strconv.Itoa(len(v.names))
+	v.names = append(v.names, name)
+	v.exprs = append(v.exprs, x)
+	use := &ast.IdentExpr{Value: name}
+	use.SetLine(v.line)
+	return use
+}
+
+// statement returns the declaration of the variables.
+func (v *locals) statement() ast.Stmt {
+	if len(v.names) == 0 {
+		return &ast.DoBlockStmt{}
+	}
+	s := &ast.LocalAssignStmt{Names: v.names, Exprs: v.exprs}
+	s.SetLine(v.line)
+	return s
 }
 
 func (r *rewriter) statement(s ast.Stmt) {
@@ -185,6 +256,7 @@ func (r *rewriter) expr(p *ast.Expr) {
 		for _, f := range e.Fields {
 			r.expr(&f.Key)
 			r.expr(&f.Value)
+			adjust(f)
 		}
 	case *ast.FuncCallExpr:
 		r.expr(&e.Func)
@@ -199,6 +271,9 @@ func (r *rewriter) expr(p *ast.Expr) {
 	case *ast.ArithmeticOpExpr:
 		r.expr(&e.Lhs)
 		r.expr(&e.Rhs)
+		if e.Operator == "%" {
+			*p = operatorCall(e, moduloName, []ast.Expr{e.Lhs, e.Rhs})
+		}
 	case *ast.UnaryMinusOpExpr:
 		r.expr(&e.Expr)
 	case *ast.UnaryNotOpExpr:
@@ -211,6 +286,20 @@ func (r *rewriter) expr(p *ast.Expr) {
 	case *ast.StringConcatOpExpr:
 		operands := r.operands(e)
 		*p = concatCall(e, operands)
+	}
+}
+
+// adjust has a field with a key, such as "{k = f()}", take one result of a call. The compiler would add all of them to
+// the list if it is the last field.
+func adjust(f *ast.Field) {
+	if f.Key == nil {
+		return
+	}
+	switch v := f.Value.(type) {
+	case *ast.FuncCallExpr:
+		v.AdjustRet = true
+	case *ast.Comma3Expr:
+		v.AdjustRet = true
 	}
 }
 

@@ -59,7 +59,7 @@ func cutSpec(l *gopher.LState, text string) (spec string, verb byte, rest string
 		n++
 	}
 	if n > 5 {
-		l.RaiseError("invalid format (repeated flags)")
+		raise(l, "invalid format (repeated flags)")
 	}
 	digits := func() {
 		start := n
@@ -67,7 +67,7 @@ func cutSpec(l *gopher.LState, text string) (spec string, verb byte, rest string
 			n++
 		}
 		if n-start > 2 {
-			l.RaiseError("invalid format (width or precision too long)")
+			raise(l, "invalid format (width or precision too long)")
 		}
 	}
 	digits()
@@ -76,7 +76,7 @@ func cutSpec(l *gopher.LState, text string) (spec string, verb byte, rest string
 		digits()
 	}
 	if n == len(text) {
-		l.RaiseError("invalid option '%s' to 'format'", "%")
+		raise(l, "invalid option '%s' to 'format'", "%")
 	}
 	return "%" + text[:n], text[n], text[n+1:]
 }
@@ -88,13 +88,13 @@ func formatArg(l *gopher.LState, n int, spec string, verb byte) string {
 	}
 	switch verb {
 	case 'c':
-		return fmt.Sprintf(spec+"s", string([]byte{byte(intArg(l, n, noDefault))}))
+		return formatText(spec, string([]byte{byte(intArg(l, n, noDefault))}))
 	case 'd', 'i':
 		return formatInteger(spec, 'd', int64(intArg(l, n, noDefault)))
 	case 'u':
-		return formatInteger(spec, 'd', uint64(intArg(l, n, noDefault)))
+		return formatInteger(spec, 'd', unsigned(numberArg(l, n)))
 	case 'o', 'x', 'X':
-		return formatInteger(spec, verb, uint64(intArg(l, n, noDefault)))
+		return formatInteger(spec, verb, unsigned(numberArg(l, n)))
 	case 'e', 'E', 'f', 'g', 'G':
 		v, ok := Number(l.Get(n))
 		if !ok {
@@ -106,7 +106,7 @@ func formatArg(l *gopher.LState, n int, spec string, verb byte) string {
 	case 's':
 		return formatText(spec, stringArg(l, n))
 	}
-	l.RaiseError("invalid option '%%%c' to 'format'", verb)
+	raise(l, "invalid option '%%%c' to 'format'", verb)
 	return ""
 }
 
@@ -116,6 +116,12 @@ func formatInteger(spec string, verb byte, v any) string {
 		flags := spec[:len(spec)-len(strings.TrimLeft(spec, "%-+ #0"))]
 		spec = strings.ReplaceAll(flags, "0", "") + spec[len(flags):]
 	}
+	if _, ok := v.(uint64); ok {
+		spec = strings.NewReplacer("+", "", " ", "").Replace(spec)
+	}
+	if v == uint64(0) {
+		spec = strings.ReplaceAll(spec, "#", "") // zero has no prefix
+	}
 	return fmt.Sprintf(spec+string(verb), v)
 }
 
@@ -123,7 +129,11 @@ func formatFloatArg(spec string, verb byte, v float64) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		width, _, _ := strings.Cut(spec, ".")
 		flags := width[:len(width)-len(strings.TrimLeft(width, "%-+ #0"))]
-		return fmt.Sprintf(strings.NewReplacer("0", "", "+", "", " ", "", "#", "").Replace(flags)+width[len(flags):]+"s", FormatG(v, 14))
+		text := FormatG(v, 14)
+		if verb == 'E' || verb == 'G' {
+			text = strings.ToUpper(text)
+		}
+		return fmt.Sprintf(strings.NewReplacer("0", "", "+", "", " ", "", "#", "").Replace(flags)+width[len(flags):]+"s", text)
 	}
 	if !strings.Contains(spec, ".") {
 		spec += ".6"
@@ -131,9 +141,21 @@ func formatFloatArg(spec string, verb byte, v float64) string {
 	return fmt.Sprintf(spec+string(verb), v)
 }
 
-// formatText formats a string, byte by byte.
+// unsigned converts a number as C does on most machines.
+func unsigned(v gopher.LNumber) uint64 {
+	if v < 1<<63 {
+		return uint64(Integer(float64(v)))
+	}
+	return uint64(Integer(float64(v-1<<63))) ^ 1<<63
+}
+
+// formatText formats a string, byte by byte: up to its first zero, as C does, unless it is long.
 func formatText(spec, s string) string {
 	width, precision, found := strings.Cut(strings.TrimPrefix(spec, "%"), ".")
+	if !found && len(s) >= 100 {
+		return s
+	}
+	s, _, _ = strings.Cut(s, "\x00")
 	if found {
 		n, _ := strconv.Atoi(precision)
 		s = s[:min(n, len(s))]

@@ -118,7 +118,7 @@ func memoryInUse() int64 {
 // script was stopped.
 func (g *guard) charge(l *gopher.LState, n int) {
 	if int64(n) > min(g.limit, MaxString) {
-		l.RaiseError("string length overflow")
+		raise(l, "string length overflow")
 	}
 	g.charged += int64(n)
 	if g.charged < guardCharge {
@@ -134,7 +134,7 @@ func (g *guard) charge(l *gopher.LState, n int) {
 // check raises an error if the script was stopped. What runs long without the interpreter calls it.
 func (g *guard) check(l *gopher.LState) {
 	if g.stopped() {
-		l.RaiseError("%s", g.ctx.Err().Error())
+		raise(l, "%s", g.ctx.Err().Error())
 	}
 }
 

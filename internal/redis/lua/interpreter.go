@@ -25,9 +25,10 @@ type Interpreter struct {
 	globals, env *gopher.LTable
 	// originals are the tables behind those that cannot be changed.
 	originals map[*gopher.LTable]*gopher.LTable
-	// concat and length are the operators .. and #, and handler what is called with an error.
-	concat, length, handler *gopher.LFunction
-	guard                   guard
+	// operators are functions for some operators, and handler is called with an error.
+	operators []*gopher.LFunction
+	handler   *gopher.LFunction
+	guard     guard
 	// protected is how many protected calls are within each other, and resumed how many coroutines.
 	protected, resumed int
 	random             uint64
@@ -63,8 +64,9 @@ func New(memory int64) *Interpreter {
 	i.random = randomStart
 	i.json = defaultJSONOptions
 	i.null = l.NewUserData()
-	i.concat = l.NewFunction(i.concatenate)
-	i.length = l.NewFunction(i.lengthOf)
+	for _, f := range []gopher.LGFunction{i.concatenate, i.lengthOf, i.modulo} { // as operatorNames
+		i.operators = append(i.operators, l.NewFunction(f))
+	}
 	i.handler = l.NewFunction(handleError)
 	i.openGlobals()
 	return i
@@ -80,7 +82,7 @@ func (i *Interpreter) openGlobals() {
 	i.l.G.Global = i.l.NewTable()
 	i.globals = i.l.NewTable()
 	i.env = i.Readonly(i.globals)
-	for _, name := range []string{"assert", "getfenv", "setfenv", "newproxy", "rawequal", "select", "type", "_VERSION"} {
+	for _, name := range []string{"getfenv", "setfenv", "newproxy", "select", "_VERSION"} {
 		i.globals.RawSetString(name, old.RawGetString(name))
 	}
 	i.AddFunctions(i.globals, i.baseFunctions())
@@ -138,7 +140,7 @@ func (i *Interpreter) Original(t *gopher.LTable) *gopher.LTable {
 }
 
 func readonlyTable(l *gopher.LState) int {
-	l.RaiseError("Attempt to modify a readonly table")
+	raise(l, "Attempt to modify a readonly table")
 	return 0
 }
 
@@ -149,7 +151,7 @@ func readonlyRaw(l *gopher.LState) int {
 }
 
 func noSuchGlobal(l *gopher.LState) int {
-	l.RaiseError("Script attempted to access nonexistent global variable '%s'", Text(l.Get(2)))
+	raise(l, "Script attempted to access nonexistent global variable '%s'", Text(l.Get(2)))
 	return 0
 }
 
@@ -167,9 +169,10 @@ func (i *Interpreter) Function(proto *gopher.FunctionProto) *gopher.LFunction {
 	outer := i.l.NewFunctionFromProto(proto)
 	outer.Env = i.env
 	i.l.Push(outer)
-	i.l.Push(i.concat)
-	i.l.Push(i.length)
-	i.l.Call(2, 1)
+	for _, f := range i.operators {
+		i.l.Push(f)
+	}
+	i.l.Call(len(i.operators), 1)
 	f := i.l.Get(-1).(*gopher.LFunction)
 	i.l.Pop(1)
 	return f
@@ -177,10 +180,11 @@ func (i *Interpreter) Function(proto *gopher.FunctionProto) *gopher.LFunction {
 
 // handleError turns an error into a table of its text and where it happened.
 func handleError(l *gopher.LState) int {
-	t, ok := l.Get(1).(*gopher.LTable)
+	raised := luaError(l.Get(1))
+	t, ok := raised.(*gopher.LTable)
 	if !ok {
 		t = l.NewTable()
-		t.RawSetString("err", gopher.LString("ERR "+tostring(l, l.Get(1))))
+		t.RawSetString("err", gopher.LString("ERR "+tostring(l, raised)))
 	}
 	at, found := l.GetStack(1)
 	if found {

@@ -131,7 +131,7 @@ func (i *Interpreter) jsonEncode(l *gopher.LState) int {
 }
 
 func (e *jsonEncoder) fail(v gopher.LValue, reason string) {
-	e.l.RaiseError("Cannot serialise %s: %s", v.Type(), reason)
+	raise(e.l, "Cannot serialise %s: %s", v.Type(), reason)
 }
 
 func (e *jsonEncoder) value(v gopher.LValue, depth int) {
@@ -158,7 +158,7 @@ func (e *jsonEncoder) value(v gopher.LValue, depth int) {
 
 func (e *jsonEncoder) table(t *gopher.LTable, depth int) {
 	if depth > min(e.json.encodeDepth, maxJSONDepth) {
-		e.l.RaiseError("Cannot serialise, excessive nesting (%d)", depth)
+		raise(e.l, "Cannot serialise, excessive nesting (%d)", depth)
 	}
 	e.guard.charge(e.l, len(e.b))
 	e.guard.charged -= int64(len(e.b))

@@ -49,7 +49,7 @@ func (i *Interpreter) jsonDecode(l *gopher.LState) int {
 	}
 	text := stringArg(l, 1)
 	if len(text) >= 2 && (text[0] == 0 || text[1] == 0) {
-		l.RaiseError("JSON parser does not support UTF-16 or UTF-32")
+		raise(l, "JSON parser does not support UTF-16 or UTF-32")
 	}
 	i.guard.charge(l, len(text))
 	d := &jsonDecoder{Interpreter: i, l: l, text: text}
@@ -70,7 +70,7 @@ func (d *jsonDecoder) expect(what, kind string) {
 	if found == jsonError {
 		found = d.tok.problem
 	}
-	d.l.RaiseError("Expected %s but found %s at character %d", what, found, d.tok.at+1)
+	raise(d.l, "Expected %s but found %s at character %d", what, found, d.tok.at+1)
 }
 
 // value returns the value that begins with the token.
@@ -80,7 +80,7 @@ func (d *jsonDecoder) value(depth int) gopher.LValue {
 		return d.tok.value
 	case jsonObjBegin, jsonArrBegin:
 		if depth++; depth > min(d.json.decodeDepth, maxJSONDepth) {
-			d.l.RaiseError("Found too many nested data structures (%d) at character %d", depth, d.pos)
+			raise(d.l, "Found too many nested data structures (%d) at character %d", depth, d.pos)
 		}
 		if d.tok.kind == jsonObjBegin {
 			return d.object(depth)

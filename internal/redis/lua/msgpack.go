@@ -172,10 +172,10 @@ type msgpackDecoder struct {
 func (i *Interpreter) msgpackUnpack(l *gopher.LState, limit, offset int) int {
 	text := stringArg(l, 1)
 	if offset < 0 || limit < 0 {
-		l.RaiseError("Invalid request to unpack with offset of %d and limit of %d.", offset, len(text))
+		raise(l, "Invalid request to unpack with offset of %d and limit of %d.", offset, len(text))
 	}
 	if offset > len(text) {
-		l.RaiseError("Start offset %d greater than input length %d.", offset, len(text))
+		raise(l, "Start offset %d greater than input length %d.", offset, len(text))
 	}
 	all := limit == 0 && offset == 0
 	if all {
@@ -185,7 +185,7 @@ func (i *Interpreter) msgpackUnpack(l *gopher.LState, limit, offset int) int {
 	var values []gopher.LValue
 	for d.text != "" && len(values) < limit {
 		if len(values) > maxResults {
-			l.RaiseError("too many return values at once; use unpack_one or unpack_limit instead.")
+			raise(l, "too many return values at once; use unpack_one or unpack_limit instead.")
 		}
 		values = append(values, d.value())
 	}
@@ -207,7 +207,7 @@ func (i *Interpreter) msgpackUnpack(l *gopher.LState, limit, offset int) int {
 // take takes n bytes.
 func (d *msgpackDecoder) take(n int) string {
 	if n > len(d.text) {
-		d.l.RaiseError("Missing bytes in input.")
+		raise(d.l, "Missing bytes in input.")
 	}
 	s := d.text[:n]
 	d.text = d.text[n:]
@@ -263,7 +263,7 @@ func (d *msgpackDecoder) value() gopher.LValue {
 	case 0xde, 0xdf:
 		return d.pairs(int(d.uint(2 << (c - 0xde))))
 	}
-	d.l.RaiseError("Bad data format in input.")
+	raise(d.l, "Bad data format in input.")
 	return gopher.LNil
 }
 
@@ -271,7 +271,7 @@ func (d *msgpackDecoder) value() gopher.LValue {
 func (d *msgpackDecoder) enter() {
 	d.depth++
 	if d.depth > maxMsgpackNested {
-		d.l.RaiseError("too many nested values")
+		raise(d.l, "too many nested values")
 	}
 }
 
@@ -293,7 +293,7 @@ func (d *msgpackDecoder) pairs(n int) gopher.LValue {
 		key := d.value()
 		v := d.value()
 		if key == gopher.LNil {
-			d.l.RaiseError("table index is nil")
+			raise(d.l, "table index is nil")
 		}
 		t.RawSet(key, v)
 	}

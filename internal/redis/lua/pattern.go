@@ -40,7 +40,7 @@ func (m *matcher) match(s, p int) int {
 	m.depth++
 	defer func() { m.depth-- }()
 	if m.depth > maxMatchDepth {
-		m.l.RaiseError("pattern too complex")
+		raise(m.l, "pattern too complex")
 	}
 	for {
 		m.step()
@@ -119,7 +119,7 @@ func (m *matcher) classEnd(p int) int {
 	p++
 	if c == '%' {
 		if p == len(m.pattern) {
-			m.l.RaiseError("malformed pattern (ends with '%s')", "%")
+			raise(m.l, "malformed pattern (ends with '%s')", "%")
 		}
 		return p + 1
 	}
@@ -131,7 +131,7 @@ func (m *matcher) classEnd(p int) int {
 	}
 	for first := true; first || p >= len(m.pattern) || m.pattern[p] != ']'; first = false {
 		if p >= len(m.pattern) {
-			m.l.RaiseError("malformed pattern (missing ']')")
+			raise(m.l, "malformed pattern (missing ']')")
 		}
 		if m.pattern[p] == '%' {
 			p++
@@ -252,7 +252,7 @@ func (m *matcher) shortest(s, p, end int) int {
 // matchCapture begins a capture.
 func (m *matcher) matchCapture(s, p, length int) int {
 	if len(m.captures) >= maxCaptures {
-		m.l.RaiseError("too many captures")
+		raise(m.l, "too many captures")
 	}
 	m.captures = append(m.captures, capture{s, length})
 	n := len(m.captures)
@@ -276,14 +276,14 @@ func (m *matcher) endCapture(s, p int) int {
 		}
 		return r
 	}
-	m.l.RaiseError("invalid pattern capture")
+	raise(m.l, "invalid pattern capture")
 	return -1
 }
 
 // matchBalance matches text between two characters at p, in which they are balanced.
 func (m *matcher) matchBalance(s, p int) int {
 	if p+1 >= len(m.pattern) {
-		m.l.RaiseError("unbalanced pattern")
+		raise(m.l, "unbalanced pattern")
 	}
 	if s >= len(m.text) || m.text[s] != m.pattern[p] {
 		return -1
@@ -308,7 +308,7 @@ func (m *matcher) matchBalance(s, p int) int {
 // matchFrontier matches where a set begins, and returns the end of the set in the pattern.
 func (m *matcher) matchFrontier(s, p int) (int, bool) {
 	if p >= len(m.pattern) || m.pattern[p] != '[' {
-		m.l.RaiseError("missing '[' after '%s' in pattern", "%f")
+		raise(m.l, "missing '[' after '%s' in pattern", "%f")
 	}
 	end := m.classEnd(p)
 	before, here := byte(0), byte(0)
@@ -326,7 +326,7 @@ func (m *matcher) matchFrontier(s, p int) (int, bool) {
 func (m *matcher) matchBack(s int, digit byte) int {
 	k := int(digit) - '1'
 	if k < 0 || k >= len(m.captures) || m.captures[k].length == openCapture {
-		m.l.RaiseError("invalid capture index")
+		raise(m.l, "invalid capture index")
 	}
 	c := m.captures[k]
 	if c.length < 0 || c.length > len(m.text)-s || m.text[c.start:c.start+c.length] != m.text[s:s+c.length] {
@@ -339,7 +339,7 @@ func (m *matcher) matchBack(s int, digit byte) int {
 func (m *matcher) value(k, start, end int) gopher.LValue {
 	if k >= len(m.captures) {
 		if k != 0 {
-			m.l.RaiseError("invalid capture index")
+			raise(m.l, "invalid capture index")
 		}
 		return gopher.LString(m.text[start:end])
 	}
@@ -348,7 +348,7 @@ func (m *matcher) value(k, start, end int) gopher.LValue {
 		return gopher.LNumber(c.start + 1)
 	}
 	if c.length == openCapture {
-		m.l.RaiseError("unfinished capture")
+		raise(m.l, "unfinished capture")
 	}
 	return gopher.LString(m.text[c.start : c.start+c.length])
 }

@@ -67,7 +67,7 @@ func stringArithmetic(name string, f func(a, b float64) float64) gopher.LGFuncti
 		if !okA {
 			bad = l.Get(1)
 		}
-		l.RaiseError("attempt to perform arithmetic on a %s value", bad.Type())
+		raise(l, "attempt to perform arithmetic on a %s value", bad.Type())
 		return 0
 	}
 }
@@ -100,7 +100,7 @@ func (i *Interpreter) stringByte(l *gopher.LState) int {
 	first := intArg(l, 2, 1)
 	from, to := span(len(s), first, intArg(l, 3, first))
 	if to-from > maxResults {
-		l.RaiseError("string slice too long")
+		raise(l, "string slice too long")
 	}
 	for _, c := range []byte(s[from:to]) {
 		l.Push(gopher.LNumber(c))
@@ -168,7 +168,7 @@ func (i *Interpreter) stringRep(l *gopher.LState) int {
 		return 1
 	}
 	if n > MaxString/len(s) {
-		l.RaiseError("string length overflow")
+		raise(l, "string length overflow")
 	}
 	i.guard.charge(l, n*len(s))
 	l.Push(gopher.LString(strings.Repeat(s, n)))
@@ -300,7 +300,7 @@ func (m *matcher) replace(b *strings.Builder, by gopher.LValue, start, end int) 
 	case gopher.LVCanConvToString(v):
 		b.WriteString(Text(v))
 	default:
-		m.l.RaiseError("invalid replacement value (a %s)", v.Type())
+		raise(m.l, "invalid replacement value (a %s)", v.Type())
 	}
 }
 

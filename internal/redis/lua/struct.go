@@ -47,7 +47,7 @@ func (f *structFormat) size(option byte) int {
 	case 'i', 'I':
 		n := f.number(4)
 		if n > 32 {
-			f.l.RaiseError("integral size %d is larger than limit of %d", n, 32)
+			raise(f.l, "integral size %d is larger than limit of %d", n, 32)
 		}
 		return n
 	}
@@ -62,7 +62,7 @@ func (f *structFormat) number(otherwise int) int {
 	n := 0
 	for f.format != "" && isDigit(f.format[0]) {
 		if n = n*10 + int(f.format[0]-'0'); n > math.MaxInt32 {
-			f.l.RaiseError("integral size overflow")
+			raise(f.l, "integral size overflow")
 		}
 		f.format = f.format[1:]
 	}
@@ -89,7 +89,7 @@ func (f *structFormat) control(option byte) {
 	case '!':
 		n := f.number(8)
 		if n <= 0 || n&(n-1) != 0 {
-			f.l.RaiseError("alignment %d is not a power of 2", n)
+			raise(f.l, "alignment %d is not a power of 2", n)
 		}
 		f.align = n
 	default:
@@ -118,6 +118,7 @@ func (f *structFormat) integer(v float64, size int) []byte {
 
 func (i *Interpreter) structPack(l *gopher.LState) int {
 	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
+	l.Push(gopher.LNil) // what Redis's library finds where the first argument is missing
 	var b []byte
 	arg := 2
 	number := func() float64 {
@@ -181,7 +182,7 @@ func (i *Interpreter) structUnpack(l *gopher.LState) int {
 		pos += f.padding(pos, option, size)
 		f.fits(data, pos, size)
 		if len(values) > maxResults {
-			l.RaiseError("stack overflow (too many results)")
+			raise(l, "stack overflow (too many results)")
 		}
 		switch option {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
@@ -200,7 +201,7 @@ func (i *Interpreter) structUnpack(l *gopher.LState) int {
 		case 's':
 			end := strings.IndexByte(data[pos:], 0)
 			if end < 0 {
-				l.RaiseError("unfinished string in data")
+				raise(l, "unfinished string in data")
 			}
 			values = append(values, gopher.LString(data[pos:pos+end]))
 			size = end + 1
@@ -226,7 +227,7 @@ func (f *structFormat) fits(data string, pos, size int) {
 // previousSize takes the last value as the size of a string.
 func (f *structFormat) previousSize(values []gopher.LValue) ([]gopher.LValue, int) {
 	if len(values) == 0 || values[len(values)-1].Type() != gopher.LTNumber {
-		f.l.RaiseError("format 'c0' needs a previous size")
+		raise(f.l, "format 'c0' needs a previous size")
 	}
 	n := values[len(values)-1].(gopher.LNumber)
 	return values[:len(values)-1], int(Integer(float64(n)))

@@ -45,7 +45,7 @@ func (i *Interpreter) tableConcat(l *gopher.LState) int {
 	for n := first; n <= last; n++ {
 		v := t.RawGet(gopher.LNumber(n))
 		if !gopher.LVCanConvToString(v) {
-			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", v.Type(), n)
+			raise(l, "invalid value (%s) at index %d in table for 'concat'", v.Type(), n)
 		}
 		text := Text(v)
 		i.guard.charge(l, b.Len()+len(text)+len(separator))
@@ -108,7 +108,7 @@ func (i *Interpreter) tableInsert(l *gopher.LState) int {
 		}
 		t.RawSet(gopher.LNumber(at), l.Get(3))
 	default:
-		l.RaiseError("wrong number of arguments to 'insert'")
+		raise(l, "wrong number of arguments to 'insert'")
 	}
 	return 0
 }
@@ -142,7 +142,7 @@ func (i *Interpreter) tableMaxN(l *gopher.LState) int {
 
 func (i *Interpreter) tableSort(l *gopher.LState) int {
 	t := i.changeable(l)
-	less := l.LessThan
+	less := func(a, b gopher.LValue) bool { return lessThan(l, a, b) }
 	if l.Get(2) != gopher.LNil {
 		f := functionArg(l, 2)
 		less = func(a, b gopher.LValue) bool {
@@ -174,6 +174,20 @@ func (i *Interpreter) tableSort(l *gopher.LState) int {
 		t.RawSet(gopher.LNumber(n+1), v)
 	}
 	return 0
+}
+
+// lessThan compares two elements. Its error has no position, as that of a function that scripts have not called.
+func lessThan(l *gopher.LState, a, b gopher.LValue) bool {
+	comparable := a.Type() == b.Type() && (a.Type() == gopher.LTNumber || a.Type() == gopher.LTString)
+	if comparable || l.GetMetaField(a, "__lt") != gopher.LNil {
+		return l.LessThan(a, b)
+	}
+	text := "attempt to compare two " + a.Type().String() + " values"
+	if a.Type() != b.Type() {
+		text = "attempt to compare " + a.Type().String() + " with " + b.Type().String()
+	}
+	l.Error(gopher.LString(text), 0)
+	return false
 }
 
 // openMath makes the global variable math, with random numbers as Redis makes them.
@@ -224,7 +238,7 @@ func (i *Interpreter) mathRandom(l *gopher.LState) int {
 		}
 		v = math.Floor(v*float64(high-low+1)) + float64(low)
 	default:
-		l.RaiseError("wrong number of arguments")
+		raise(l, "wrong number of arguments")
 	}
 	l.Push(gopher.LNumber(v))
 	return 1
@@ -246,11 +260,15 @@ func (i *Interpreter) openCoroutine(t *gopher.LTable) {
 	resume := t.RawGetString("resume").(*gopher.LFunction).GFunction
 	limited := func(l *gopher.LState) int {
 		if i.resumed >= maxResumed {
-			l.RaiseError("C stack overflow")
+			raise(l, "C stack overflow")
 		}
 		i.resumed++
 		defer func() { i.resumed-- }()
-		return resume(l)
+		n := resume(l)
+		if n == 2 && l.Get(-2) == gopher.LFalse {
+			l.Replace(l.GetTop(), luaError(l.Get(-1)))
+		}
+		return n
 	}
 	charged := func(l *gopher.LState) int {
 		i.guard.charge(l, coroutineSize)
@@ -260,7 +278,11 @@ func (i *Interpreter) openCoroutine(t *gopher.LTable) {
 		l.Insert(l.Get(gopher.UpvalueIndex(1)), 1)
 		n := limited(l)
 		if l.Get(-n) == gopher.LFalse {
-			l.Error(l.Get(-1), 0)
+			v := l.Get(-1)
+			if text, ok := v.(gopher.LString); ok {
+				v = gopher.LString(callPosition(l, 1)) + text
+			}
+			l.Error(v, 0)
 		}
 		return n - 1
 	}
