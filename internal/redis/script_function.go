@@ -55,6 +55,17 @@ func (b *library) find(name string) *function {
 	return nil
 }
 
+// findFold is find for names in any case: FCALL takes them so, and no two functions of different libraries may have names
+// that differ by case only.
+func (b *library) findFold(name string) *function {
+	for _, f := range b.functions {
+		if strings.EqualFold(f.name, name) {
+			return f
+		}
+	}
+	return nil
+}
+
 // functionInterpreter returns the interpreter of functions.
 func (x *call) functionInterpreter() *interpreter {
 	if x.scripts.functions == nil {
@@ -90,20 +101,25 @@ func (x *call) runLibrary(b *library) error {
 	b.functions = nil
 	b.in = i
 	i.loading = b
-	i.SetGlobal("redis", i.loader)
-	f := i.Function(proto)
-	err = i.protect(&scriptRun{x: x, name: b.name}, func(gopher.LValue) error { return nil }, f)
+	i.Show(i.loader)
+	err = i.protect(func(gopher.LValue) error { return nil }, x, i.Function(proto))
 	i.loading = nil
-	i.SetGlobal("redis", i.redis)
-	var failed *lua.Error
-	if errors.As(err, &failed) {
-		return errorf("ERR Error registering functions: %s", failed.Text)
+	i.Show(nil)
+	var stopped lua.StopError
+	if errors.As(err, &stopped) && stopped.Timeout() {
+		return errorf("ERR Error registering functions: ERR FUNCTION LOAD timeout")
 	}
-	return err
+	if err != nil {
+		return errorf("ERR Error registering functions: %v", err)
+	}
+	return nil
 }
 
 // registerFunction is redis.register_function.
 func (i *interpreter) registerFunction(l *gopher.LState) int {
+	if i.loading == nil {
+		return i.fail(l, "ERR redis.register_function can only be called on FUNCTION LOAD command", true)
+	}
 	f, err := readFunction(l)
 	if err == nil && !isFunctionName(f.name) {
 		err = errFunctionName
@@ -216,7 +232,7 @@ func (f *function) readFlags(t *gopher.LTable) bool {
 func fcall(x *call) error {
 	var f *function
 	for _, b := range x.libraries() {
-		if found := b.find(x.args[1]); found != nil {
+		if found := b.findFold(x.args[1]); found != nil {
 			f = found
 		}
 	}
@@ -263,7 +279,7 @@ func libraryName(text string) (string, error) {
 		return "", errorf("ERR Library name was not given")
 	case !isFunctionName(name):
 		return "", errFunctionName
-	case parts[0] != "#!lua":
+	case !strings.EqualFold(parts[0], "#!lua"):
 		return "", errorf("ERR Engine '%s' not found", strings.TrimPrefix(parts[0], "#!"))
 	}
 	return name, nil
@@ -309,7 +325,7 @@ func (x *call) checkLibrary(b *library) error {
 	}
 	for _, other := range x.libraries() {
 		for _, f := range b.functions {
-			if other.name != b.name && other.find(f.name) != nil {
+			if other.name != b.name && other.findFold(f.name) != nil {
 				return errorf("ERR Function %s already exists", f.name)
 			}
 		}

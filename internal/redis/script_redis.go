@@ -57,12 +57,13 @@ func (i *interpreter) openRedis() {
 	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3} {
 		t.RawSetString(name, gopher.LNumber(n))
 	}
-	i.redis = i.Global("redis").(*gopher.LTable)
-	loader := i.NewTable()
-	i.AddFunctions(loader, map[string]gopher.LGFunction{"register_function": i.registerFunction, "log": i.logText})
-	addConstants(loader)
-	loader.Metatable = i.StrictMeta()
-	i.loader = i.Readonly(loader)
+	api := i.NewTable()
+	i.AddFunctions(api, map[string]gopher.LGFunction{"register_function": i.registerFunction, "log": i.logText})
+	addConstants(api)
+	api.Metatable = i.StrictMeta()
+	i.loader = i.NewTable()
+	i.loader.RawSetString("redis", i.Readonly(api))
+	i.loader.Metatable = i.StrictMeta()
 }
 
 // addConstants adds what scripts and libraries know of the server.

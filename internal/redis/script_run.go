@@ -13,10 +13,9 @@ type interpreter struct {
 	*lua.Interpreter
 	// current is the script that runs; nil if none does.
 	current *scriptRun
-	// redis and loader are the global variable redis: the second while a library of functions is loaded, which is
-	// loading.
-	redis, loader *gopher.LTable
-	loading       *library
+	// loading is the library of functions that is loaded, and loader the global variables that it sees meanwhile.
+	loading *library
+	loader  *gopher.LTable
 }
 
 // newInterpreter returns an interpreter whose scripts may take a number of bytes of memory.
@@ -29,24 +28,27 @@ func newInterpreter(memory int64) *interpreter {
 // run calls a function for a run of a script and appends what it returns.
 func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LValue) error {
 	i.current = r
-	err := i.protect(r, func(v gopher.LValue) error { return i.reply(r, v) }, f, args...)
+	err := i.protect(func(v gopher.LValue) error { return i.reply(r, v) }, r.x, f, args...)
 	i.current = nil
 	r.x.effects = true // the commands have written theirs
 	var failed *lua.Error
 	if errors.As(err, &failed) {
 		return r.failure(failed)
 	}
+	var stopped lua.StopError
+	if errors.As(err, &stopped) {
+		return errorf("ERR %v script: %s.", stopped, r.name)
+	}
 	return err
 }
 
 // protect calls a function, and done with what it returns, within the limits of scripts.
-func (i *interpreter) protect(r *scriptRun, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
-	r.x.slot.enter(r.x.options.Enter)
-	err := i.Call(r.x.options.ScriptTime, done, f, args...)
+func (i *interpreter) protect(done func(gopher.LValue) error, x *call, f *gopher.LFunction, args ...gopher.LValue) error {
+	x.slot.enter(x.options.Enter)
+	err := i.Call(x.options.ScriptTime, done, f, args...)
 	var stopped lua.StopError
 	if errors.As(err, &stopped) {
-		r.x.scripts.forget(i)
-		return errorf("ERR %v script: %s.", stopped, r.name)
+		x.scripts.forget(i)
 	}
 	return err
 }

@@ -76,6 +76,7 @@ var scriptTexts = []string{
 	`rawset(_G, 'x', 1)`,
 	`string.rep = nil`,
 	`setmetatable(_G, {})`,
+	`local g = getmetatable(_G) g.__index = {}`,
 	`KEYS = 1`,
 	`KEYS[9] = 1; return #KEYS > 0`,
 	`return type(os)`,

@@ -62,6 +62,10 @@ func raiseError(l *gopher.LState) int {
 func (i *Interpreter) getMetatable(l *gopher.LState) int {
 	v := anyArg(l, 1)
 	t, ok := v.(*gopher.LTable)
+	if t == i.env {
+		l.Push(i.strict)
+		return 1
+	}
 	if v.Type() == gopher.LTString || ok && i.originals[t] != nil {
 		l.Push(gopher.LNil)
 		return 1

@@ -47,6 +47,9 @@ type StopError string
 
 func (e StopError) Error() string { return string(e) }
 
+// Timeout reports whether the script ran too long.
+func (e StopError) Timeout() bool { return e != errMemory }
+
 const errMemory StopError = "Script stopped: it needs too much memory."
 
 // start begins to watch a script.

@@ -23,6 +23,8 @@ type Interpreter struct {
 	l *gopher.LState
 	// globals are the global variables, and env what scripts see of them: a table that cannot be changed.
 	globals, env *gopher.LTable
+	// strict is what scripts see as the metatable of env.
+	strict *gopher.LTable
 	// originals are the tables behind those that cannot be changed.
 	originals map[*gopher.LTable]*gopher.LTable
 	// operators are functions for some operators, and handler is called with an error.
@@ -95,7 +97,9 @@ func (i *Interpreter) openGlobals() {
 	i.OpenLibrary("struct", i.structFunctions())
 	i.OpenLibrary("cmsgpack", i.msgpackFunctions()).RawSetString("_NAME", gopher.LString("cmsgpack"))
 	i.OpenLibrary("cjson", i.jsonFunctions()).RawSetString("null", i.null)
-	i.globals.Metatable = i.StrictMeta()
+	meta := i.StrictMeta()
+	i.globals.Metatable = meta
+	i.strict = i.Readonly(meta)
 }
 
 // StrictMeta returns the metatable of a table from which nothing can be read that it does not have.
@@ -253,8 +257,14 @@ func newError(err error) *Error {
 // NewTable returns an empty table.
 func (i *Interpreter) NewTable() *gopher.LTable { return i.l.NewTable() }
 
-// Global returns a global variable.
-func (i *Interpreter) Global(name string) gopher.LValue { return i.globals.RawGetString(name) }
+// Show has functions see the elements of a table instead of the global variables, or those again if it is nil.
+func (i *Interpreter) Show(t *gopher.LTable) {
+	if t == nil {
+		t = i.globals
+	}
+	i.env.Metatable.(*gopher.LTable).RawSetString("__index", t)
+	i.originals[i.env] = t
+}
 
 // SetGlobal sets a global variable, which scripts can read only.
 func (i *Interpreter) SetGlobal(name string, v gopher.LValue) { i.globals.RawSetString(name, v) }
