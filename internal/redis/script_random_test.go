@@ -329,7 +329,7 @@ func (p *program) string() string {
 		p.use("show({string.find(%s, %s, %s, true)})", p.string, p.string, p.small),
 		p.use("show({string.match(%s, %s)})", p.string, p.pattern),
 		p.use("show({string.match(%s, %s, %s)})", p.string, p.pattern, p.small),
-		p.use("string.char(%s, 66)", p.word2("0", "65", "255", "256", "-1", "n")),
+		p.use("string.char(%s, 66)", p.word2("0", "65", "255", "256", "-1")),
 		p.use("table.concat(%s)", p.list),
 		p.use("table.concat(%s, %s)", p.list, p.string),
 		p.use("table.concat(%s, ',', %s)", p.list, p.small),

@@ -111,7 +111,7 @@ func (i *Interpreter) stringByte(l *gopher.LState) int {
 func stringChar(l *gopher.LState) int {
 	b := make([]byte, l.GetTop())
 	for n := range b {
-		c := intArg(l, n+1, noDefault)
+		c := int32(intArg(l, n+1, noDefault)) // as C takes it
 		if c < 0 || c > 255 {
 			argError(l, n+1, "invalid value")
 		}
