@@ -260,11 +260,13 @@ func (p *program) number() string {
 		},
 		p.use("(%s + %s)", p.number, p.number),
 		p.use("(%s - %s)", p.number, p.number),
-		p.use("(%s * %s)", p.number, p.number),
-		p.use("(%s / %s)", p.number, p.number),
+		// Lua computes with constants when it compiles, and keeps one of 0 and -0 only for all of a function: tonumber
+		// prevents that.
+		p.use("(%s * tonumber(%s))", p.number, p.number),
+		p.use("(%s / tonumber(%s))", p.number, p.number),
 		p.use("(%s %% %s)", p.small, p.word2("1", "2", "3", "-3", "2.5")),
 		p.use("tonumber(tostring(%s ^ %s))", p.small, p.small),
-		p.use("-(%s)", p.number),
+		p.use("-tonumber(%s)", p.number),
 		p.use("#%s", p.string),
 		p.use("#%s", p.list),
 		p.use("(tonumber(%s) or %s)", p.string, p.number),
@@ -363,6 +365,9 @@ func (p *program) spec(letters string) func() string {
 		}
 		if letter == "s" {
 			flags = p.word("", "-")
+		}
+		if precision == ".0" && strings.Contains("diuoxX", letter) {
+			precision = ".2" // 0 has no digits, but a sign, in C
 		}
 		return "%" + flags + width + precision + letter
 	}
