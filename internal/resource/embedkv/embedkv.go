@@ -39,7 +39,7 @@ type Engine struct {
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
 	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
 	// other, whose owner is the address. Memory is that of requests and replies beyond redis.FreeMemory for
-	// each connection, and Keys that of the keys and values of open stores. Open makes those that are nil.
+	// each connection, and KeyMemory that of the keys and values of open stores. Open makes those that are nil.
 	Connections, Unauthenticated, Memory, KeyMemory *budget.Pool
 
 	Limits Limits
