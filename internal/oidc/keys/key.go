@@ -128,7 +128,12 @@ func parseSigner(der []byte) (crypto.Signer, error) {
 type Set struct {
 	signing map[jose.SignatureAlgorithm]key
 	public  jose.JSONWebKeySet
+	// published is the JSON of public.
+	published []byte
 }
+
+// Published returns the JSON of JWKS. It must not be changed.
+func (s *Set) Published() []byte { return s.published }
 
 // Signing returns the key that signs with ForIDTokens or ForAccessTokens. It panics for other algorithms.
 func (s *Set) Signing(alg jose.SignatureAlgorithm) (kid string, signer crypto.Signer) {

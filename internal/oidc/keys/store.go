@@ -98,6 +98,10 @@ func (s *Store) load(ctx context.Context) (*Set, error) {
 		}
 		set.public.Keys = append(set.public.Keys, k.public)
 	}
+	set.published, err = json.Marshal(set.public)
+	if err != nil {
+		return nil, fmt.Errorf("encode public keys: %w", err)
+	}
 	for _, alg := range algorithms {
 		if set.signing[alg].signer == nil {
 			return nil, errors.New("no active key for " + string(alg))

@@ -93,6 +93,10 @@ func (p *Provider) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.metadata, err = metadata.New(p.Issuer, p.Keys)
+	if err != nil {
+		return err
+	}
 	p.connect(key)
 	p.DB.Watch(grant.Cache, p.token.Grants.Forget)
 	p.DB.Watch(auth.Callers, p.introspect.Forget)
@@ -103,7 +107,8 @@ func (p *Provider) Open(ctx context.Context) error {
 // connect makes the parts from the leaves upwards.
 func (p *Provider) connect(key oauth.Key) {
 	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
-	tokens := &jwt.Issuer{URL: p.Issuer, Now: p.Now, Keys: p.Keys}
+	tokens := jwt.NewIssuer(p.Issuer, p.Now, p.Keys)
+	p.DB.Watch(keys.Cache, tokens.Forget)
 	p.proofs = &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
 	if p.DPoPNonce {
 		p.proofs.NonceKey = key
@@ -116,7 +121,6 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
 	}
 	p.auth = &clientauth.Authenticator{Clients: p.Clients}
-	p.metadata = &metadata.Handler{Issuer: p.Issuer, Keys: p.Keys}
 	p.signin = &signin.Handler{
 		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),

@@ -18,15 +18,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
-)
-
-const (
-	// accessType is the typ of access tokens. It prevents that an ID token passes as one (RFC 9068).
-	accessType = "at+jwt"
-	idType     = "JWT"
 )
 
 // ErrInvalid is returned for a token that this issuer did not sign, or that has expired.
@@ -34,17 +29,38 @@ var ErrInvalid = errors.New("the token is invalid")
 
 // Issuer signs tokens and verifies those that it signed.
 type Issuer struct {
-	URL  string
-	Now  func() time.Time
-	Keys *keys.Store
+	url  string
+	now  func() time.Time
+	keys *keys.Store
+	// verified are the claims of access tokens with a valid signature. Whether they have expired or were revoked
+	// is decided each time.
+	verified db.Cache[verifiedKey, *AccessClaims]
 }
+
+// maxVerified is the number of access tokens whose claims are kept.
+const maxVerified = 10_000
+
+// NewIssuer returns an issuer, whose URL is the issuer of its tokens.
+func NewIssuer(url string, now func() time.Time, k *keys.Store) *Issuer {
+	return &Issuer{url: url, now: now, keys: k, verified: db.Cache[verifiedKey, *AccessClaims]{Max: maxVerified}}
+}
+
+// verifiedKey finds the claims of an access token whose signature was verified with a set of keys. The set
+// is a part of it so that claims are never found after the keys have changed.
+type verifiedKey struct {
+	keys *keys.Set
+	sum  [sha256.Size]byte
+}
+
+// Forget drops the claims of verified tokens. It is to be called when keys.Cache is invalidated.
+func (i *Issuer) Forget() { i.verified.Forget() }
 
 // NewAccess returns the claims of a new access token of client c for this server. The token is
 // bound to the key with thumbprint jkt, if that is not empty.
 func (i *Issuer) NewAccess(c *oidc.Registered, subject string, scopes []string, jkt string) *AccessClaims {
-	now := i.Now()
+	now := i.now()
 	a := &AccessClaims{
-		Issuer: i.URL, Subject: subject, Audience: jwt.Audience{i.URL},
+		Issuer: i.url, Subject: subject, Audience: jwt.Audience{i.url},
 		IssuedAt: Date(now), ExpiresAt: Date(now.Add(c.AccessLifetime())),
 		ID: id.Secret(22), ClientID: c.ID, OrgID: c.OrgID, Scope: strings.Join(scopes, " "), ClientEpoch: c.Epoch,
 	}
@@ -56,14 +72,14 @@ func (i *Issuer) NewAccess(c *oidc.Registered, subject string, scopes []string, 
 
 // SignAccess signs an access token.
 func (i *Issuer) SignAccess(ctx context.Context, a *AccessClaims) (string, error) {
-	return i.sign(ctx, keys.ForAccessTokens, accessType, a)
+	return i.sign(ctx, keys.ForAccessTokens, a)
 }
 
 // NewID returns the claims of a new ID token of client c that is issued together with an access token.
 func (i *Issuer) NewID(c *oidc.Registered, subject string, authTime time.Time, accessToken string) *IDClaims {
-	now := i.Now()
+	now := i.now()
 	return &IDClaims{
-		Issuer: i.URL, Subject: subject, Audience: jwt.Audience{c.ID},
+		Issuer: i.url, Subject: subject, Audience: jwt.Audience{c.ID},
 		IssuedAt: Date(now), ExpiresAt: Date(now.Add(c.IDLifetime())),
 		AuthTime: Date(authTime), AccessTokenHash: halfHash(accessToken),
 	}
@@ -71,18 +87,18 @@ func (i *Issuer) NewID(c *oidc.Registered, subject string, authTime time.Time, a
 
 // SignID signs an ID token.
 func (i *Issuer) SignID(ctx context.Context, c *IDClaims) (string, error) {
-	return i.sign(ctx, keys.ForIDTokens, idType, c)
+	return i.sign(ctx, keys.ForIDTokens, c)
 }
 
-func (i *Issuer) sign(ctx context.Context, alg jose.SignatureAlgorithm, typ string, claims any) (string, error) {
-	set, err := i.Keys.Set(ctx)
+func (i *Issuer) sign(ctx context.Context, alg jose.SignatureAlgorithm, claims any) (string, error) {
+	set, err := i.keySet(ctx)
 	if err != nil {
-		return "", fmt.Errorf("read signing keys: %w", err)
+		return "", err
 	}
 	kid, key := set.Signing(alg)
 	signer, err := jose.NewSigner(
 		jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{KeyID: kid, Key: key, Algorithm: string(alg)}},
-		(&jose.SignerOptions{}).WithType(jose.ContentType(typ)),
+		(&jose.SignerOptions{}).WithType(jose.ContentType(types[alg])),
 	)
 	if err != nil {
 		return "", fmt.Errorf("make signer: %w", err)
@@ -101,7 +117,7 @@ func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims,
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(a.Audience, i.URL) {
+	if !slices.Contains(a.Audience, i.url) {
 		return nil, ErrInvalid
 	}
 	return a, nil
@@ -110,44 +126,65 @@ func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims,
 // VerifyAnyAccess returns the claims of an access token for any audience. It returns ErrInvalid if the
 // token is not one of this issuer or has expired.
 func (i *Issuer) VerifyAnyAccess(ctx context.Context, token string) (*AccessClaims, error) {
-	var a AccessClaims
-	if err := i.verify(ctx, token, keys.ForAccessTokens, accessType, &a); err != nil {
+	set, err := i.keySet(ctx)
+	if err != nil {
 		return nil, err
 	}
-	expired := a.ExpiresAt == nil || !i.Now().Before(a.ExpiresAt.Time())
-	if a.Issuer != i.URL || expired {
+	a, err := i.verified.Get(verifiedKey{set, sha256.Sum256([]byte(token))}, func() (*AccessClaims, error) {
+		var a AccessClaims
+		return &a, verify(set, token, keys.ForAccessTokens, &a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	expired := a.ExpiresAt == nil || !i.now().Before(a.ExpiresAt.Time())
+	if a.Issuer != i.url || expired {
 		return nil, ErrInvalid
 	}
-	return &a, nil
+	claims := *a
+	return &claims, nil
 }
 
 // VerifyIDHint returns the claims of an ID token that is presented as a hint, for which it does not
 // matter whether it has expired. It returns ErrInvalid if the token is not one of this issuer.
 func (i *Issuer) VerifyIDHint(ctx context.Context, token string) (*IDClaims, error) {
-	var c IDClaims
-	if err := i.verify(ctx, token, keys.ForIDTokens, idType, &c); err != nil {
+	set, err := i.keySet(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if c.Issuer != i.URL {
+	var c IDClaims
+	if err := verify(set, token, keys.ForIDTokens, &c); err != nil {
+		return nil, err
+	}
+	if c.Issuer != i.url {
 		return nil, ErrInvalid
 	}
 	return &c, nil
 }
 
+// keySet returns the current keys.
+func (i *Issuer) keySet(ctx context.Context) (*keys.Set, error) {
+	set, err := i.keys.Set(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read signing keys: %w", err)
+	}
+	return set, nil
+}
+
+// types has the typ of the tokens that are signed with an algorithm. That of access tokens prevents that an
+// ID token passes as one (RFC 9068).
+var types = map[jose.SignatureAlgorithm]string{keys.ForAccessTokens: "at+jwt", keys.ForIDTokens: "JWT"}
+
 // verify checks form, algorithm, type and signature of a token. The caller decides the algorithm, not
 // the token, and a key serves only the algorithm that it was made for.
-func (i *Issuer) verify(ctx context.Context, token string, alg jose.SignatureAlgorithm, typ string, claims any) error {
+func verify(set *keys.Set, token string, alg jose.SignatureAlgorithm, claims any) error {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{alg})
 	if err != nil || len(parsed.Headers) != 1 {
 		return ErrInvalid
 	}
 	header := parsed.Headers[0]
-	if got, _ := header.ExtraHeaders[jose.HeaderType].(string); !strings.EqualFold(got, typ) {
+	if got, _ := header.ExtraHeaders[jose.HeaderType].(string); !strings.EqualFold(got, types[alg]) {
 		return ErrInvalid
-	}
-	set, err := i.Keys.Set(ctx)
-	if err != nil {
-		return fmt.Errorf("read signing keys: %w", err)
 	}
 	for _, k := range set.JWKS().Keys {
 		if k.KeyID == header.KeyID && k.KeyID != "" && k.Algorithm == string(alg) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	josejwt "github.com/go-jose/go-jose/v4/jwt"
 
+	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/jwt"
@@ -139,5 +140,28 @@ func TestTokenFormat(t *testing.T) {
 				t.Errorf("ID token: %s is %v, want %v", name, known[name], want)
 			}
 		}
+	})
+}
+
+// TestTokenOfADeletedKeyIsInvalid presents a token before and after its key was deleted.
+func TestTokenOfADeletedKeyIsInvalid(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		a := f.NewApp(providertest.Confidential)
+		token := a.Tokens()["access_token"].(string)
+		if !a.Active(token) {
+			t.Fatal("a new token is not active")
+		}
+		rotated, err := f.Keys.Rotate(t.Context())
+		providertest.Must(t, err)
+		if !rotated || !a.Active(token) {
+			t.Fatal("the key does not retire")
+		}
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec("DELETE FROM oidc_keys WHERE state = 'retiring'"); err != nil {
+				return err
+			}
+			return tx.Invalidate(keys.Cache)
+		}))
+		a.WantInvalid(token, "the key is gone")
 	})
 }

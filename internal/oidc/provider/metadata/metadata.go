@@ -4,6 +4,7 @@
 package metadata
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -16,8 +17,19 @@ import (
 
 // Handler serves the metadata.
 type Handler struct {
-	Issuer string
-	Keys   *keys.Store
+	issuer    string
+	keys      *keys.Store
+	discovery []byte
+}
+
+// New returns a handler. The discovery document does not change while the process runs.
+func New(issuer string, k *keys.Store) (*Handler, error) {
+	h := &Handler{issuer: issuer, keys: k}
+	var err error
+	if h.discovery, err = json.Marshal(h.document()); err != nil {
+		return nil, fmt.Errorf("encode discovery document: %w", err)
+	}
+	return h, nil
 }
 
 // document is the document of OpenID Connect Discovery and of RFC 8414.
@@ -57,23 +69,23 @@ type document struct {
 // Discovery serves /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
 func (h *Handler) Discovery(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	oauth.WriteJSON(w, http.StatusOK, h.document())
+	oauth.WriteEncoded(w, http.StatusOK, h.discovery)
 }
 
 func (h *Handler) document() document {
 	secretMethods := []string{"client_secret_basic", "client_secret_post"}
 	allMethods := append(secretMethods, "none")
 	return document{
-		Issuer:                   h.Issuer,
-		AuthorizationEndpoint:    h.Issuer + oauth.PathAuthorize,
-		TokenEndpoint:            h.Issuer + oauth.PathToken,
-		UserInfoEndpoint:         h.Issuer + oauth.PathUserInfo,
-		JWKSURI:                  h.Issuer + oauth.PathJWKS,
-		IntrospectionEndpoint:    h.Issuer + oauth.PathIntrospect,
-		RevocationEndpoint:       h.Issuer + oauth.PathRevoke,
-		EndSessionEndpoint:       h.Issuer + oauth.PathEndSession,
-		PushedEndpoint:           h.Issuer + oauth.PathPushedAuthorization,
-		DeviceEndpoint:           h.Issuer + oauth.PathDeviceAuthorization,
+		Issuer:                   h.issuer,
+		AuthorizationEndpoint:    h.issuer + oauth.PathAuthorize,
+		TokenEndpoint:            h.issuer + oauth.PathToken,
+		UserInfoEndpoint:         h.issuer + oauth.PathUserInfo,
+		JWKSURI:                  h.issuer + oauth.PathJWKS,
+		IntrospectionEndpoint:    h.issuer + oauth.PathIntrospect,
+		RevocationEndpoint:       h.issuer + oauth.PathRevoke,
+		EndSessionEndpoint:       h.issuer + oauth.PathEndSession,
+		PushedEndpoint:           h.issuer + oauth.PathPushedAuthorization,
+		DeviceEndpoint:           h.issuer + oauth.PathDeviceAuthorization,
 		Scopes:                   scopeNames(),
 		ResponseTypes:            []string{"code"},
 		ResponseModes:            []string{flow.Query, flow.FormPost},
@@ -91,7 +103,7 @@ func (h *Handler) document() document {
 		DPoPAlgorithms:       dpop.Algorithms(),
 		Prompts:              flow.Prompts(),
 		IssuerInResponses:    true,
-		ServiceDocumentation: h.Issuer + "/docs",
+		ServiceDocumentation: h.issuer + "/docs",
 	}
 }
 
@@ -106,13 +118,13 @@ func scopeNames() []string {
 // JWKS serves GET /jwks. Relying parties may cache the keys for less time than a new key is published
 // before it signs.
 func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
-	set, err := h.Keys.Set(r.Context())
+	set, err := h.keys.Set(r.Context())
 	if err != nil {
 		oauth.WriteError(w, r, err)
 		return
 	}
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.CacheTime.Seconds())))
-	oauth.WriteJSON(w, http.StatusOK, set.JWKS())
+	oauth.WriteEncoded(w, http.StatusOK, set.Published())
 }
 
 // CORS allows scripts of all origins to use an endpoint. Cookies are not read there, so no user is

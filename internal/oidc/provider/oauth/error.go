@@ -120,6 +120,11 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		panic(err) // the types of this provider can be encoded
 	}
+	WriteEncoded(w, status, body)
+}
+
+// WriteEncoded is WriteJSON for a value that has been encoded already.
+func WriteEncoded(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	if h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "no-store")

@@ -179,7 +179,7 @@ func (f *Fixture) Serve(p *provider.Provider) {
 
 // Issuer returns an issuer of tokens like that of the provider.
 func (f *Fixture) Issuer() *jwt.Issuer {
-	return &jwt.Issuer{URL: f.URL, Now: f.Clock.Now, Keys: f.Keys}
+	return jwt.NewIssuer(f.URL, f.Clock.Now, f.Keys)
 }
 
 // directory is the user directory of the fixture's accounts, as package app makes it.
