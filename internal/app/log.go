@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"steward/internal/app/config"
+	"steward/internal/server"
 	"steward/internal/web"
 )
 
@@ -42,9 +44,17 @@ func slowWrites(log *slog.Logger, count func(route string)) func(context.Context
 }
 
 // logRequest logs a request. It has the pattern of the route and not the path, because the path of
-// an ingest URL is a credential.
+// an ingest URL is a credential. Events that were accepted are logged for debugging only: there are many, and
+// each has a receipt.
 func logRequest(log *slog.Logger, s web.Served) {
-	log.LogAttrs(context.Background(), slog.LevelInfo, "request",
+	level := slog.LevelInfo
+	if s.Route == server.IngestRoute && s.Status < http.StatusBadRequest {
+		level = slog.LevelDebug
+	}
+	if !log.Enabled(context.Background(), level) {
+		return
+	}
+	log.LogAttrs(context.Background(), level, "request",
 		slog.String("request_id", s.ID),
 		slog.String("method", s.Method),
 		slog.String("route", s.Route),

@@ -15,6 +15,7 @@ import (
 	"steward/internal/app/config"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/server"
 	"steward/internal/web"
 )
 
@@ -77,6 +78,25 @@ func TestLogTimesAreInUTC(t *testing.T) {
 	var line struct{ Time string }
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil || !strings.HasSuffix(line.Time, "Z") {
 		t.Errorf("logged %s: %v", out.String(), err)
+	}
+}
+
+func TestAcceptedEventsAreLoggedForDebugging(t *testing.T) {
+	for _, test := range []struct {
+		level  slog.Level
+		status int
+		logged bool
+	}{
+		{slog.LevelInfo, http.StatusAccepted, false},
+		{slog.LevelInfo, http.StatusNotFound, true},
+		{slog.LevelDebug, http.StatusAccepted, true},
+	} {
+		var out bytes.Buffer
+		event := web.Served{Meta: &web.Meta{Route: server.IngestRoute}, Method: "POST", Status: test.status}
+		logRequest(newLog(config.Config{LogLevel: test.level}, &out), event)
+		if logged := out.Len() > 0; logged != test.logged {
+			t.Errorf("status %d at level %s: logged %t", test.status, test.level, logged)
+		}
 	}
 }
 

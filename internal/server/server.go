@@ -67,6 +67,9 @@ type Server struct {
 	Done func(web.Served)
 }
 
+// IngestRoute is the pattern of the URLs at which webhooks accept events.
+const IngestRoute = "/in/{id}/{token}"
+
 // Handler returns the handler of all paths: the table at the root, under /sdk and for the console,
 // protocols, documentation and health checks.
 func (s *Server) Handler() (http.Handler, error) {
@@ -76,7 +79,7 @@ func (s *Server) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	api.Handle("GET /thread/ws", s.Socket)
-	api.Handle("/in/{id}/{token}", s.Ingest)
+	api.Handle(IngestRoute, s.Ingest)
 	api.Handle("/db/{id}/", s.Databases)
 	s.Protocol(api.Handle)
 	api.Handle("GET /healthz", http.HandlerFunc(s.health))
