@@ -98,7 +98,7 @@ func sentence(text string) string {
 func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v view) error {
 	v.setCSRF(p.csrfToken(w, r))
 	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, v.template(), v); err != nil {
+	if err := templates().ExecuteTemplate(&body, v.template(), v); err != nil {
 		return fmt.Errorf("render %s: %w", v.template(), err)
 	}
 	h := w.Header()

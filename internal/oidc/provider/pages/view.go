@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/url"
+	"sync"
 
 	"steward/internal/oidc"
 )
@@ -14,8 +15,11 @@ import (
 var files embed.FS
 
 var (
-	templates = template.Must(template.ParseFS(files, "templates/*.html"))
-	style     = mustRead("templates/style.css")
+	// templates are parsed when the first page is rendered: commands that serve nothing begin sooner.
+	templates = sync.OnceValue(func() *template.Template {
+		return template.Must(template.ParseFS(files, "templates/*.html"))
+	})
+	style = mustRead("templates/style.css")
 	// styleHash is the source expression that allows the style sheet of the pages, and no other.
 	styleHash = hashSource(style)
 )
