@@ -277,7 +277,7 @@ func (s *Store) claim(t testing.TB, destinationID string, want int) ([]queue.Row
 	if len(held) == 0 {
 		return nil, false
 	}
-	due, err := s.Queue.Due(context.Background(), destinationID, want)
+	due, err := s.Queue.Due(context.Background(), destinationID, queue.Portion{Limit: want})
 	must(t, err)
 	var tasks []*queue.Task
 	for _, row := range due {

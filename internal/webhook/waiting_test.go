@@ -42,7 +42,7 @@ func (h *fixture) waiting(c *auth.Caller, w Webhook, n int) Destination {
 
 func (h *fixture) due(destinationID string) int {
 	h.t.Helper()
-	rows, err := h.store.Queue.Due(h.t.Context(), destinationID, 1_000_000)
+	rows, err := h.store.Queue.Due(h.t.Context(), destinationID, queue.Portion{Limit: 1_000_000})
 	must(h.t, err)
 	return len(rows)
 }

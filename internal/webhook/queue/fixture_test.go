@@ -194,7 +194,7 @@ func claim(t testing.TB, s *webhook.Store, destinationID string, want int) ([]qu
 	if len(held) == 0 {
 		return nil, false
 	}
-	due, err := s.Queue.Due(context.Background(), destinationID, want)
+	due, err := s.Queue.Due(context.Background(), destinationID, queue.Portion{Limit: want})
 	must(t, err)
 	var tasks []*queue.Task
 	for _, row := range due {

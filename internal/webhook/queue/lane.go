@@ -14,9 +14,12 @@ const (
 	readAhead = 1000
 	// renewBefore is how much of a lease may be left when it is renewed.
 	renewBefore = LeaseFor / 2
-	// rereadAfter is when the queue is read again although its first row is in flight: an earlier
-	// row may have been committed late.
+	// rereadAfter is when the queue is read from its head again although its first row is in flight: an
+	// earlier row may have been committed late.
 	rereadAfter = time.Second
+	// overlap is how much of what was read before is read again: rows are due in about the order in which they
+	// are committed.
+	overlap = 50 * time.Millisecond
 	// leaseBatch bounds how many leases are asked for in one transaction.
 	leaseBatch = 500
 )
@@ -31,8 +34,10 @@ type lane struct {
 	state laneState
 	lease stamp.Time // until when the destination is leased to this process
 	used  stamp.Time // when it last had work
-	read  stamp.Time // when its queue was last read
 	slots int        // the destination's concurrency
+
+	looked stamp.Time // when its queue was last read from its head
+	since  stamp.Time // the due time up to which it was read since then; 0 if it is to be read from its head
 
 	inFlight map[string]*Task // by row key: everything in memory, until its result is durable
 	pending  []*Task          // the tasks that are not being sent yet, in the order of the queue
@@ -107,7 +112,8 @@ func (l *lanes) discovered(heads []Head) (start []*Task) {
 	recently := stamp.Of(l.now()).Add(-rereadAfter)
 	for _, h := range heads {
 		n := l.lane(h.DestinationID)
-		if n.inFlight[h.Key] == nil || n.read < recently {
+		if n.inFlight[h.Key] == nil || n.looked < recently {
+			n.since = 0
 			l.fire(n, rowsDue)
 		}
 	}
@@ -119,8 +125,14 @@ func (l *lanes) hasRoom(n *lane) bool {
 	return len(n.pending) <= l.readAhead/2 && n.bytes <= l.budget.share()/2
 }
 
-// nextRead returns the next lane to read, and how many rows of its queue to read, or nil.
-func (l *lanes) nextRead() (n *lane, limit int) {
+// Portion is what to read of a queue: so many rows that are due at a time or later.
+type Portion struct {
+	Since stamp.Time
+	Limit int
+}
+
+// nextRead returns the next lane to read, or nil, and what to read of its queue.
+func (l *lanes) nextRead() (*lane, Portion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) > 0 && !l.closed {
@@ -130,13 +142,23 @@ func (l *lanes) nextRead() (n *lane, limit int) {
 		if l.fire(n, readerFree) != startRead { // it lost its lease
 			continue
 		}
-		n.read = stamp.Of(l.now())
 		if len(l.queue) > 0 {
 			signal(l.reads)
 		}
-		return n, len(n.inFlight) + l.readAhead - len(n.pending)
+		return n, l.portion(n)
 	}
-	return nil, 0
+	return nil, Portion{}
+}
+
+// portion returns what to read of the queue of a lane. What is in flight is read too and left out.
+func (l *lanes) portion(n *lane) Portion {
+	now := stamp.Of(l.now())
+	p := Portion{Since: n.since.Add(-overlap), Limit: len(n.inFlight) + l.readAhead - len(n.pending)}
+	if n.since == 0 || now.Sub(n.looked) >= rereadAfter {
+		p.Since = 0
+		n.looked = now
+	}
+	return p
 }
 
 // choose returns a task for each row that is not in flight, as far as the budget has room, and
@@ -146,6 +168,7 @@ func (l *lanes) choose(n *lane, rows []Row) (chosen []*Task, left bool) {
 	defer l.mu.Unlock()
 	for _, d := range rows {
 		if n.inFlight[d.Key] != nil {
+			n.since = d.DueAt
 			continue
 		}
 		c, ok := l.budget.take(n, d.Size+taskBytes, len(n.pending)+n.sending+len(chosen) == 0)
@@ -154,6 +177,7 @@ func (l *lanes) choose(n *lane, rows []Row) (chosen []*Task, left bool) {
 		}
 		t := &Task{Row: d, lane: n, charge: c}
 		n.inFlight[d.Key] = t
+		n.since = d.DueAt
 		chosen = append(chosen, t)
 	}
 	return chosen, false
@@ -180,7 +204,7 @@ func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 	}
 	for _, t := range end.tasks {
 		if t.ReceiptKey == "" {
-			l.release(t)
+			l.abandon(t)
 			continue
 		}
 		n.pending = append(n.pending, t)
@@ -204,8 +228,9 @@ func (l *lanes) failRead(n *lane, tasks []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range tasks {
-		l.release(t)
+		l.abandon(t)
 	}
+	n.since = 0
 	l.fire(n, readEnded)
 }
 
@@ -301,6 +326,12 @@ func (l *lanes) written(tasks []*Task) (start []*Task) {
 func (l *lanes) untried(t *Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.abandon(t)
+}
+
+// abandon forgets a task whose row stays in the queue.
+func (l *lanes) abandon(t *Task) {
+	t.lane.since = 0
 	l.release(t)
 }
 
@@ -321,9 +352,10 @@ func (l *lanes) drop(n *lane) {
 	dropped := n.pending
 	n.pending = nil
 	for _, t := range dropped {
-		l.release(t)
+		l.abandon(t)
 	}
 	n.lease = 0
+	n.since = 0
 	if len(dropped) > 0 {
 		l.fire(n, tasksDropped)
 		return

@@ -35,11 +35,11 @@ func (f *laneFixture) hold(destinationIDs ...string) {
 // of what is sent.
 func (f *laneFixture) readRows(keys ...string) []string {
 	f.t.Helper()
-	n, limit := f.nextRead()
+	n, p := f.nextRead()
 	if n == nil {
 		f.t.Fatal("no lane is to be read")
 	}
-	return f.endReadOf(n, limit, 1, keys...)
+	return f.endReadOf(n, p.Limit, 1, keys...)
 }
 
 func (f *laneFixture) endReadOf(n *lane, limit int, size int64, keys ...string) []string {
@@ -105,10 +105,10 @@ func TestRowsCommittedDuringAReadAreReadAgain(t *testing.T) {
 	f := newLaneFixture(t)
 	f.hold("d")
 	f.wake([]string{"d"})
-	n, limit := f.nextRead()
+	n, p := f.nextRead()
 	f.wake([]string{"d"})
 	f.wantState("d", laneStale)
-	f.want("first read", f.endReadOf(n, limit, 1, "1"), "1")
+	f.want("first read", f.endReadOf(n, p.Limit, 1, "1"), "1")
 	f.wantState("d", laneQueued)
 	f.want("second read", f.readRows("1", "2"), "2")
 	f.wantState("d", laneIdle)
@@ -122,9 +122,9 @@ func TestResultWrittenDuringAReadIsNotSentAgain(t *testing.T) {
 	f.wake([]string{"d"})
 	f.want("first read", f.readRows("1"), "1")
 	f.wake([]string{"d"})
-	n, limit := f.nextRead()
+	n, p := f.nextRead()
 	f.end("d", "1")
-	f.want("second read", f.endReadOf(n, limit, 1, "1", "2"), "2")
+	f.want("second read", f.endReadOf(n, p.Limit, 1, "1", "2"), "2")
 	if len(n.inFlight) != 1 {
 		t.Errorf("%d rows are in flight", len(n.inFlight))
 	}
@@ -186,8 +186,8 @@ func TestMemoryLeavesRoomForOthers(t *testing.T) {
 	const size = 9_000 - taskBytes
 	for _, id := range []string{"a", "b", "c", "d"} {
 		f.wake([]string{id})
-		n, limit := f.nextRead()
-		got := f.endReadOf(n, limit, size, id+"1", id+"2", id+"3")
+		n, p := f.nextRead()
+		got := f.endReadOf(n, p.Limit, size, id+"1", id+"2", id+"3")
 		switch id {
 		case "a", "b":
 			f.want(id+", which hangs", got, id+"1", id+"2")
@@ -216,4 +216,36 @@ func TestIdleLanesAreForgotten(t *testing.T) {
 	if f.byID["idle"] != nil || f.byID["busy"] == nil {
 		t.Errorf("lanes %v", f.byID)
 	}
+}
+
+// TestQueueIsReadWhereTheLastReadEnded follows from where a queue is read: from shortly before the last row
+// that was read, and from its head when a row may be before that.
+func TestQueueIsReadWhereTheLastReadEnded(t *testing.T) {
+	f := newLaneFixture(t)
+	f.hold("d")
+	due := stamp.Of(f.at)
+	read := func(what string, want stamp.Time) {
+		t.Helper()
+		f.wake([]string{"d"})
+		n, p := f.nextRead()
+		if p.Since != want {
+			t.Errorf("%s: read from %d, want %d", what, p.Since, want)
+		}
+		chosen, _ := f.choose(n, []Row{{Key: what, DestinationID: "d", DueAt: due, Size: 1}})
+		chosen[0].ReceiptKey = what
+		f.endRead(n, readEnd{tasks: chosen, slots: 10})
+	}
+	read("first", 0)
+	read("second", due.Add(-overlap))
+	f.untried(f.byID["d"].inFlight["second"])
+	read("after an attempt that was not made", 0)
+	read("third", due.Add(-overlap))
+	f.discovered([]Head{{Row: Row{Key: "late", DestinationID: "d"}}})
+	read("after a row that was not read", 0)
+	f.advance(rereadAfter)
+	read("after a second", 0)
+	f.advance(LeaseFor)
+	f.expire()
+	f.hold("d")
+	read("after another lease", 0)
 }

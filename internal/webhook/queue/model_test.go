@@ -20,7 +20,7 @@ type laneModel struct {
 	at   time.Time
 	last int
 
-	rows    map[string][]string // keys of the queue, by destination
+	rows    map[string][]Row // the queue in its order, by destination
 	held    map[string]modelLease
 	reads   []modelRead
 	running []*Task
@@ -46,7 +46,7 @@ var modelDestinations = []string{"a", "b", "c"}
 func newLaneModel(rt *rapid.T) *laneModel {
 	m := &laneModel{
 		rt: rt, at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC),
-		rows: map[string][]string{}, held: map[string]modelLease{}, done: map[string]bool{},
+		rows: map[string][]Row{}, held: map[string]modelLease{}, done: map[string]bool{},
 	}
 	m.lanes = newLanes(func() time.Time { return m.at }, 0, 0)
 	m.readAhead = 4
@@ -62,13 +62,16 @@ func (m *laneModel) destination() string {
 
 func (m *laneModel) now() stamp.Time { return stamp.Of(m.at) }
 
-// commit adds rows, of which this process is told or not.
+// commit adds rows, of which this process is told or not. They may be due earlier than others that were
+// committed before.
 func (m *laneModel) commit() {
 	to := m.destination()
 	for range 1 + m.pick(4, "rows") {
 		m.last++
-		m.rows[to] = append(m.rows[to], fmt.Sprintf("%05d", m.last))
+		due := m.now().Add(-time.Duration(m.pick(200, "late")) * time.Millisecond)
+		m.rows[to] = append(m.rows[to], Row{Key: fmt.Sprintf("%05d", m.last), DestinationID: to, DueAt: due})
 	}
+	slices.SortFunc(m.rows[to], func(a, b Row) int { return (&Task{Row: a}).compare(&Task{Row: b}) })
 	if m.pick(2, "woken") == 0 {
 		m.wake([]string{to})
 	}
@@ -79,7 +82,7 @@ func (m *laneModel) discover() {
 	for _, to := range modelDestinations {
 		isOthers := !m.held[to].ours && m.held[to].until > m.now()
 		if len(m.rows[to]) > 0 && !isOthers {
-			heads = append(heads, Head{Row: Row{DestinationID: to, Key: m.rows[to][0]}})
+			heads = append(heads, Head{Row: m.rows[to][0]})
 		}
 	}
 	m.start(m.discovered(heads))
@@ -126,17 +129,18 @@ func (m *laneModel) takeOver() {
 }
 
 func (m *laneModel) beginRead() {
-	n, limit := m.nextRead()
+	n, p := m.nextRead()
 	if n == nil {
 		return
 	}
 	r := modelRead{lane: n}
-	for _, key := range m.rows[n.id] {
-		if len(r.rows) < limit {
-			r.rows = append(r.rows, Row{Key: key, DestinationID: n.id, Size: int64(m.pick(200, "size"))})
+	for _, row := range m.rows[n.id] {
+		if len(r.rows) < p.Limit && row.DueAt >= p.Since {
+			row.Size = int64(m.pick(200, "size"))
+			r.rows = append(r.rows, row)
 		}
 	}
-	r.more = len(r.rows) == limit
+	r.more = len(r.rows) == p.Limit
 	m.reads = append(m.reads, r)
 }
 
@@ -190,7 +194,8 @@ func (m *laneModel) write() {
 	m.ended = nil
 	for _, t := range tasks {
 		to := t.DestinationID
-		if i := slices.Index(m.rows[to], t.Key); m.held[to].ours && i >= 0 {
+		i := slices.IndexFunc(m.rows[to], func(r Row) bool { return r.Key == t.Key })
+		if m.held[to].ours && i >= 0 {
 			m.rows[to] = slices.Delete(m.rows[to], i, i+1)
 			m.done[t.Key] = true
 		}
@@ -222,9 +227,9 @@ func (m *laneModel) settle() {
 		}
 		m.write()
 	}
-	for to, keys := range m.rows {
-		if len(keys) > 0 {
-			m.rt.Fatalf("%s: %v are never sent; the lane is %s", to, keys, m.byID[to].state)
+	for to, rows := range m.rows {
+		if len(rows) > 0 {
+			m.rt.Fatalf("%s: %v are never sent; the lane is %s", to, rows, m.byID[to].state)
 		}
 	}
 	if bytes, sockets := m.inUse(); bytes != 0 || sockets != 0 {

@@ -47,12 +47,12 @@ func (r *Replica) TakeLeases(ctx context.Context) { r.takeLeases(ctx) }
 
 // BeginRead is the first half of a read: the rows may be old when they are used.
 func (r *Replica) BeginRead(ctx context.Context) error {
-	n, limit := r.lanes.nextRead()
+	n, p := r.lanes.nextRead()
 	if n == nil {
 		return nil
 	}
-	rows, err := r.Store.Due(ctx, n.id, limit)
-	r.reads = append(r.reads, openRead{n, rows, len(rows) == limit})
+	rows, err := r.Store.Due(ctx, n.id, p)
+	r.reads = append(r.reads, openRead{n, rows, len(rows) == p.Limit})
 	return err
 }
 

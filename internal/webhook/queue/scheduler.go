@@ -250,31 +250,31 @@ func (s *Scheduler) readLoop(ctx context.Context) {
 			return
 		case <-s.lanes.reads:
 		}
-		for n, limit := s.lanes.nextRead(); n != nil; n, limit = s.lanes.nextRead() {
-			s.read(ctx, n, limit)
+		for n, p := s.lanes.nextRead(); n != nil; n, p = s.lanes.nextRead() {
+			s.read(ctx, n, p)
 		}
 	}
 }
 
-// read reads the queue of a lane from its head. What is in flight is left out: it stays in the
-// queue until its result is written.
-func (s *Scheduler) read(ctx context.Context, n *lane, limit int) {
+// read reads the queue of a lane. What is in flight is left out: it stays in the queue until its result is
+// written.
+func (s *Scheduler) read(ctx context.Context, n *lane, p Portion) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	rows, err := s.due(ctx, n, limit)
+	rows, err := s.due(ctx, n, p)
 	if err != nil {
 		s.lanes.failRead(n, nil)
 		s.logError("read the queue of a destination", err)
 		return
 	}
-	s.load(ctx, n, rows, len(rows) == limit)
+	s.load(ctx, n, rows, len(rows) == p.Limit)
 }
 
-func (s *Scheduler) due(ctx context.Context, n *lane, limit int) ([]Row, error) {
+func (s *Scheduler) due(ctx context.Context, n *lane, p Portion) ([]Row, error) {
 	if err := s.Disk.Room(); err != nil {
 		return nil, err
 	}
-	return s.Store.Due(ctx, n.id, limit)
+	return s.Store.Due(ctx, n.id, p)
 }
 
 // load reads the deliveries of the rows that are not in flight, and starts what can be sent.

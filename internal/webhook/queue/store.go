@@ -133,15 +133,15 @@ func (s *Store) Heads(ctx context.Context) ([]Head, error) {
 	return heads, nil
 }
 
-// Due returns the first due rows of a destination's queue, in order: their keys, due times and sizes.
-func (s *Store) Due(ctx context.Context, destinationID string, limit int) ([]Row, error) {
+// Due returns due rows of a destination's queue, in order: their keys, due times and sizes.
+func (s *Store) Due(ctx context.Context, destinationID string, p Portion) ([]Row, error) {
 	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Row, error) {
 		r := Row{DestinationID: destinationID}
 		err := row.Scan(&r.Key, &r.DueAt, &r.Size)
 		return r, err
 	}, `SELECT key, due_at, size FROM webhook_queue
-		WHERE destination_id = $1 AND due_at <= $2 ORDER BY due_at, key LIMIT $3`,
-		destinationID, stamp.Of(s.Now()), limit)
+		WHERE destination_id = $1 AND due_at BETWEEN $2 AND $3 ORDER BY due_at, key LIMIT $4`,
+		destinationID, p.Since, stamp.Of(s.Now()), p.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("read queue of %s: %w", destinationID, err)
 	}
