@@ -11,9 +11,12 @@ const (
 	// maxResults and maxResultBytes bound one transaction of results.
 	maxResults     = 4096
 	maxResultBytes = 4 << 20
-	// resultDelay is how long a result waits for others, unless there are enough. Nobody waits for
-	// a result, and a transaction of many costs hardly more than one of a few.
-	resultDelay = 30 * time.Millisecond
+	// resultDelay is how long results wait for others, and maxResultDelay how long while there are fewer than
+	// fewResults. Nobody waits for a result, and a transaction of many costs hardly more than one of a few.
+	// After a crash, what was sent in that time is sent once more.
+	resultDelay    = 30 * time.Millisecond
+	maxResultDelay = 250 * time.Millisecond
+	fewResults     = 32
 )
 
 // ended is a task with its result.
@@ -43,10 +46,21 @@ func newResultQueue(flush func([]ended)) *resultQueue {
 func (q *resultQueue) run() {
 	defer close(q.done)
 	for first := range q.queue {
-		if len(q.queue) < maxResults {
-			time.Sleep(resultDelay)
-		}
+		q.collect()
 		q.flush(q.batch(first))
+	}
+}
+
+// collect waits for more results, unless there are enough.
+func (q *resultQueue) collect() {
+	if len(q.queue) == maxResults {
+		return
+	}
+	for waited := time.Duration(0); waited < maxResultDelay; waited += resultDelay {
+		time.Sleep(resultDelay)
+		if len(q.queue) >= fewResults {
+			return
+		}
 	}
 }
 
