@@ -153,18 +153,6 @@ func (z *zset) at(i int) scored {
 	return m
 }
 
-// zsetFor returns the entry of a sorted set that is to be changed. It is added if there is none.
-func (x *call) zsetFor(key string) (*entry, *zset, error) {
-	e, err := x.lookupKind(key, kindZSet)
-	if err != nil {
-		return nil, nil, err
-	}
-	if e == nil {
-		e = x.addZSet(key)
-	}
-	return e, e.value.(*zset), nil
-}
-
 // addZSet adds an empty sorted set, to which the caller adds a member.
 func (x *call) addZSet(key string) *entry {
 	e := x.keys.add(key, newZSet())

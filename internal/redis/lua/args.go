@@ -6,11 +6,14 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
+// nameless are names that the interpreter has for functions without one.
+var nameless = map[string]bool{"": true, "(anonymous)": true, "main chunk": true}
+
 // argError raises an error about an argument.
 func argError(l *gopher.LState, n int, text string) {
 	name := "?"
 	if at, found := l.GetStack(0); found {
-		if _, err := l.GetInfo("n", at, gopher.LNil); err == nil && at.Name != "" && at.Name != "(anonymous)" {
+		if _, err := l.GetInfo("n", at, gopher.LNil); err == nil && !nameless[at.Name] {
 			name = at.Name
 		}
 	}

@@ -186,21 +186,49 @@ func (i *Interpreter) handledCall(l *gopher.LState) int {
 }
 
 // tryCall calls a function with n arguments that are on the stack, and returns the error, if there is one.
+//
+// The function has a stack of its own. An error detaches variables from all closures that use them, also in functions
+// that go on after a protected call, if they are on the same stack.
 func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 	if i.protected >= maxProtected {
 		raise(l, "C stack overflow")
 	}
+	own := i.protectedStack(l)
 	i.protected++
 	defer func() { i.protected-- }()
-	err := l.PCall(n, gopher.MultRet, nil)
+	l.XMoveTo(own, n+1)
+	if f := own.Get(1); f.Type() != gopher.LTFunction && l.GetMetaField(f, "__call") == gopher.LNil {
+		own.SetTop(0)
+		return gopher.LString("attempt to call a " + f.Type().String() + " value"), false
+	}
+	err := own.PCall(n, gopher.MultRet, nil)
 	if err == nil {
+		own.XMoveTo(l, own.GetTop())
 		return gopher.LNil, true
 	}
+	own.SetTop(0)
 	var failed *gopher.ApiError
 	if errors.As(err, &failed) {
 		return luaError(failed.Object), false
 	}
 	return gopher.LString(err.Error()), false
+}
+
+// keptStacks is how many stacks of protected calls are used again.
+const keptStacks = 2
+
+// protectedStack returns an empty stack for a protected call.
+func (i *Interpreter) protectedStack(l *gopher.LState) *gopher.LState {
+	if i.protected < len(i.stacks) {
+		own := i.stacks[i.protected]
+		own.SetContext(l.Context())
+		return own
+	}
+	own, _ := l.NewThread() // its context ends with that of l
+	if i.protected < keptStacks {
+		i.stacks = append(i.stacks, own)
+	}
+	return own
 }
 
 // load compiles a text that a function returns in parts.

@@ -143,10 +143,10 @@ func formatFloatArg(spec string, verb byte, v float64) string {
 
 // unsigned converts a number as C does on most machines.
 func unsigned(v gopher.LNumber) uint64 {
-	if v < 1<<63 {
-		return uint64(Integer(float64(v)))
+	if v >= 1<<63 {
+		return uint64(Integer(float64(v-1<<63))) ^ 1<<63
 	}
-	return uint64(Integer(float64(v-1<<63))) ^ 1<<63
+	return uint64(Integer(float64(v))) // also what is no number
 }
 
 // formatText formats a string, byte by byte: up to its first zero, as C does, unless it is long.

@@ -33,9 +33,11 @@ type Interpreter struct {
 	guard     guard
 	// protected is how many protected calls are within each other, and resumed how many coroutines.
 	protected, resumed int
-	random             uint64
-	json               jsonOptions
-	null               *gopher.LUserData
+	// stacks are those of protected calls, from the outermost on.
+	stacks []*gopher.LState
+	random uint64
+	json   jsonOptions
+	null   *gopher.LUserData
 }
 
 // Limits of the interpreter: functions that call each other, values of all of them, protected calls and coroutines

@@ -25,13 +25,18 @@ const (
 	loginTimeout = 5 * time.Second
 )
 
+// replyError is an error in the words of Redis.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
 // The errors of authentication, in the words of Redis.
-var (
-	errNoAuth        = errors.New("NOAUTH Authentication required.")
-	errNoAuthHello   = errors.New("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
-	errAuthArgs      = errors.New("ERR wrong number of arguments for 'auth' command")
-	errSyntax        = errors.New("ERR syntax error")
-	errWrongPassword = errors.New("WRONGPASS invalid username-password pair or user is disabled.")
+const (
+	errNoAuth        replyError = "NOAUTH Authentication required."
+	errNoAuthHello   replyError = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errAuthArgs      replyError = "ERR wrong number of arguments for 'auth' command"
+	errSyntax        replyError = "ERR syntax error"
+	errWrongPassword replyError = "WRONGPASS invalid username-password pair or user is disabled."
 )
 
 // auth is AUTH [username] password.

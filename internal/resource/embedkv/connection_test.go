@@ -45,7 +45,7 @@ func TestDefaultsOfGoRedis(t *testing.T) {
 	f := start(t, nil)
 	ctx := t.Context()
 	c := redis.NewClient(&redis.Options{Addr: f.addr, Password: f.create().Password, ClientName: "test"})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	info := c.Do(ctx, "CLIENT", "INFO").String()
 	for _, want := range []string{" name=test ", " resp=3 ", " lib-name=go-redis"} {
 		if !strings.Contains(info, want) {

@@ -110,7 +110,7 @@ func TestConvertReadsTheLogOfSQLite(t *testing.T) {
 	copyFile(t, "testdata/redka/store.db", source)
 	db, err := sqlite.Open(source, []string{"journal_mode(wal)"})
 	must(t, err)
-	defer db.Close()
+	defer func() { must(t, db.Close()) }()
 	must(t, db.Exec("UPDATE rstring SET value = CAST('new' AS BLOB) WHERE kid = (SELECT id FROM rkey WHERE key = 'text')"))
 	must(t, db.Exec("UPDATE rkey SET etime = 1 WHERE key = 'number'"))
 	for _, end := range []string{"", "-wal"} {
