@@ -43,6 +43,16 @@ const (
 	GranularityMinute Granularity = "minute"
 )
 
+// Values of NewValueType.
+const (
+	NewValueTypeHash   NewValueType = "hash"
+	NewValueTypeList   NewValueType = "list"
+	NewValueTypeSet    NewValueType = "set"
+	NewValueTypeStream NewValueType = "stream"
+	NewValueTypeString NewValueType = "string"
+	NewValueTypeZset   NewValueType = "zset"
+)
+
 // Values of ReplayState.
 const (
 	ReplayStateCancelled ReplayState = "cancelled"
@@ -131,6 +141,34 @@ const (
 	ListResourcesParamsSortCreated ListResourcesParamsSort = "created"
 	ListResourcesParamsSortName    ListResourcesParamsSort = "name"
 	ListResourcesParamsSortRegion  ListResourcesParamsSort = "region"
+)
+
+// Values of ListStoreKeysParamsType.
+const (
+	ListStoreKeysParamsTypeHash   ListStoreKeysParamsType = "hash"
+	ListStoreKeysParamsTypeList   ListStoreKeysParamsType = "list"
+	ListStoreKeysParamsTypeSet    ListStoreKeysParamsType = "set"
+	ListStoreKeysParamsTypeStream ListStoreKeysParamsType = "stream"
+	ListStoreKeysParamsTypeString ListStoreKeysParamsType = "string"
+	ListStoreKeysParamsTypeZset   ListStoreKeysParamsType = "zset"
+)
+
+// Values of DeleteStoreValueParamsEncoding.
+const (
+	DeleteStoreValueParamsEncodingBase64 DeleteStoreValueParamsEncoding = "base64"
+	DeleteStoreValueParamsEncodingText   DeleteStoreValueParamsEncoding = "text"
+)
+
+// Values of GetStoreValueParamsEncoding.
+const (
+	GetStoreValueParamsEncodingBase64 GetStoreValueParamsEncoding = "base64"
+	GetStoreValueParamsEncodingText   GetStoreValueParamsEncoding = "text"
+)
+
+// Values of SetStoreValueParamsEncoding.
+const (
+	SetStoreValueParamsEncodingBase64 SetStoreValueParamsEncoding = "base64"
+	SetStoreValueParamsEncodingText   SetStoreValueParamsEncoding = "text"
 )
 
 // Values of PresignObjectParamsOperation.
@@ -995,6 +1033,21 @@ type NewThread struct {
 	UserData *string `json:"user_data,omitempty"`
 }
 
+// NewValue is the body of SetStoreValue.
+type NewValue struct {
+	// What is set: a string, a field of a hash, an element of a list, a member of a set or sorted set, or an entry that is added to a stream
+	Item *StoreItem `json:"item,omitempty"`
+
+	// Milliseconds until the key expires; 0 has it not expire, and if it is missing nothing changes
+	TTLMs *int64 `json:"ttl_ms,omitempty"`
+
+	// Type of the value; required with item
+	Type *NewValueType `json:"type,omitempty"`
+}
+
+// NewValueType Type of the value; required with item
+type NewValueType string
+
 // NewWebhook is the body of CreateWebhook.
 type NewWebhook struct {
 	Name        string  `json:"name"`
@@ -1660,12 +1713,43 @@ type StorageSummary struct {
 	CostPerGbMonth float64 `json:"cost_per_gb_month"`
 }
 
+// StoreItem is part of NewValue and StoreValue.
+type StoreItem struct {
+	// Field of a hash
+	Field any `json:"field,omitempty"`
+
+	// Fields of an entry of a stream, in their order
+	Fields []StreamField `json:"fields,omitzero"`
+
+	// Id of an entry of a stream. One that is added without gets the next one, with each request
+	ID *string `json:"id,omitempty"`
+
+	// Position of an element of a list, from 0. One that is set without is appended, with each request
+	Index *int64 `json:"index,omitempty"`
+
+	// Member of a set or sorted set
+	Member any `json:"member,omitempty"`
+
+	// Score of a member of a sorted set: a number, inf or -inf
+	Score *string `json:"score,omitempty"`
+
+	// Whether a text of the item is longer than shown, which is 16 KiB; ignored in requests
+	Truncated *bool `json:"truncated,omitempty"`
+
+	// A string, the value of a field of a hash, or an element of a list
+	Value any `json:"value,omitempty"`
+}
+
 // StoreKey is part of StoreKeys.
 type StoreKey struct {
+	// The key; if it is not UTF-8, what can be shown of it
 	Key string `json:"key"`
 
 	// Type of the value as Redis names it
 	Type string `json:"type"`
+
+	// The key in base64, if it is not UTF-8 or has a character U+0000
+	KeyBase64 *string `json:"key_base64,omitempty"`
 
 	// With values=true, the number of bytes of a string, or of elements of another type
 	Size *int64 `json:"size,omitempty"`
@@ -1686,6 +1770,33 @@ type StoreKeys struct {
 
 	// Cursor of the next page; absent on the last one
 	Next *string `json:"next,omitempty"`
+}
+
+// StoreValue is a result of GetStoreValue and SetStoreValue.
+type StoreValue struct {
+	// Type of the value as Redis names it
+	Type string `json:"type"`
+
+	// Number of bytes of a string, or of items of another type
+	Size int64 `json:"size"`
+
+	// Items of a hash, list, set, sorted set or stream. Lists, sorted sets and streams are in their order
+	Items []StoreItem `json:"items"`
+
+	// Cursor of the next page; absent on the last one
+	Next *string `json:"next,omitempty"`
+
+	// Milliseconds until the key expires; absent if it does not
+	TTLMs *int64 `json:"ttl_ms,omitempty"`
+
+	// A part of a string, at most 256 KiB: text, or {"base64": …} if it is not UTF-8
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// StreamField is part of StoreItem.
+type StreamField struct {
+	Field any `json:"field"`
+	Value any `json:"value"`
 }
 
 // Table is a result of ListTables.
@@ -2058,15 +2169,66 @@ type ListStoreKeysParams struct {
 	// Maximum number of keys to return
 	Limit int64
 
+	// Only keys with values of this type
+	Type ListStoreKeysParamsType
+
 	// Also return the beginnings of strings, and sizes; requires the permission to manage resources, as queries do
 	Values bool
 }
+
+// ListStoreKeysParamsType is a value of ListStoreKeysParams.
+type ListStoreKeysParamsType string
 
 // RotateResourceParams are the parameters of RotateResource. Those that have their zero value are not sent.
 type RotateResourceParams struct {
 	// Type of the resource; required if there are several of this name
 	Type ResourceType
 }
+
+// DeleteStoreValueParams are the parameters of DeleteStoreValue. Those that have their zero value are not sent.
+type DeleteStoreValueParams struct {
+	// The key, at most 4,096 bytes
+	Key string
+
+	// How key and item are written; base64 if they are not UTF-8 or have a character U+0000, with the alphabet of URLs or the standard one
+	Encoding DeleteStoreValueParamsEncoding
+
+	// Delete this item alone: field of a hash, index of a list, member of a set or sorted set, id of an entry of a stream
+	Item string
+}
+
+// DeleteStoreValueParamsEncoding is a value of DeleteStoreValueParams.
+type DeleteStoreValueParamsEncoding string
+
+// GetStoreValueParams are the parameters of GetStoreValue. Those that have their zero value are not sent.
+type GetStoreValueParams struct {
+	// The key, at most 4,096 bytes
+	Key string
+
+	// How key and item are written; base64 if they are not UTF-8 or have a character U+0000, with the alphabet of URLs or the standard one
+	Encoding GetStoreValueParamsEncoding
+
+	// Cursor of the page, from next of the page before
+	Cursor string
+
+	// Maximum number of items to return
+	Limit int64
+}
+
+// GetStoreValueParamsEncoding is a value of GetStoreValueParams.
+type GetStoreValueParamsEncoding string
+
+// SetStoreValueParams are the parameters of SetStoreValue. Those that have their zero value are not sent.
+type SetStoreValueParams struct {
+	// The key, at most 4,096 bytes
+	Key string
+
+	// How key and item are written; base64 if they are not UTF-8 or have a character U+0000, with the alphabet of URLs or the standard one
+	Encoding SetStoreValueParamsEncoding
+}
+
+// SetStoreValueParamsEncoding is a value of SetStoreValueParams.
+type SetStoreValueParamsEncoding string
 
 // SearchParams are the parameters of Search. Those that have their zero value are not sent.
 type SearchParams struct {
@@ -2785,6 +2947,7 @@ func (p *ListStoreKeysParams) query() query {
 	q.add("prefix", p.Prefix)
 	q.add("cursor", p.Cursor)
 	q.add("limit", p.Limit)
+	q.add("type", p.Type)
 	q.add("values", p.Values)
 	return q
 }
@@ -2811,6 +2974,55 @@ func (p *RotateResourceParams) query() query {
 // ListTables calls GET /resource/{orgId}/{region}/{name}/tables: List the tables and views of a database. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
 func (c *Client) ListTables(ctx context.Context, orgID string, region string, name string) ([]Table, error) {
 	return decode[[]Table](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/tables", orgID, region, name), repeatable: true}))
+}
+
+// DeleteStoreValue calls DELETE /resource/{orgId}/{region}/{name}/value: Delete a key, or an item of its value. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+func (c *Client) DeleteStoreValue(ctx context.Context, orgID string, region string, name string, params *DeleteStoreValueParams) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/resource/{orgId}/{region}/{name}/value", orgID, region, name), repeatable: true, query: params.query()})
+	return err
+}
+
+func (p *DeleteStoreValueParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("key", p.Key)
+	q.add("encoding", p.Encoding)
+	q.add("item", p.Item)
+	return q
+}
+
+// GetStoreValue calls GET /resource/{orgId}/{region}/{name}/value: Get a page of the value of a key. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+func (c *Client) GetStoreValue(ctx context.Context, orgID string, region string, name string, params *GetStoreValueParams) (*StoreValue, error) {
+	return decode[*StoreValue](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/value", orgID, region, name), repeatable: true, query: params.query()}))
+}
+
+func (p *GetStoreValueParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("key", p.Key)
+	q.add("encoding", p.Encoding)
+	q.add("cursor", p.Cursor)
+	q.add("limit", p.Limit)
+	return q
+}
+
+// SetStoreValue calls PUT /resource/{orgId}/{region}/{name}/value: Set a value or an item of it, and when its key expires. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+func (c *Client) SetStoreValue(ctx context.Context, orgID string, region string, name string, body NewValue, params *SetStoreValueParams) (*StoreValue, error) {
+	return decode[*StoreValue](c.send(ctx, request{method: http.MethodPut, path: path("/resource/{orgId}/{region}/{name}/value", orgID, region, name), repeatable: true, query: params.query(), body: body}))
+}
+
+func (p *SetStoreValueParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("key", p.Key)
+	q.add("encoding", p.Encoding)
+	return q
 }
 
 // Search calls GET /search: Find things by id or words of their name. Available to all roles; access tokens require the scope `account:read`.
@@ -3217,4 +3429,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 cb34b36b46c2d1b0550efcbe69924b5f3cc773756198794ff7ad5edc16cc380d
+// Sources: sha256 0c2a1dcf41db1acd0789eeaca5be3a61b2ef44b1856633689421ea0e32b5a469
