@@ -203,6 +203,8 @@ func (m *matrix) create() {
 		{"type": "s3", "name": "matrix-bucket"}, {"type": "db", "name": "matrix"}, {"type": "kv", "name": "matrix"},
 	}}
 	s.Call("POST", "/resource/"+s.OrgID+"/local", resources).Want(201)
+	value := object{"type": "string", "item": object{"value": "v"}}
+	s.Call("PUT", "/resource/"+s.OrgID+"/local/matrix/value?key=k", value).Want(200)
 	m.ids["{bucket}"] = "matrix-bucket"
 	m.ids["{orgId}"] = s.OrgID
 	m.ids["{region}"] = "local"

@@ -266,7 +266,7 @@ func (m *matrix) path(pattern string, existing bool) string {
 		parts[i] = id
 	}
 	path := strings.Join(parts, "/")
-	if pattern == "/storage/presign/{bucket}" {
+	if pattern == "/storage/presign/{bucket}" || strings.HasSuffix(pattern, "/{name}/value") {
 		path += "?key=k"
 	}
 	if strings.HasPrefix(pattern, "/webhook/tail") {

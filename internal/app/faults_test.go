@@ -132,6 +132,11 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 			[]fault{{at: "args[0]", value: `{"secret":1}`}, {at: "args[1]", value: `[]`}},
 		},
 		{
+			"PUT /resource/{orgId}/{region}/{name}/value", "/resource/" + f.orgID + "/local/one/value?key=k",
+			`{"type":"zset","item":{"member":"a","score":"1"},"ttl_ms":1000}`,
+			[]fault{{at: "item.score", value: `"x"`, needs: []string{"type"}}},
+		},
+		{
 			"DELETE /resource/{orgId}/{region}", "/resource/" + f.orgID + "/" + databasesOnly,
 			`{"resources":[{"type":"db","name":"one"},{"type":"db","name":"two"}]}`,
 			[]fault{{at: "resources[1].name", value: `"one"`, needs: []string{"resources[0].type", "resources[0].name", "resources[1].type"}}},

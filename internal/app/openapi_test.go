@@ -265,7 +265,7 @@ var walk = []struct{ request, body, save string }{
 	{"PUT /resource/$org/local/walk/value?key=a", `{"type":"hash","item":{"field":"a","value":"b"}}`, ""},
 	{"PUT /resource/$org/local/walk/value?key=a", `{"ttl_ms":0}`, ""},
 	{"PUT /resource/$org/local/walk/value?key=b", `{"type":"zset","item":{"member":{"base64":"/w=="},"score":"1.5"}}`, ""},
-	{"PUT /resource/$org/local/walk/value?key=c", `{"type":"stream","item":{"fields":[{"field":"a","value":"b"}]}}`, ""},
+	{"PUT /resource/$org/local/walk/value?key=c", `{"type":"stream","item":{"id":"1-1","fields":[{"field":"a","value":"b"}]}}`, ""},
 	{"PUT /resource/$org/local/walk/value?key=c", `{"type":"stream","item":{}}`, ""},
 	{"GET /resource/$org/local/walk/value?key=a", "", ""},
 	{"GET /resource/$org/local/walk/value?key=b&limit=1", "", ""},

@@ -78,13 +78,13 @@ func (h *Handler) SetValue(ctx context.Context, in *struct {
 	if err != nil {
 		return Value{}, err
 	}
-	region, p, err := h.open(ctx, in.NameInput, KV)
-	if err != nil {
-		return Value{}, err
-	}
 	var faults errs.Faults
 	in.Body.Check(&faults)
 	if err := faults.Err(); err != nil {
+		return Value{}, err
+	}
+	region, p, err := h.open(ctx, in.NameInput, KV)
+	if err != nil {
 		return Value{}, err
 	}
 	v, err := within(ctx, p, func(ctx context.Context) (Value, error) {

@@ -119,13 +119,13 @@ are, unless the output is a terminal; of other values a table of the items.
   steward kv get sessions cart:7 -o json`,
 		Args: session.Args("STORE", "[KEY]"),
 	}
-	cmd.Flags().IntVar(&limit, "limit", 100, "print at most `n` items of a value; 0 prints all")
+	cmd.Flags().IntVar(&limit, "items", 100, "print at most `n` items of a value; 0 prints all")
 	return storeCommand(e, cmd, func(ctx context.Context, s *session.Session, in noun.Input, args []string) error {
 		if len(args) == 0 {
 			return noun.FromList("store")(ctx, s, in)
 		}
 		if limit < 0 {
-			return exit.Usagef("--limit must be 0 or more")
+			return exit.Usagef("--items must be 0 or more")
 		}
 		v, err := readValue(ctx, s, valueRequest(in, http.MethodGet, args[0], ""), limit)
 		if err != nil {
@@ -221,7 +221,7 @@ func printValue(s *session.Session, v storeValue, limit int) error {
 		return err
 	}
 	if v.Next != "" {
-		s.Note("Only the first %d are shown; --limit 0 shows all.", limit)
+		s.Note("Only the first %d are shown; --items 0 shows all.", limit)
 	}
 	return nil
 }
