@@ -52,7 +52,7 @@ func (p *pool) get(of *resource.Provisioned) (*redis.Store, error) {
 	deadline := time.Now().Add(p.wait)
 	for {
 		e, err := p.acquire(of)
-		if errors.Is(err, errTooManyStores) && !p.evict() {
+		if errors.Is(err, errTooManyStores) && !p.makeRoom(of.OrgID) {
 			if time.Now().After(deadline) {
 				return nil, err
 			}
@@ -90,13 +90,25 @@ func (p *pool) acquire(of *resource.Provisioned) (*entry, error) {
 	if e := p.stores[id]; e != nil {
 		return e, nil
 	}
-	if len(p.stores) >= p.max {
+	if len(p.stores) >= p.max || p.hasShare(of.OrgID) {
 		return nil, errTooManyStores
 	}
 	e := &entry{org: of.OrgID, ready: make(chan struct{})}
 	p.stores[id] = e
 	go p.fill(of, e)
 	return e, nil
+}
+
+// hasShare reports whether an organization has as many stores open as it may: three eighths of all, so that two of
+// them do not keep others from theirs. The caller holds mu.
+func (p *pool) hasShare(org string) bool {
+	n := 0
+	for _, e := range p.stores {
+		if e.org == org {
+			n++
+		}
+	}
+	return n >= max(p.max*3/8, 1)
 }
 
 // evictPause is how long get waits before it tries again to close a store, while all are in use.
@@ -165,8 +177,17 @@ func (p *pool) ready() []opened {
 	return all
 }
 
-// evict closes a store that no client needs at the moment. It returns false if there is none.
-func (p *pool) evict() bool { return p.closeOne("", time.Now()) }
+// makeRoom closes a store that no client needs at the moment, so that one of an organization can be opened: another
+// one of the same organization if that has its share. It returns false if there is none.
+func (p *pool) makeRoom(org string) bool {
+	p.mu.Lock()
+	own := p.hasShare(org)
+	p.mu.Unlock()
+	if !own {
+		org = ""
+	}
+	return p.closeOne(org, time.Now())
+}
 
 // closeOne closes a store that has not been used since a time, of an organization if that is not empty. It returns
 // false if there is none.
