@@ -1,0 +1,87 @@
+package lua
+
+import (
+	"errors"
+
+	gopher "github.com/yuin/gopher-lua"
+)
+
+// protectedCall is pcall, which returns the text of an error of a command.
+func (i *Interpreter) protectedCall(l *gopher.LState) int {
+	anyArg(l, 1)
+	v, ok := i.tryCall(l, l.GetTop()-1)
+	if ok {
+		l.Insert(gopher.LTrue, 1)
+		return l.GetTop()
+	}
+	if t, ok := v.(*gopher.LTable); ok {
+		if text := l.GetField(t, "err"); gopher.LVCanConvToString(text) {
+			v = text
+		}
+	}
+	l.Push(gopher.LFalse)
+	l.Push(v)
+	return 2
+}
+
+// handledCall is xpcall. The function for errors is called when the stack has been unwound.
+func (i *Interpreter) handledCall(l *gopher.LState) int {
+	handler := l.Get(2)
+	l.SetTop(1)
+	v, ok := i.tryCall(l, 0)
+	if ok {
+		l.Insert(gopher.LTrue, 1)
+		return l.GetTop()
+	}
+	l.Push(handler)
+	l.Push(v)
+	l.Call(1, 1)
+	l.Insert(gopher.LFalse, l.GetTop())
+	return 2
+}
+
+// tryCall calls a function with n arguments that are on the stack, and returns the error, if there is one.
+//
+// The function has a stack of its own. An error detaches variables from all closures that use them, also in functions
+// that go on after a protected call, if they are on the same stack.
+func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
+	if i.protected >= maxProtected {
+		raise(l, "C stack overflow")
+	}
+	own := i.protectedStack(l)
+	i.protected++
+	defer func() { i.protected-- }()
+	l.XMoveTo(own, n+1)
+	if f := own.Get(1); f.Type() != gopher.LTFunction && l.GetMetaField(f, "__call") == gopher.LNil {
+		own.SetTop(0)
+		return gopher.LString("attempt to call a " + f.Type().String() + " value"), false
+	}
+	err := own.PCall(n, gopher.MultRet, nil)
+	if err == nil {
+		own.XMoveTo(l, own.GetTop())
+		return gopher.LNil, true
+	}
+	own.SetTop(0)
+	var failed *gopher.ApiError
+	if errors.As(err, &failed) {
+		return luaError(failed.Object), false
+	}
+	return gopher.LString(err.Error()), false
+}
+
+// keptStacks is how many stacks of protected calls are used again.
+const keptStacks = 2
+
+// protectedStack returns an empty stack for a protected call.
+func (i *Interpreter) protectedStack(l *gopher.LState) *gopher.LState {
+	if i.protected < len(i.stacks) {
+		own := i.stacks[i.protected]
+		own.SetContext(l.Context())
+		return own
+	}
+	own, _ := l.NewThread() // its context ends with that of l
+	if i.protected < keptStacks {
+		i.stacks = append(i.stacks, own)
+	}
+	return own
+}
