@@ -11,6 +11,13 @@ document.addEventListener('focusin', (e) => {
 export function modal(close: () => void) {
   return (node: HTMLDialogElement) => {
     const before = document.activeElement as HTMLElement | null;
+    // The event close comes a moment after the dialog is gone, cancel before. A browser that is asked
+    // twice closes the dialog without cancel.
+    node.addEventListener('cancel', (e) => {
+      if (e.target !== node) return; // a file was not chosen
+      e.preventDefault();
+      close();
+    });
     node.addEventListener('close', () => node.isConnected && close());
     node.showModal();
     return () => {
