@@ -5,31 +5,25 @@ package bench
 import (
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "modernc.org/sqlite"             // driver "sqlite"
-
-	"steward/e2e/process"
-	"steward/internal/waittest"
 )
 
 // query opens the database of an installation for a function. It does without package db, whose schema
 // is not that of the base.
-func (c *contender) query(f func(d *sql.DB)) {
-	c.t.Helper()
-	driver, source := "sqlite", filepath.Join(c.Dir, "steward.db")
-	if c.Database != "" {
-		driver, source = "pgx", c.Database
+func (in *installation) query(f func(d *sql.DB)) {
+	in.t.Helper()
+	driver, source := "sqlite", filepath.Join(in.Dir, "steward.db")
+	if in.Database != "" {
+		driver, source = "pgx", in.Database
 	}
 	d, err := sql.Open(driver, source)
-	c.Must(err)
+	in.Must(err)
 	f(d)
-	c.Must(d.Close())
+	in.Must(d.Close())
 }
 
 // insertCounts inserts the hours of a year into webhook_counts. Then it restarts the process until
@@ -65,31 +59,4 @@ func (c *contender) insertYear(d *sql.DB) {
 			unit, (now-366*86400)/unit, now/unit, c.orgID, shard, zero))
 		c.Must(err)
 	}
-}
-
-// waitEnded waits until no delivery is pending, so that their CPU time is measured.
-func (c *contender) waitEnded() {
-	c.t.Helper()
-	path := "/webhook/delivery-list/" + c.deliver.id + "?status=pending&limit=1"
-	waittest.Until(c.t, "the end of every delivery", func() (string, bool) {
-		time.Sleep(50 * time.Millisecond) // the requests themselves cost CPU time
-		total := c.call("GET", path, nil, new(any)).Get("X-Total-Count")
-		return total, total == "0"
-	})
-}
-
-// databaseCPU returns the CPU time of the PostgreSQL server, or 0 on SQLite.
-func (c *contender) databaseCPU() time.Duration {
-	c.t.Helper()
-	if c.Database == "" {
-		return 0
-	}
-	var dir string
-	c.query(func(d *sql.DB) { c.Must(d.QueryRow("SHOW data_directory").Scan(&dir)) })
-	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
-	c.Must(err)
-	first, _, _ := strings.Cut(string(text), "\n")
-	pid, err := strconv.Atoi(first)
-	c.Must(err)
-	return process.FamilyCPUTime(c.t, pid)
 }

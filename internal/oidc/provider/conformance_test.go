@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"fmt"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
@@ -87,6 +88,9 @@ func wantSameSignIn(f *fixture, first, second map[string]any, again bool) {
 	after, _ := two["auth_time"].(float64)
 	if before == 0 || again && after <= before || !again && after != before {
 		f.T.Errorf("auth_time was %v and is %v", one["auth_time"], two["auth_time"])
+	}
+	if amr := fmt.Sprint(two["acr"], two["amr"]); amr != "pwd[pwd]" {
+		f.T.Errorf("acr and amr are %s", amr)
 	}
 }
 

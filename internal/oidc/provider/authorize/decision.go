@@ -141,6 +141,7 @@ func (h *Handler) newGrant(a authorization, scopes []string, consent *oidc.Conse
 	req := a.flow.Request
 	g := grant.New(h.Now(), a.client, consent, scopes)
 	g.AuthTime = a.session.AuthTime
+	g.Methods = a.session.Methods
 	g.RedirectURI = &req.RedirectURI
 	g.Nonce = db.Null(req.Nonce)
 	g.Challenge = db.Null(req.Challenge)

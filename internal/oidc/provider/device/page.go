@@ -141,6 +141,7 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	}
 	g := grant.New(h.Now(), c, saved, scopes)
 	g.AuthTime = s.AuthTime
+	g.Methods = s.Methods
 	g.Resource = d.Resource
 	return h.approve(w, r, d, g)
 }

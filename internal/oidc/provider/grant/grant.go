@@ -48,7 +48,9 @@ type Grant struct {
 	ClientEpoch  int64
 	ConsentEpoch int64
 	AuthTime     stamp.Time
-	Nonce        *string
+	// Methods is how the user signed in; empty if that is not known.
+	Methods oauth.Methods
+	Nonce   *string
 
 	CodeHash      []byte
 	CodeExpiresAt *stamp.Time
@@ -70,7 +72,8 @@ type Grant struct {
 	ExpiresAt        stamp.Time
 }
 
-// New returns a grant of scopes to client c, based on the consent of a user. The caller sets AuthTime.
+// New returns a grant of scopes to client c, based on the consent of a user. The caller sets AuthTime
+// and Methods.
 func New(now time.Time, c *oidc.Registered, consent *oidc.Consent, scopes []string) *Grant {
 	g := &Grant{
 		ID: id.At(prefix, now), OrgID: c.OrgID, ClientID: c.ID, UserID: consent.UserID, Scopes: scopes,

@@ -5,37 +5,39 @@ import (
 	"strings"
 
 	"steward/internal/db"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 )
 
-const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoch, consent_epoch, auth_time, nonce,
+const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoch, consent_epoch, auth_time, amr, nonce,
 	code_hash, code_expires_at, redirect_uri, challenge, jkt, resource, salt, redeemed_at, generation, rotated_at,
 	refresh_expires_at, revoked_at, created_at, expires_at`
 
 func scan(row db.Row) (*Grant, error) {
 	var g Grant
-	var scopes string
+	var scopes, methods string
 	err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
-		&g.AuthTime, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Resource, &g.Salt,
+		&g.AuthTime, &methods, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Resource, &g.Salt,
 		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt)
 	if err != nil {
 		return nil, fmt.Errorf("read grant: %w", err)
 	}
 	g.Scopes = strings.Fields(scopes)
+	g.Methods = oauth.ParseMethods(methods)
 	return &g, nil
 }
 
 // Insert stores a new grant.
 func Insert(tx *db.Tx, g *Grant) error {
 	_, err := tx.Exec(`INSERT INTO oidc_grants (`+columns+`) VALUES (@id, @org_id, @client_id, @user_id,
-		@session_id, @scopes, @client_epoch, @consent_epoch, @auth_time, @nonce, @code_hash, @code_expires_at,
+		@session_id, @scopes, @client_epoch, @consent_epoch, @auth_time, @amr, @nonce, @code_hash, @code_expires_at,
 		@redirect_uri, @challenge, @jkt, @resource, @salt, @redeemed_at, @generation, @rotated_at,
 		@refresh_expires_at, @revoked_at, @created_at, @expires_at)`,
 		db.Args{
 			"id": g.ID, "org_id": g.OrgID, "client_id": g.ClientID, "user_id": g.UserID,
 			"session_id": g.SessionID, "scopes": strings.Join(g.Scopes, " "), "client_epoch": g.ClientEpoch,
-			"consent_epoch": g.ConsentEpoch, "auth_time": g.AuthTime, "nonce": g.Nonce, "code_hash": g.CodeHash,
+			"consent_epoch": g.ConsentEpoch, "auth_time": g.AuthTime, "amr": g.Methods.String(), "nonce": g.Nonce, "code_hash": g.CodeHash,
 			"code_expires_at": g.CodeExpiresAt, "redirect_uri": g.RedirectURI, "challenge": g.Challenge,
 			"jkt": g.JKT, "resource": g.Resource, "salt": g.Salt, "redeemed_at": g.RedeemedAt,
 			"generation": g.Generation, "rotated_at": g.RotatedAt, "refresh_expires_at": g.RefreshExpiresAt,

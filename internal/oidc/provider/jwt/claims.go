@@ -24,11 +24,23 @@ type AccessClaims struct {
 	Scope     string           `json:"scope,omitempty"`
 	OrgID     string           `json:"org"`
 	AuthTime  *jwt.NumericDate `json:"auth_time,omitempty"`
-	Confirm   *Confirmation    `json:"cnf,omitempty"`
+	SignIn
+	Confirm *Confirmation `json:"cnf,omitempty"`
 
 	Grant        string `json:"grant,omitempty"`
 	ClientEpoch  int64  `json:"client_epoch"`
 	ConsentEpoch int64  `json:"consent_epoch,omitempty"`
+}
+
+// SignIn tells how the user signed in.
+type SignIn struct {
+	Level   string        `json:"acr,omitempty"`
+	Methods oauth.Methods `json:"amr,omitempty"`
+}
+
+// NewSignIn returns the claims of a user who signed in with methods.
+func NewSignIn(methods oauth.Methods) SignIn {
+	return SignIn{Level: methods.Level(), Methods: methods}
 }
 
 // Confirmation names the key that a token is bound to (RFC 9449 section 6).
@@ -60,15 +72,16 @@ func (a *AccessClaims) TokenType() string {
 
 // IDClaims are the claims of an ID token.
 type IDClaims struct {
-	Issuer          string           `json:"iss"`
-	Subject         string           `json:"sub"`
-	Audience        jwt.Audience     `json:"aud"`
-	ExpiresAt       *jwt.NumericDate `json:"exp"`
-	IssuedAt        *jwt.NumericDate `json:"iat"`
-	AuthTime        *jwt.NumericDate `json:"auth_time,omitempty"`
-	Nonce           string           `json:"nonce,omitempty"`
-	AccessTokenHash string           `json:"at_hash,omitempty"`
-	SessionID       string           `json:"sid,omitempty"`
+	Issuer    string           `json:"iss"`
+	Subject   string           `json:"sub"`
+	Audience  jwt.Audience     `json:"aud"`
+	ExpiresAt *jwt.NumericDate `json:"exp"`
+	IssuedAt  *jwt.NumericDate `json:"iat"`
+	AuthTime  *jwt.NumericDate `json:"auth_time,omitempty"`
+	SignIn
+	Nonce           string `json:"nonce,omitempty"`
+	AccessTokenHash string `json:"at_hash,omitempty"`
+	SessionID       string `json:"sid,omitempty"`
 	ProfileClaims
 }
 

@@ -57,6 +57,7 @@ type document struct {
 	ChallengeMethods         []string `json:"code_challenge_methods_supported"`
 	DPoPAlgorithms           []string `json:"dpop_signing_alg_values_supported"`
 	Prompts                  []string `json:"prompt_values_supported"`
+	ContextClasses           []string `json:"acr_values_supported"`
 	IssuerInResponses        bool     `json:"authorization_response_iss_parameter_supported"`
 	ClaimsParameter          bool     `json:"claims_parameter_supported"`
 	RequestParameter         bool     `json:"request_parameter_supported"`
@@ -96,9 +97,10 @@ func (h *Handler) document() document {
 		IntrospectionAuthMethods: secretMethods,
 		RevocationAuthMethods:    allMethods,
 		Claims: []string{
-			"sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid",
+			"sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "nonce", "at_hash", "sid",
 			"name", "given_name", "family_name", "picture", "updated_at", "email", "email_verified",
 		},
+		ContextClasses:       oauth.Levels(),
 		ChallengeMethods:     []string{"S256"},
 		DPoPAlgorithms:       dpop.Algorithms(),
 		Prompts:              flow.Prompts(),

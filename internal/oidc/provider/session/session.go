@@ -1,5 +1,5 @@
 // Package session owns the sessions of signed-in users: a row in the database and a cookie in the
-// browser. Besides base packages it imports oidc and pages.
+// browser. Besides base packages it imports oauth, oidc and pages.
 package session
 
 import (
@@ -13,6 +13,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/stamp"
 	"steward/internal/web"
@@ -39,6 +40,7 @@ type Session struct {
 	ID         string
 	UserID     string
 	AuthTime   stamp.Time
+	Methods    oauth.Methods
 	UserAgent  string
 	RemoteAddr string
 	CreatedAt  stamp.Time
@@ -133,11 +135,12 @@ func (m *Manager) SignedIn(r *http.Request) (*Session, *oidc.User, error) {
 	return s, &user, nil
 }
 
-// Start starts a session for the user whom authenticated returns. It is called in the transaction of the
-// session, and may create the user there. A user who signs in again keeps the session, with a new token,
+// Start starts a session for the user whom authenticated returns, who has signed in with methods. It is
+// called in the transaction of the session, and may create the user there. A user who signs in again keeps the session, with a new token,
 // so that grants which depend on it stay valid. The session of another user in the same browser ends.
 func (m *Manager) Start(
-	w http.ResponseWriter, r *http.Request, authenticated func(tx *db.Tx) (userID string, err error),
+	w http.ResponseWriter, r *http.Request, methods oauth.Methods,
+	authenticated func(tx *db.Tx) (userID string, err error),
 ) (*Session, error) {
 	previous, err := m.Current(r)
 	if err != nil {
@@ -151,6 +154,7 @@ func (m *Manager) Start(
 			return err
 		}
 		s = m.newSession(r, userID)
+		s.Methods = methods
 		return save(tx, s, previous, token)
 	})
 	if err != nil {

@@ -140,6 +140,9 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 		if err := h.signOut(tx, v.user.ID, v.session.ID); err != nil {
 			return err
 		}
+		if err := h.notify(tx, v.user.ID, NoticePassword); err != nil {
+			return err
+		}
 		return h.Users.Audit(tx, actionPassword, v.user.ID, v.user.ID)
 	})
 	if err != nil {

@@ -42,6 +42,8 @@ type Directory struct {
 	// Audit records what happened to a user's account in the log of each organization of the user. by is
 	// who did it, or "" if that is not known.
 	Audit func(tx *db.Tx, action, userID, by string) error
+	// Notify tells a user what happened to their account. It is nil if users cannot be told.
+	Notify func(tx *db.Tx, userID string, n Notice) error
 	// CheckPassword and HashPassword are expensive by design: about 20 ms of CPU and 19 MiB each.
 	CheckPassword func(hash, password string) bool
 	HashPassword  func(password string) string

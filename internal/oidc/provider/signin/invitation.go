@@ -103,18 +103,16 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation In
 	if err != nil {
 		return err
 	}
-	_, err = h.startSession(w, r, hash, func(tx *db.Tx) (string, error) {
-		userID, err := h.Users.Register(tx, r.PathValue("token"), hash)
-		if err != nil {
-			return "", err
-		}
-		return userID, h.Users.Audit(tx, actionPassword, userID, userID)
+	return h.signIn(w, r, h.Flows.ToPath(oauth.PathAccount), proof{
+		methods: oauth.Methods{oauth.MethodPassword}, passwordHash: hash,
+		commit: func(tx *db.Tx) (string, error) {
+			userID, err := h.Users.Register(tx, r.PathValue("token"), hash)
+			if err != nil {
+				return "", err
+			}
+			return userID, h.Users.Audit(tx, actionPassword, userID, userID)
+		},
 	})
-	if err != nil {
-		return err
-	}
-	http.Redirect(w, r, oauth.PathAccount, http.StatusSeeOther)
-	return nil
 }
 
 // answer accepts or declines an invitation for the user who is signed in, if it is for that user.

@@ -73,22 +73,24 @@ func (h *Handler) UseReset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.startSession(w, r, hash, func(tx *db.Tx) (string, error) {
-		userID, err := h.Users.UseReset(tx, r.PathValue("token"), hash)
-		if err != nil {
-			return "", err
-		}
-		if err := h.signOut(tx, userID, ""); err != nil {
-			return "", err
-		}
-		return userID, h.Users.Audit(tx, actionPassword, userID, userID)
+	err = h.signIn(w, r, h.Flows.ToPath(oauth.PathAccount), proof{
+		methods: oauth.Methods{oauth.MethodPassword}, passwordHash: hash,
+		commit: func(tx *db.Tx) (string, error) {
+			userID, err := h.Users.UseReset(tx, r.PathValue("token"), hash)
+			if err != nil {
+				return "", err
+			}
+			if err := h.signOut(tx, userID, ""); err != nil {
+				return "", err
+			}
+			if err := h.notify(tx, userID, NoticePassword); err != nil {
+				return "", err
+			}
+			return userID, h.Users.Audit(tx, actionPassword, userID, userID)
+		},
 	})
 	if errs.KindOf(err) == errs.NotFound {
 		return errReset // it was used in another request
 	}
-	if err != nil {
-		return err
-	}
-	http.Redirect(w, r, oauth.PathAccount, http.StatusSeeOther)
-	return nil
+	return err
 }

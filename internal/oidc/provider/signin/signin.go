@@ -122,13 +122,10 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		return h.showSignIn(w, r, http.StatusBadRequest, signInForm{flow: f, email: email, problem: wrongPassword})
 	}
 	h.throttle.Refund(taken...)
-	s, err := h.startSession(w, r, user.PasswordHash, func(*db.Tx) (string, error) { return user.ID, nil })
-	if err != nil {
-		return err
-	}
-	f.SignedIn = s.ID
-	http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
-	return nil
+	return h.signIn(w, r, f, proof{
+		passwordHash: user.PasswordHash, methods: oauth.Methods{oauth.MethodPassword},
+		commit: func(*db.Tx) (string, error) { return user.ID, nil },
+	})
 }
 
 // setRetryAfter says when a request that was refused can be sent again.
@@ -152,21 +149,31 @@ func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (
 	return user, err
 }
 
-// startSession signs in the user whom authenticated returns, with the hash of the current password, and
-// remembers the browser.
-func (h *Handler) startSession(
-	w http.ResponseWriter, r *http.Request, passwordHash string, authenticated func(tx *db.Tx) (userID string, err error),
-) (*session.Session, error) {
-	s, err := h.Sessions.Start(w, r, func(tx *db.Tx) (string, error) {
-		userID, err := authenticated(tx)
+// proof is what a user has shown to be signed in.
+type proof struct {
+	methods oauth.Methods
+	// passwordHash is that of the current password. It ties the browser to it.
+	passwordHash string
+	// commit returns the id of the user, and may create or change the user before. It is called in the
+	// transaction of the session.
+	commit func(tx *db.Tx) (userID string, err error)
+}
+
+// signIn starts a session of the user who has given a proof, remembers the browser, and continues the
+// flow. Every way to sign in ends here.
+func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) error {
+	s, err := h.Sessions.Start(w, r, p.methods, func(tx *db.Tx) (string, error) {
+		userID, err := p.commit(tx)
 		if err != nil {
 			return "", err
 		}
 		return userID, h.Users.Audit(tx, actionSignIn, userID, userID)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	h.setDevice(w, s.UserID, passwordHash)
-	return s, nil
+	h.setDevice(w, s.UserID, p.passwordHash)
+	f.SignedIn = s.ID
+	http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
+	return nil
 }

@@ -50,6 +50,7 @@ func (e *Endpoint) issue(
 	access.ClientEpoch = g.ClientEpoch
 	access.ConsentEpoch = g.ConsentEpoch
 	access.AuthTime = jwt.Date(g.AuthTime.Std())
+	access.SignIn = jwt.NewSignIn(g.Methods)
 	response, err := e.issueAccess(ctx, req, access)
 	if err != nil {
 		return nil, err
@@ -85,6 +86,7 @@ func (e *Endpoint) issueID(
 		return "", err
 	}
 	c := e.Tokens.NewID(req.client, g.UserID, g.AuthTime.Std(), accessToken)
+	c.SignIn = jwt.NewSignIn(g.Methods)
 	c.ProfileClaims = jwt.NewProfileClaims(user, scopes)
 	if g.Nonce != nil {
 		c.Nonce = *g.Nonce

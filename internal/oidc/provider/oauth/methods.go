@@ -1,0 +1,47 @@
+package oauth
+
+import (
+	"slices"
+	"strings"
+)
+
+// The ways in which users prove who they are (RFC 8176).
+const (
+	MethodPassword     = "pwd"
+	MethodOneTimeCode  = "otp"
+	MethodPossession   = "pop"  // a passkey
+	MethodUserVerified = "user" // the passkey's device has verified the user
+	MethodSeveral      = "mfa"
+)
+
+// The values of the claim acr, from the weakest to the strongest.
+const (
+	LevelPassword          = "pwd"
+	LevelSeveral           = "mfa"
+	LevelPhishingResistant = "phr"
+)
+
+// Levels lists the values of the claim acr, from the weakest to the strongest.
+func Levels() []string { return []string{LevelPassword, LevelSeveral, LevelPhishingResistant} }
+
+// Methods is how a user has signed in: the claim amr. It is empty if that is not known.
+type Methods []string
+
+// ParseMethods returns the methods that String has written.
+func ParseMethods(text string) Methods { return strings.Fields(text) }
+
+// String returns the methods as they are stored.
+func (m Methods) String() string { return strings.Join(m, " ") }
+
+// Level returns the claim acr, or "" if it is not known how the user signed in.
+func (m Methods) Level() string {
+	switch {
+	case len(m) == 0:
+		return ""
+	case slices.Contains(m, MethodPossession):
+		return LevelPhishingResistant
+	case slices.Contains(m, MethodSeveral):
+		return LevelSeveral
+	}
+	return LevelPassword
+}
