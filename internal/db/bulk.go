@@ -2,7 +2,6 @@ package db
 
 import (
 	"fmt"
-	"math/bits"
 	"reflect"
 	"slices"
 	"strconv"
@@ -24,12 +23,12 @@ type Bulk[T any] []T
 
 // Send runs Tx.Send with a statement over all rows.
 func (b Bulk[T]) Send(tx *Tx, text string) error {
-	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.Send(text, args...) })
+	return b.each(tx, text, func(text string, args []any) error { return tx.Send(text, args...) })
 }
 
 // Exec runs Tx.Exec with a statement over all rows.
 func (b Bulk[T]) Exec(tx *Tx, text string) (affected int64, err error) {
-	err = b.each(tx.Dialect(), text, func(text string, args []any) error {
+	err = b.each(tx, text, func(text string, args []any) error {
 		n, err := tx.Exec(text, args...)
 		affected += n
 		return err
@@ -46,7 +45,7 @@ func (b Bulk[T]) Changed(tx *Tx, text string) (rows []int, err error) {
 		return rows, err
 	}
 	row := 0
-	err = b.each(SQLite, text, func(text string, args []any) error {
+	err = b.each(tx, text, func(text string, args []any) error {
 		n, err := tx.Exec(text, args...)
 		if n > 0 {
 			rows = append(rows, row)
@@ -60,7 +59,7 @@ func (b Bulk[T]) Changed(tx *Tx, text string) (rows []int, err error) {
 // CollectBulk runs Collect with a statement over the rows of a Bulk.
 func CollectBulk[R, T any](q Querier, b Bulk[R], scan func(Row) (T, error), text string) ([]T, error) {
 	var all []T
-	err := b.each(q.Dialect(), text, func(text string, args []any) error {
+	err := b.each(q, text, func(text string, args []any) error {
 		some, err := Collect(q, scan, text, args...)
 		all = append(all, some...)
 		return err
@@ -69,12 +68,22 @@ func CollectBulk[R, T any](q Querier, b Bulk[R], scan func(Row) (T, error), text
 }
 
 // each calls do for each statement that it takes to run text over all rows.
-func (b Bulk[T]) each(dialect Dialect, text string, do func(text string, args []any) error) error {
+func (b Bulk[T]) each(q Querier, text string, do func(text string, args []any) error) error {
 	if len(b) == 0 {
 		return nil
 	}
-	text, names := numberColumns(text)
-	return b.table(names).each(dialect, text, do)
+	plan := q.plans().ofRows(q.Dialect(), reflect.TypeFor[T](), text)
+	values := make([]any, 0, len(b)*len(plan.kinds))
+	for i := range b {
+		row := reflect.ValueOf(&b[i]).Elem()
+		if plan.fields == nil {
+			values = append(values, valueOf(row))
+		}
+		for _, index := range plan.fields {
+			values = append(values, valueOf(row.FieldByIndex(index)))
+		}
+	}
+	return plan.each(values, do)
 }
 
 // numberColumns replaces the columns v.name of a text by v.column1 and so on, and returns their names in
@@ -109,36 +118,6 @@ func numberColumns(text string) (numbered string, names []string) {
 
 func isNameChar(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-// table returns the columns with these names.
-func (b Bulk[T]) table(names []string) *table {
-	row := reflect.TypeFor[T]()
-	if row.Kind() != reflect.Struct {
-		t := &table{kinds: []kind{kindOf(row)}, values: make([]any, len(b))}
-		for i := range b {
-			t.values[i] = valueOf(reflect.ValueOf(&b[i]).Elem())
-		}
-		return t
-	}
-	fields := make([][]int, len(names))
-	t := &table{kinds: make([]kind, len(names)), values: make([]any, 0, len(b)*len(names))}
-	for i, name := range names {
-		joined := strings.ReplaceAll(name, "_", "")
-		field, ok := row.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, joined) })
-		if !ok {
-			panic("db: " + row.String() + " has no field for v." + name)
-		}
-		fields[i] = field.Index
-		t.kinds[i] = kindOf(field.Type)
-	}
-	for i := range b {
-		row := reflect.ValueOf(&b[i]).Elem()
-		for _, index := range fields {
-			t.values = append(t.values, valueOf(row.FieldByIndex(index)))
-		}
-	}
-	return t
 }
 
 // kind is the type of a column, named as in PostgreSQL. The values of text are string, and so on.
@@ -189,119 +168,4 @@ func valueOf(v reflect.Value) any {
 		return v.Bytes()
 	}
 	return v.Int()
-}
-
-// table is a table of values whose columns are called v.column1, v.column2 and so on.
-type table struct {
-	kinds  []kind
-	values []any // row after row
-}
-
-// send runs Tx.Send with a statement over all rows.
-func (t *table) send(tx *Tx, text string) error {
-	return t.each(tx.Dialect(), text, func(text string, args []any) error { return tx.Send(text, args...) })
-}
-
-// each calls do for each statement that it takes to run text over all rows.
-func (t *table) each(dialect Dialect, text string, do func(text string, args []any) error) error {
-	if len(t.values) == 0 {
-		return nil
-	}
-	before, rest, _ := strings.Cut(text, "{")
-	mark, after, _ := strings.Cut(rest, "}")
-	join, found := strings.CutSuffix(mark, "v")
-	if !found {
-		panic("db: a statement over many rows needs {v}, {FROM v}, {USING v} or {IN v}: " + text)
-	}
-	all := before + join + t.unnest() + after
-	single := strings.ReplaceAll(before+after, "v.column", "?")
-	if join == "IN " {
-		all = before + "= ANY($1)" + after
-		single = before + "= ?" + after
-	}
-	if dialect == Postgres {
-		return do(all, t.arrays())
-	}
-	for left := t.values; len(left) > 0; {
-		rows := 1
-		text := single
-		if join == "" {
-			rows = chunkOf(len(left) / len(t.kinds))
-			text = before + t.rows(rows) + after
-		}
-		chunk := left[:rows*len(t.kinds)]
-		left = left[len(chunk):]
-		if err := do(text, chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// chunkOf returns the number of rows of the next statement on SQLite: a power of two, so that there are
-// few texts to prepare.
-func chunkOf(left int) int { return min(64, 1<<(bits.Len(uint(left))-1)) }
-
-// rows returns the table on SQLite, which names its columns column1 and so on by itself. Parameters are
-// nameless: SQLite looks up the name of each one in a list of all, which takes long in a large statement.
-func (t *table) rows(n int) string {
-	row := "(" + strings.Repeat("?,", len(t.kinds)-1) + "?)"
-	return "(VALUES " + strings.Repeat(row+",", n-1) + row + ") AS v"
-}
-
-// unnest returns the table on PostgreSQL, with the number of each row.
-func (t *table) unnest() string {
-	var args, names strings.Builder
-	for i, kind := range t.kinds {
-		if i > 0 {
-			args.WriteString(", ")
-			names.WriteString(", ")
-		}
-		args.WriteString("$" + strconv.Itoa(i+1) + "::" + string(kind) + "[]")
-		names.WriteString("column" + strconv.Itoa(i+1))
-	}
-	return "unnest(" + args.String() + ") WITH ORDINALITY AS v(" + names.String() + ", v_row)"
-}
-
-func (t *table) arrays() []any {
-	arrays := make([]any, len(t.kinds))
-	for column, kind := range t.kinds {
-		switch kind {
-		case kindText:
-			arrays[column] = nullable[string](t, column)
-		case kindInt:
-			arrays[column] = nullable[int64](t, column)
-		case kindBool:
-			arrays[column] = nullable[bool](t, column)
-		case kindBytes:
-			arrays[column], _ = valuesOf[[]byte](t, column)
-		}
-	}
-	return arrays
-}
-
-// nullable returns a column, as pointers if there is a NULL: pgx encodes values much faster.
-func nullable[T any](t *table, column int) any {
-	values, null := valuesOf[T](t, column)
-	if !null {
-		return values
-	}
-	pointers := make([]*T, len(values))
-	for row := range values {
-		if t.values[row*len(t.kinds)+column] != nil {
-			pointers[row] = &values[row]
-		}
-	}
-	return pointers
-}
-
-// valuesOf returns the values of a column, with zeros for NULL, and whether there is one.
-func valuesOf[T any](t *table, column int) (values []T, null bool) {
-	values = make([]T, len(t.values)/len(t.kinds))
-	for row := range values {
-		value, ok := t.values[row*len(t.kinds)+column].(T)
-		values[row] = value
-		null = null || !ok
-	}
-	return values, null
 }

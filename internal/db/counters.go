@@ -111,28 +111,30 @@ func (c *Counters) Sum(q Querier, prefix ...any) ([]int64, error) {
 
 // write adds deltas in the order of their keys, then deletes the rows of reduced keys that are zero.
 func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
-	var changed, reduced table
+	var keyKinds []kind
+	var changed, reduced []any // row after row
 	for _, id := range slices.Sorted(maps.Keys(deltas)) {
 		d := deltas[id]
-		if changed.kinds == nil {
-			reduced.kinds = kindsOf(d.key)
-			changed.kinds = slices.Concat(reduced.kinds, slices.Repeat([]kind{kindInt}, len(d.by)))
+		if keyKinds == nil {
+			keyKinds = kindsOf(d.key)
 		}
 		if slices.Min(d.by) == 0 && slices.Max(d.by) == 0 {
 			continue
 		}
-		changed.values = append(changed.values, d.key...)
+		changed = append(changed, d.key...)
 		for _, n := range d.by {
-			changed.values = append(changed.values, n)
+			changed = append(changed, n)
 		}
 		if slices.Min(d.by) < 0 && !c.keepsZeros {
-			reduced.values = append(reduced.values, d.key...)
+			reduced = append(reduced, d.key...)
 		}
 	}
-	if err := changed.send(tx, c.upsert); err != nil {
+	send := func(text string, args []any) error { return tx.Send(text, args...) }
+	kinds := slices.Concat(keyKinds, slices.Repeat([]kind{kindInt}, len(c.sums)))
+	if err := tx.plans().ofKinds(tx.Dialect(), kinds, c.upsert).each(changed, send); err != nil {
 		return fmt.Errorf("add to %s: %w", c.table, err)
 	}
-	if err := reduced.send(tx, c.deleteZero); err != nil {
+	if err := tx.plans().ofKinds(tx.Dialect(), keyKinds, c.deleteZero).each(reduced, send); err != nil {
 		return fmt.Errorf("delete from %s: %w", c.table, err)
 	}
 	return nil

@@ -35,6 +35,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/errs"
@@ -150,8 +151,11 @@ type DB struct {
 	outbox   *outbox
 	// instance distinguishes the notifications of this process from those of other replicas.
 	instance string
+	// othersUntil is until when, in Unix nanoseconds, other processes are taken to use the database.
+	othersUntil atomic.Int64
 	// numbered has the statements with names, by their text.
-	numbered sync.Map
+	numbered  sync.Map
+	bulkPlans plans
 	// poll is how often RunWatch reads the epochs.
 	poll time.Duration
 }
@@ -240,6 +244,8 @@ type reader struct {
 }
 
 func (r reader) Dialect() Dialect { return r.db.dialect }
+
+func (r reader) plans() *plans { return &r.db.bulkPlans }
 
 func (r reader) Query(sql string, args ...any) (Rows, error) {
 	sql, args, err := r.db.arguments(sql, args)

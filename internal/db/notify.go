@@ -15,6 +15,8 @@ const (
 	// the one before it.
 	notifyInterval = 20 * time.Millisecond
 	notifyTimeout  = time.Second
+	// othersFor is how long another process that was noted is taken to run.
+	othersFor = 30 * time.Second
 	// epochsChanged is the name that has other replicas read the epochs at once.
 	epochsChanged = "db.epochs"
 )
@@ -24,6 +26,20 @@ const (
 // best effort: a notification can be lost with a connection, so that watchers who depend on it have to
 // poll as well.
 func (d *DB) Notify(name string) { d.outbox.add(name) }
+
+// Notifies reports whether Notify reaches other replicas, if there are any: behind a pooler of
+// transactions it does not.
+func (d *DB) Notifies() bool {
+	e, ok := d.engine.(*postgresEngine)
+	return !ok || e.pooler != TransactionPooler
+}
+
+// NoteOthers notes that another process uses the database. A process that has heard of no other for a
+// while sends no notifications: at 50 events a second they would cost as much as a tenth of the work.
+func (d *DB) NoteOthers() { d.othersUntil.Store(time.Now().Add(othersFor).UnixNano()) }
+
+// hasOthers reports whether another process may use the database.
+func (d *DB) hasOthers() bool { return time.Now().UnixNano() < d.othersUntil.Load() }
 
 // outbox holds the names that RunWatch has yet to send to other replicas. On SQLite nothing takes
 // them out.
@@ -64,7 +80,9 @@ func (e *postgresEngine) sendNotifications(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		e.notify(ctx, e.db.outbox.take())
+		if names := e.db.outbox.take(); e.db.hasOthers() {
+			e.notify(ctx, names)
+		}
 		if err := sleep(ctx, notifyInterval); err != nil {
 			return
 		}
@@ -100,13 +118,14 @@ func (l *listener) listen(ctx context.Context, until time.Time) {
 			break
 		}
 		instance, name, _ := strings.Cut(n.Payload, " ")
-		switch {
-		case instance == l.db.instance:
-		case name == epochsChanged:
-			return
-		default:
-			l.db.watchers.call(name)
+		if instance == l.db.instance {
+			continue
 		}
+		l.db.NoteOthers()
+		if name == epochsChanged {
+			return
+		}
+		l.db.watchers.call(name)
 	}
 	<-limited.Done()
 }

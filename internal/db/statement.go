@@ -37,7 +37,7 @@ func (t *Tx) SendCount(affected *int64, sql string, args ...any) error {
 // SendInto runs a statement with RETURNING over all rows, as Send does. The rows that it returns are valid
 // when Write has returned nil.
 func (b Bulk[T]) SendInto(tx *Tx, into *Result, text string) error {
-	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.sendFor(into, text, args) })
+	return b.each(tx, text, func(text string, args []any) error { return tx.sendFor(into, text, args) })
 }
 
 // Into returns the place of rows that are read with scan. It empties the slice.

@@ -25,6 +25,8 @@ type Querier interface {
 	Query(sql string, args ...any) (Rows, error)
 	// Row returns the first row of a statement. Its Scan returns ErrNoRows if there is none.
 	Row(sql string, args ...any) Row
+
+	plans() *plans
 }
 
 // Rows are the result of a query, one row at a time.
@@ -121,6 +123,8 @@ func (d *DB) joined(ctx context.Context) *Tx {
 
 // Dialect returns the engine, for statements that have a text of their own on each.
 func (t *Tx) Dialect() Dialect { return t.db.dialect }
+
+func (t *Tx) plans() *plans { return &t.db.bulkPlans }
 
 // Context returns the context of the Write, carrying this transaction.
 func (t *Tx) Context() context.Context { return t.ctx }

@@ -106,6 +106,7 @@ func (d *DB) RunWatch(ctx context.Context) {
 		<-ctx.Done()
 		return
 	}
+	d.NoteOthers() // they have to hear of this one
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	sender.Go(func() { e.sendNotifications(ctx) })

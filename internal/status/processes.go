@@ -16,6 +16,8 @@ const (
 	aliveFor       = 30 * time.Second
 	// forgetAfter is when the row of a process that died is deleted.
 	forgetAfter = time.Hour
+	// started is the name under which processes tell each other that they run.
+	started = "status.process"
 	// endTimeout bounds the last write of a process that stops.
 	endTimeout = 5 * time.Second
 )
@@ -50,9 +52,10 @@ func (p *Processes) Run(ctx context.Context) {
 }
 
 // heartbeat writes the time, and deletes the rows of processes that died long ago, in one round trip.
+// Then it looks for other processes. The first one of a process tells them of it.
 func (p *Processes) heartbeat(ctx context.Context) error {
 	now := stamp.Of(p.Now())
-	return p.DB.Write(ctx, func(tx *db.Tx) error {
+	err := p.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := tx.Send(`INSERT INTO processes (id, seen_at) VALUES ($1, $2)
 			ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, p.ID, now); err != nil {
 			return fmt.Errorf("note process: %w", err)
@@ -63,6 +66,15 @@ func (p *Processes) heartbeat(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	p.DB.Notify(started)
+	alive, err := p.Count(ctx)
+	if alive > 1 {
+		p.DB.NoteOthers()
+	}
+	return err
 }
 
 // end deletes the row of this process.

@@ -235,7 +235,7 @@ func TestRetriesAreDueInTime(t *testing.T) {
 			{time.Second, []string{soon.ID, late.ID}},
 		} {
 			h.clock.advance(step.pause)
-			heads, err := h.store.Queue.Heads(t.Context())
+			heads, err := h.store.Queue.Heads(t.Context(), 0)
 			must(t, err)
 			var due []string
 			for _, head := range heads {

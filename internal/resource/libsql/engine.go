@@ -49,6 +49,7 @@ type Engine struct {
 	queue       *budget.Queue
 	disk        *disk.Space
 	stale       chan struct{} // asks Run to verify what is open
+	busy        chan struct{} // tells Run that a database is open
 	usage       usage
 
 	mu       sync.Mutex
@@ -68,6 +69,7 @@ func (e *Engine) Open() error {
 	e.shared.Do(e.share)
 	e.disk = &disk.Space{Dir: e.Dir, Reserve: e.limits.Reserve}
 	e.stale = make(chan struct{}, 1)
+	e.busy = make(chan struct{}, 1)
 	e.open = map[string]*database{}
 	e.deleting = map[string]int{}
 	tmp := filepath.Join(e.Dir, temporary)
@@ -256,6 +258,10 @@ func (e *Engine) database(p *resource.Provisioned, path string) *database {
 	if d == nil {
 		d = newDatabase(e, p, path)
 		e.open[p.ID] = d
+		select {
+		case e.busy <- struct{}{}:
+		default: // told already
+		}
 	}
 	return d
 }

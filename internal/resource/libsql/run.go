@@ -24,7 +24,7 @@ func (e *Engine) Forget() {
 }
 
 // Run verifies open databases after Forget, closes idle ones, interrupts statements that fill the disk
-// and logs heavy use, until ctx ends.
+// and logs heavy use, until ctx ends. It rests while no database is open.
 func (e *Engine) Run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -38,6 +38,11 @@ func (e *Engine) Run(ctx context.Context) {
 			e.guardDisk()
 			e.closeIdle()
 			e.reportHeavy()
+			if len(e.openDatabases()) == 0 {
+				ticker.Stop()
+			}
+		case <-e.busy:
+			ticker.Reset(tick)
 		}
 	}
 }

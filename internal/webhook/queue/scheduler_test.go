@@ -154,13 +154,13 @@ func TestLeaseKeepsOthersAway(t *testing.T) {
 		if _, held := claim(t, h.store, to.ID, 9); held {
 			t.Error("a lease of another process was taken")
 		}
-		heads, err := h.store.Queue.Heads(t.Context())
+		heads, err := h.store.Queue.Heads(t.Context(), 0)
 		must(t, err)
 		if len(heads) != 1 || !heads[0].Leased {
 			t.Errorf("heads %+v", heads)
 		}
 		h.clock.advance(queue.LeaseFor)
-		heads, err = h.store.Queue.Heads(t.Context())
+		heads, err = h.store.Queue.Heads(t.Context(), 0)
 		must(t, err)
 		if len(heads) != 1 || heads[0].Leased || heads[0].Key != lost[0].Key {
 			t.Errorf("heads %+v", heads)

@@ -250,7 +250,7 @@ func (s *simulation) settle() {
 }
 
 func (s *simulation) due() int {
-	heads, err := s.store.Queue.Heads(s.fixture.t.Context())
+	heads, err := s.store.Queue.Heads(s.fixture.t.Context(), 0)
 	must(s.tb(), err)
 	return len(heads)
 }

@@ -105,17 +105,18 @@ func ReplaysOf(tx *db.Tx, keys db.Bulk[string]) ([]Replays, error) {
 	return found, nil
 }
 
-// Head is the first due row of a destination's queue.
+// Head is the first row of a destination's queue.
 type Head struct {
 	Row          // its key, destination and due time
 	Leased  bool // by another process
 	noLease bool // it has no row in webhook_leases, which an older version has removed
 }
 
-// Heads returns the first row of the queue of each destination, if it is due. It jumps from one
+// Heads returns the first row of the queue of each destination, if it is due now or within a time. It jumps from one
 // destination to the next in the index, so its cost is the number of destinations with rows, not
 // the number of rows.
-func (s *Store) Heads(ctx context.Context) ([]Head, error) {
+func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error) {
+	now := stamp.Of(s.Now())
 	heads, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (h Head, err error) {
 		return h, row.Scan(&h.DestinationID, &h.Key, &h.DueAt, &h.Leased, &h.noLease)
 	}, `WITH RECURSIVE heads(key) AS (
@@ -126,7 +127,7 @@ func (s *Store) Heads(ctx context.Context) ([]Head, error) {
 			FROM heads JOIN webhook_queue q ON q.key = heads.key)
 		SELECT q.destination_id, q.key, q.due_at, COALESCE(l.owner <> $1 AND l.expires_at > $2, false), l.owner IS NULL
 		FROM heads JOIN webhook_queue q ON q.key = heads.key
-		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $2`, s.Owner, stamp.Of(s.Now()))
+		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $3`, s.Owner, now, now.Add(within))
 	if err != nil {
 		return nil, fmt.Errorf("find due deliveries: %w", err)
 	}
