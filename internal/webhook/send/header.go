@@ -2,12 +2,13 @@ package send
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/encode"
 )
@@ -19,9 +20,13 @@ type Field struct{ Name, Value string }
 // Fields returns the headers of a received request as they are stored: repeated values joined with
 // a comma, all text valid UTF-8. The host, which net/http keeps apart, is one of them.
 func Fields(r *http.Request) []Field {
-	headers := flatten(r.Header)
-	headers["host"] = CleanText(r.Host)
-	return FieldsOf(headers)
+	fields := make([]Field, 0, len(r.Header)+1)
+	for name, values := range r.Header {
+		fields = append(fields, Field{strings.ToLower(name), CleanText(strings.Join(values, ", "))})
+	}
+	fields = append(fields, Field{"host", CleanText(r.Host)})
+	sortFields(fields)
+	return fields
 }
 
 // FieldsOf returns the fields of a map from lower-case names to values.
@@ -30,8 +35,12 @@ func FieldsOf(headers map[string]string) []Field {
 	for name, value := range headers {
 		fields = append(fields, Field{name, value})
 	}
-	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+	sortFields(fields)
 	return fields
+}
+
+func sortFields(fields []Field) {
+	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // flatten returns one value for each name, in lower case.
@@ -69,11 +78,39 @@ func MarshalFields(fields []Field) string {
 
 // UnmarshalFields parses what MarshalFields returned.
 func UnmarshalFields(text string) ([]Field, error) {
-	var headers map[string]string
-	if err := json.Unmarshal([]byte(text), &headers); err != nil {
-		return nil, fmt.Errorf("decode headers: %w", err)
+	in := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
+	if _, err := readToken(in, '{'); err != nil {
+		return nil, err
 	}
-	return FieldsOf(headers), nil
+	fields := make([]Field, 0, 16)
+	for in.PeekKind() == '"' {
+		name, err := readToken(in, '"')
+		if err != nil {
+			return nil, err
+		}
+		value, err := readToken(in, '"')
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, Field{name, value})
+	}
+	if _, err := readToken(in, '}'); err != nil {
+		return nil, err
+	}
+	sortFields(fields)
+	return fields, nil
+}
+
+// readToken returns the text of the next token, which must be of a kind.
+func readToken(in *jsontext.Decoder, kind jsontext.Kind) (string, error) {
+	token, err := in.ReadToken()
+	if err != nil {
+		return "", fmt.Errorf("decode headers: %w", err)
+	}
+	if token.Kind() != kind {
+		return "", fmt.Errorf("decode headers: %v in place of %v", token.Kind(), kind)
+	}
+	return token.String(), nil
 }
 
 // CleanText returns s as valid UTF-8 without NUL bytes, which PostgreSQL does not store. Each

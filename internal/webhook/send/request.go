@@ -50,8 +50,11 @@ var notForwarded = map[string]bool{
 	"proxy-authenticate": true, "proxy-authorization": true,
 }
 
-// connectionOptions returns the names in a Connection header, in lower case.
+// connectionOptions returns the names in a Connection header, in lower case, or nil without one.
 func connectionOptions(value string) map[string]bool {
+	if value == "" {
+		return nil
+	}
 	options := map[string]bool{}
 	for option := range strings.SplitSeq(value, ",") {
 		options[strings.ToLower(strings.TrimSpace(option))] = true
