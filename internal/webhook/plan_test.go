@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -163,5 +164,26 @@ func TestBatchesReadFewRows(t *testing.T) {
 		if read > 10*size*batches {
 			t.Errorf("%s: %d rows were read for %d deliveries", table, read, size*batches)
 		}
+	}
+}
+
+// TestResultsAreWrittenByKey shows that PostgreSQL does not compare deliveries with all results of a batch
+// when its statistics say that none is pending, as they do when they were taken at a quiet time.
+func TestResultsAreWrittenByKey(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	_, err := d.Exec(t.Context(), `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, status, failed, retries)
+		SELECT 'k' || i, 'whds_a', 'whrc_' || i, i, 'success', false, 0 FROM generate_series(1, 100000) i`)
+	must(t, err)
+	_, err = d.Exec(t.Context(), `ANALYZE webhook_deliveries`)
+	must(t, err)
+	ended := make(db.Bulk[endedRow], 4000)
+	for i := range ended {
+		ended[i] = endedRow{Key: "p" + strconv.Itoa(i), Status: Success}
+	}
+	lines, err := db.CollectBulk(d.Read(t.Context()), ended, db.Value[string], "EXPLAIN "+endPending)
+	must(t, err)
+	plan := strings.Join(lines, "\n")
+	if strings.Contains(plan, "Nested Loop") && strings.Contains(plan, "Seq Scan on webhook_deliveries") {
+		t.Error(plan)
 	}
 }

@@ -54,7 +54,7 @@ func withoutLocked(tx *db.Tx, results []queue.Result) (free, locked []queue.Resu
 		return results, nil, nil
 	}
 	const pending = `SELECT d.key FROM webhook_deliveries d JOIN webhook_queue q ON q.key = d.key
-		WHERE d.key {IN v} AND d.status = 'pending'`
+		WHERE d.key {IN v} AND CASE WHEN d.status = 'pending' THEN 1 END = 1`
 	free, rest, err := split(tx, results, pending+db.SkipLocked(tx.Dialect()))
 	if err != nil || len(rest) == 0 {
 		return free, nil, err
@@ -100,23 +100,31 @@ func (s *Store) leasesOf(tx *db.Tx, results []queue.Result) (map[string]bool, er
 	return s.Queue.Held(tx, destinationIDs)
 }
 
+// endedRow is how an attempt ended.
+type endedRow struct {
+	Key             string
+	Status          Status
+	FinishedAt      stamp.Time
+	Error, Response *string
+}
+
+// endPending writes how attempts ended. Its condition is one of which PostgreSQL has no statistics: these say
+// that no delivery is pending when they were taken at a quiet time, and then it would read all deliveries
+// and compare each one that is pending with all values.
+const endPending = `UPDATE webhook_deliveries SET status = v.status, failed = (v.status = 'failed'),
+	failing = (v.status = 'failed'), finished_at = v.finished_at, error = v.error, response = v.response
+	{FROM v} WHERE key = v.key AND CASE WHEN webhook_deliveries.status = 'pending' THEN 1 END = 1`
+
 // endDeliveries writes the state of deliveries, and returns those that were pending.
 func endDeliveries(tx *db.Tx, results []queue.Result) ([]queue.Result, error) {
-	type row struct {
-		Key             string
-		Status          Status
-		FinishedAt      stamp.Time
-		Error, Response *string
-	}
-	ended := make(db.Bulk[row], len(results))
+	ended := make(db.Bulk[endedRow], len(results))
 	for i, r := range results {
-		ended[i] = row{
+		ended[i] = endedRow{
 			Key: r.Row.Key, Status: statusOf(r), FinishedAt: r.At,
 			Error: db.Null(send.CleanText(r.Error)), Response: db.Null(r.Response),
 		}
 	}
-	rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.status, failed = (v.status = 'failed'),
-		failing = (v.status = 'failed'), finished_at = v.finished_at, error = v.error, response = v.response {FROM v} WHERE key = v.key AND status = 'pending'`)
+	rows, err := ended.Changed(tx, endPending)
 	if err != nil {
 		return nil, fmt.Errorf("end deliveries: %w", err)
 	}
