@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Appender is implemented by values that append their own JSON. It must equal the JSON that
@@ -32,14 +34,13 @@ func Value(to []byte, value any) ([]byte, error) {
 // String appends text as a JSON string.
 func String(to []byte, text string) []byte {
 	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+		if text[i] >= utf8.RuneSelf { // of which encoding/json escapes some
 			to, _ = Value(to, text) // a string can always be encoded
 			return to
 		}
 	}
-	to = append(to, '"')
-	to = append(to, text...)
-	return append(to, '"')
+	to, _ = jsontext.AppendQuote(to, text) // fails for invalid UTF-8 only
+	return to
 }
 
 // Optional appends text as a JSON string, or null if it is nil.

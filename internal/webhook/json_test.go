@@ -1,11 +1,15 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
+	"steward/internal/encode"
 	"steward/internal/stamp"
 	"steward/internal/web/webtest"
 	"steward/internal/webhook/send"
@@ -43,6 +47,30 @@ func TestReceiptJSONEqualsEncodingJSON(t *testing.T) {
 		listed.Headers = nil
 		webtest.SameJSON(t, listed, encodedReceipt(r))
 		webtest.SameJSON(t, listed.forSDK(), encodedReceipt(r.forSDK()))
+	})
+}
+
+func TestPayloadEqualsCompactedJSON(t *testing.T) {
+	fixed := []string{
+		` {"a" : [1, null , "<x> "], "a": 1e400 }` + "\n", ` "a\u2028\ud800\/" `, `"a" "b"`, `[1,2`, `null`, `01`, `-0.0E+5`, ` `, ``, `{"a":1,}`,
+		"\xef\xbb\xbf{}", strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001),
+	}
+	texts := rapid.OneOf(texts, rapid.SampledFrom(fixed), rapid.StringMatching(`([\[\]{}:," \n\t01.e-]|"a"|null|true){0,12}`))
+	rapid.Check(t, func(t *rapid.T) {
+		body := texts.Filter(utf8.ValidString).Draw(t, "body")
+		var compact bytes.Buffer
+		isJSON := json.Compact(&compact, []byte(body)) == nil
+		want := compact.String()
+		if !isJSON {
+			want = string(encode.String(nil, body))
+		}
+		r := Receipt{Size: int64(len(body)), body: []byte(body)}.withPayload()
+		if string(r.Payload) != want {
+			t.Fatalf("the payload of %q is %s, want %s", body, r.Payload, want)
+		}
+		if isJSON && want[0] == '"' && string(r.body) != body {
+			t.Fatalf("the body of a JSON string is %q, want %q", r.body, body)
+		}
 	})
 }
 

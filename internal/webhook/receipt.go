@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"steward/internal/encode"
 	"steward/internal/page"
 	"steward/internal/stamp"
@@ -56,16 +58,17 @@ func (r Receipt) withPayload() Receipt {
 		r.Payload = inBase64(body)
 		return r
 	}
-	var value bytes.Buffer
-	value.Grow(len(body))
-	if err := json.Compact(&value, body); err != nil { // it is not JSON
-		r.Payload = encode.String(nil, string(body))
-		return r
-	}
-	r.Payload = value.Bytes()
-	if r.Payload[0] == '"' {
+	value := jsontext.Value(body)
+	if value.Kind() == '"' {
+		value = value.Clone()
 		r.body = body
 	}
+	if err := value.Compact(); err != nil { // it is not JSON
+		r.Payload = encode.String(nil, string(body))
+		r.body = nil
+		return r
+	}
+	r.Payload = json.RawMessage(value)
 	return r
 }
 
