@@ -72,12 +72,10 @@ const IngestRoute = "/in/{id}/{token}"
 
 // Handler returns the handler of all paths: the table at the root, under /sdk and for the console,
 // protocols, documentation and health checks.
-func (s *Server) Handler() (http.Handler, error) {
+func (s *Server) Handler() http.Handler {
 	api := web.NewAPI(s.Routes(), s.guard(s.Auth.Guard), s.Idempotency.Serve)
 	api.Memory = s.Memory
-	if err := api.ServeDocs(); err != nil {
-		return nil, err
-	}
+	api.ServeDocs()
 	api.Handle("GET /thread/ws", s.Socket)
 	api.Handle(IngestRoute, s.Ingest)
 	api.Handle("/db/{id}/", s.Databases)
@@ -90,7 +88,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	console.Memory = s.Memory
 	console.Decoding = api.Decoding
 	s.Console.Mount(api.Handle, console)
-	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
+	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api))
 }
 
 // guard returns a guard that also refuses what would make the database grow while its disk is almost
