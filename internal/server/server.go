@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"steward/internal/account"
@@ -84,11 +85,20 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
-	console := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
-	console.Memory = s.Memory
-	console.Decoding = api.Decoding
-	s.Console.Mount(api.Handle, console)
+	s.Console.Mount(api.Handle, s.consoleAPI(api.Decoding))
 	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api))
+}
+
+// consoleAPI returns the handler of the table for the console. It is made with the first request: a
+// process that serves no console has the table once.
+func (s *Server) consoleAPI(decoding *budget.Queue) http.Handler {
+	made := sync.OnceValue(func() *web.API {
+		api := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
+		api.Memory = s.Memory
+		api.Decoding = decoding
+		return api
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
 }
 
 // guard returns a guard that also refuses what would make the database grow while its disk is almost
