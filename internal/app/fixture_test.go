@@ -73,13 +73,9 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
 	s := newServer(t, d)
 	s.Done = done
-	handler, err := s.Handler()
-	if err != nil {
-		t.Fatal(err)
-	}
 	orgID := id.New(id.Org)
-	f := &fixture{t: t, server: s, orgID: orgID, handler: handler, routes: s.Routes(), keys: map[string]string{}}
-	err = d.Write(context.Background(), func(tx *db.Tx) error {
+	f := &fixture{t: t, server: s, orgID: orgID, handler: s.Handler(), routes: s.Routes(), keys: map[string]string{}}
+	err := d.Write(context.Background(), func(tx *db.Tx) (err error) {
 		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'test', 0)`, orgID); err != nil {
 			return err
 		}

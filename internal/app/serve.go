@@ -89,10 +89,7 @@ func (s *process) run(ctx context.Context) error {
 	if err := s.prepare(ctx, p); err != nil {
 		return err
 	}
-	handler, err := p.server.Handler()
-	if err != nil {
-		return err
-	}
+	handler := p.server.Handler()
 	// After everything that can fail: the root key is printed once.
 	created, err := p.bootstrap(ctx)
 	if err != nil {

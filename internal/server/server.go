@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"steward/internal/account"
@@ -72,12 +73,10 @@ const IngestRoute = "/in/{id}/{token}"
 
 // Handler returns the handler of all paths: the table at the root, under /sdk and for the console,
 // protocols, documentation and health checks.
-func (s *Server) Handler() (http.Handler, error) {
+func (s *Server) Handler() http.Handler {
 	api := web.NewAPI(s.Routes(), s.guard(s.Auth.Guard), s.Idempotency.Serve)
 	api.Memory = s.Memory
-	if err := api.ServeDocs(); err != nil {
-		return nil, err
-	}
+	api.ServeDocs()
 	api.Handle("GET /thread/ws", s.Socket)
 	api.Handle(IngestRoute, s.Ingest)
 	api.Handle("/db/{id}/", s.Databases)
@@ -86,11 +85,20 @@ func (s *Server) Handler() (http.Handler, error) {
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
-	console := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
-	console.Memory = s.Memory
-	console.Decoding = api.Decoding
-	s.Console.Mount(api.Handle, console)
-	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
+	s.Console.Mount(api.Handle, s.consoleAPI(api.Decoding))
+	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api))
+}
+
+// consoleAPI returns the handler of the table for the console. It is made with the first request: a
+// process that serves no console has the table once.
+func (s *Server) consoleAPI(decoding *budget.Queue) http.Handler {
+	made := sync.OnceValue(func() *web.API {
+		api := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
+		api.Memory = s.Memory
+		api.Decoding = decoding
+		return api
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
 }
 
 // guard returns a guard that also refuses what would make the database grow while its disk is almost

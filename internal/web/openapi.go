@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -162,23 +163,22 @@ func (a *API) Document() ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// ServeDocs adds GET /openapi.json and GET /docs to the API.
-func (a *API) ServeDocs() error {
-	doc, err := a.Document()
-	if err != nil {
-		return err
-	}
-	a.Handle("GET /openapi.json", static("application/json", doc, ""))
-	a.Handle("GET /docs", static("text/html; charset=utf-8", docsPage, docsPolicy))
-	return nil
-}
-
-func static(contentType string, body []byte, policy string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		if policy != "" {
-			w.Header().Set("Content-Security-Policy", policy)
+// ServeDocs adds GET /openapi.json and GET /docs to the API. The document is made when it is first
+// requested: few processes serve it, and it takes longer than the rest of their start.
+func (a *API) ServeDocs() {
+	document := sync.OnceValues(a.Document)
+	a.Handle("GET /openapi.json", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := document()
+		if err != nil {
+			Fail(w, r, err)
+			return
 		}
-		w.Write(body)
-	})
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(text)
+	}))
+	a.Handle("GET /docs", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		w.Write(docsPage)
+	}))
 }
