@@ -91,8 +91,6 @@ func (e *Endpoint) issueID(
 	if g.Nonce != nil {
 		c.Nonce = *g.Nonce
 	}
-	if g.SessionID != nil {
-		c.SessionID = *g.SessionID
-	}
+	c.SessionID = sessionOf(req.client, g)
 	return e.Tokens.SignID(ctx, c)
 }

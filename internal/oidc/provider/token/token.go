@@ -1,5 +1,5 @@
 // Package token owns the token endpoint (POST /oauth/token). Besides base packages it imports
-// clientauth, dpop, grant, jwt, oauth and oidc.
+// clientauth, dpop, grant, jwt, oauth, oidc and session.
 //
 // A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
 // verified. The function of its grant type, which a table names, decides in one transaction whether it is
