@@ -157,6 +157,7 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
 		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note,
 	}
+	p.token.Live = p.introspect.LiveForAny
 	p.logouts = p.newLogouts(tokens)
 }
 
