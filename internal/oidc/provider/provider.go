@@ -71,7 +71,8 @@ type Provider struct {
 	// Issued and Refused count the responses of the token endpoint, if they are set.
 	Issued  func(grantType string)
 	Refused func(grantType, code string)
-
+	// LogoutSent counts the attempts to send a logout token, if it is set.
+	LogoutSent func(taken bool)
 	// Log has what background work could not do.
 	Log *slog.Logger
 	// SendLogout posts a logout token to a client, as backchannel.Worker.Send.
@@ -170,6 +171,7 @@ func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
 	w.Clients = p.Clients
 	w.Tokens = tokens
 	w.Send = p.SendLogout
+	w.Sent = p.LogoutSent
 	return w
 }
 

@@ -40,6 +40,8 @@ type Worker struct {
 	// Send posts a form. It returns the status of the response, 0 if there is none, and an error unless the
 	// status is 2xx.
 	Send func(ctx context.Context, uri string, form url.Values) (status int, err error)
+	// Sent is called after each attempt, if it is set, with whether the client has taken the token.
+	Sent func(taken bool)
 	// MaxQueued is how many logouts of one client wait at most.
 	MaxQueued int
 
@@ -179,7 +181,11 @@ func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (s
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return w.Send(ctx, *client.BackchannelLogoutURI, url.Values{"logout_token": {token}})
+	status, err = w.Send(ctx, *client.BackchannelLogoutURI, url.Values{"logout_token": {token}})
+	if w.Sent != nil {
+		w.Sent(err == nil)
+	}
+	return status, err
 }
 
 // finish stores what has become of a batch, also when the process stops.
