@@ -92,6 +92,7 @@ func tryApache(s *installation.Steward) *apache {
 	a.app = s.NewApplication(object{
 		"redirect_uris":             []string{a.url + "/protected/callback"},
 		"post_logout_redirect_uris": []string{a.url + "/bye.html"},
+		"backchannel_logout_uri":    a.url + "/protected/callback?logout=backchannel",
 	})
 	a.configure(s, address)
 	a.cmd = exec.Command(apacheBinary(s), "-DFOREGROUND", "-f", filepath.Join(dir, "apache.conf"))
@@ -250,5 +251,26 @@ func TestApacheSignsInAndOut(t *testing.T) {
 		if !strings.Contains(silent.Location, "error=login_required") {
 			t.Errorf("the session has not ended: %d, redirect to %q", silent.Status, silent.Location)
 		}
+	})
+}
+
+// TestApacheIsSignedOutByBackChannel signs out on the account page, in a browser that never returns to Apache before
+// that has got its logout token.
+func TestApacheIsSignedOutByBackChannel(t *testing.T) {
+	t.Parallel()
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		a, b := startApache(s), s.NewBrowser()
+		b.HTTP.Transport = pageRequests{}
+		protected := a.url + "/protected/index.html"
+		if shown := followSites(b, protected); !strings.HasPrefix(shown.Body, "user "+installation.AdminEmail) {
+			t.Fatalf("the page shows %d: %s\n%s", shown.Status, shown.Body, a.log())
+		}
+		asks := b.Do("GET", s.URL+"/end_session", nil)
+		if out := b.Submit(asks, nil); !strings.Contains(out.Body, "You are signed out") {
+			t.Fatalf("the sign-out shows %d: %s", out.Status, out.Body)
+		}
+		waittest.True(t, "Apache to end the session", func() bool {
+			return strings.HasPrefix(b.Do("GET", protected, nil).Location, s.URL+"/authorize?")
+		})
 	})
 }

@@ -192,6 +192,8 @@ func clientFaults() []fault {
 		{at: "icon", value: `"http://a.example"`},
 		{at: "project_id", value: `"a b"`},
 		{at: "post_logout_redirect_uris[0]", value: `"http://a.example/"`},
+		{at: "backchannel_logout_uri", value: `"http://a.example/"`},
+		{at: "frontchannel_logout_uri", value: `"https://a.example/#out"`},
 		{at: "response_types", value: `["token"]`},
 		{at: "access_token_lifetime_seconds", value: "1"},
 	}

@@ -44,6 +44,7 @@ var folders = [][]string{
 	{"oidc"},
 	{"oidc/provider/oauth"},
 	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
+	{"oidc/provider/backchannel"},
 	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata"},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",

@@ -67,6 +67,7 @@ func (p *parts) start(watch, work *job.Group) {
 		}
 	})
 	every(resource.RecoverEvery, "complete changes of resources", p.resources.Recover)
+	work.Go(p.provider.RunLogouts)
 	work.Go(p.webhooks.scheduler.Run)
 	work.Go(p.webhooks.replayWorker.Run)
 }

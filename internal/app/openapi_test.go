@@ -203,7 +203,7 @@ var walk = []struct{ request, body, save string }{
 	{"POST /oidc/clients", `{"name":"walk","description":"","homepage_url":"https://a.example","icon":null}`, "$client client.id"},
 	{"GET /oidc/clients", "", ""},
 	{"GET /oidc/clients/$client", "", ""},
-	{"PUT /oidc/clients/$client", `{"access_token_lifetime_seconds":3600.0,"project_id":"$project"}`, ""},
+	{"PUT /oidc/clients/$client", `{"access_token_lifetime_seconds":3600.0,"project_id":"$project","backchannel_logout_uri":"https://a.example/out","frontchannel_logout_uri":"https://a.example/bye"}`, ""},
 	{"POST /oidc/clients/$client/rotate-secret", "", ""},
 	{"GET /oidc/clients/activity", "", ""},
 	{"GET /oidc/clients/$client/activity", "", ""},

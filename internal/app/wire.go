@@ -89,6 +89,7 @@ func wire(b base) (*parts, error) {
 	p.resources = b.wireResources(p.engines, p.storage)
 
 	p.provider = b.wireProvider(p.oauth, users{p.accounts, p.auditLog}, p.apiKeys)
+	p.provider.SendLogout = sendLogout(p.webhooks.sender.Send)
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,

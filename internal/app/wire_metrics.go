@@ -17,6 +17,7 @@ const scrapeTimeout = 2 * time.Second
 func (p *parts) measure(m *metrics.Metrics) {
 	p.provider.Issued = m.TokenIssued
 	p.provider.Refused = m.TokenRefused
+	p.provider.LogoutSent = m.LogoutSent
 	p.webhooks.ingest.Accepted = m.IngestAccepted
 	p.webhooks.ingest.Refused = m.IngestRefused
 	p.webhooks.sender.Delivered = m.Delivered

@@ -39,7 +39,7 @@ func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Pr
 	return &provider.Provider{
 		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
 		DPoPNonce: b.cfg.DPoPNonce, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
-		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys),
+		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys), Log: b.log,
 	}
 }
 

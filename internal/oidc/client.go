@@ -59,6 +59,8 @@ type Client struct {
 	Internal               bool       `json:"internal"`
 	IsPublic               bool       `json:"is_public" doc:"Whether users outside the organization may use the client"`
 	Audience               *string    `json:"audience,omitempty" doc:"URI of the API that the client serves; it may introspect tokens issued for this audience" example:"https://api.example.com"`
+	BackchannelLogoutURI   *string    `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
+	FrontchannelLogoutURI  *string    `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
 	CreatedAt              stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt              stamp.Time `json:"updated_at" format:"date-time"`
 
@@ -166,6 +168,8 @@ type Settings struct {
 	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
 	IsPublic               page.Opt[bool]     `json:"is_public,omitempty" nullable:"false"`
 	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it" example:"https://api.example.com"`
+	BackchannelLogoutURI   page.Opt[string]   `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
+	FrontchannelLogoutURI  page.Opt[string]   `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
 }
 
 // NewClient is a request to create a client. Null means the same as absent.
@@ -179,7 +183,7 @@ type NewClient struct {
 }
 
 // ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
-// audience and the lifetimes, and is invalid for other fields.
+// audience, the logout URIs and the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
 	_ struct{} `goName:"OAuthClientPatch"`
 
@@ -284,6 +288,8 @@ func (s Settings) set(c *Client) {
 	s.Icon.SetPtr(&c.Icon)
 	s.ProjectID.SetPtr(&c.ProjectID)
 	s.Audience.SetPtr(&c.Audience)
+	s.BackchannelLogoutURI.SetPtr(&c.BackchannelLogoutURI)
+	s.FrontchannelLogoutURI.SetPtr(&c.FrontchannelLogoutURI)
 	s.AccessSeconds.SetPtr(&c.AccessSeconds)
 	s.RefreshSeconds.SetPtr(&c.RefreshSeconds)
 	s.IDSeconds.SetPtr(&c.IDSeconds)

@@ -8,6 +8,7 @@ const (
 	RefreshToken      = "refresh_token"
 	ClientCredentials = "client_credentials"
 	DeviceCode        = grantTypeURN + "device_code"
+	TokenExchange     = grantTypeURN + "token-exchange"
 )
 
 // grantTypeURN begins the names of the grant types that RFC 6749 does not define.
@@ -29,6 +30,7 @@ var grantTypes = []GrantType{
 	{Name: RefreshToken, Default: true},
 	{Name: ClientCredentials, Confidential: true},
 	{Name: DeviceCode},
+	{Name: TokenExchange, Confidential: true},
 }
 
 // GrantTypes returns the names of all grant types.

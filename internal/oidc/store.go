@@ -41,7 +41,7 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 const clientColumns = `id, name, description, homepage_url, icon, client_type, redirect_uris, post_logout_redirect_uris,
 	grant_types, response_types, scopes, org_id, project_id, access_token_lifetime_seconds,
 	refresh_token_lifetime_seconds, id_token_lifetime_seconds, allowed_user_ids, internal, is_public, created_at,
-	updated_at, version, audience, redirects_since`
+	updated_at, version, audience, redirects_since, backchannel_logout_uri, frontchannel_logout_uri`
 
 // scanClient scans clientColumns, and the columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
@@ -51,7 +51,7 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, &redirect, &logout,
 		&grants, &responses, &scopes, &c.OrgID, &c.ProjectID, &c.AccessSeconds,
 		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
-		&c.UpdatedAt, &c.version, &c.Audience, &since,
+		&c.UpdatedAt, &c.version, &c.Audience, &since, &c.BackchannelLogoutURI, &c.FrontchannelLogoutURI,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Client{}, fmt.Errorf("read client: %w", err)
@@ -267,6 +267,7 @@ func (c Client) changeable() db.Args {
 		"refresh_token_lifetime_seconds": c.RefreshSeconds, "id_token_lifetime_seconds": c.IDSeconds,
 		"allowed_user_ids": encodeList(c.AllowedUserIDs), "is_public": c.IsPublic, "updated_at": c.UpdatedAt,
 		"version": c.version, "audience": c.Audience, "redirects_since": encodeSince(c.redirectsSince),
+		"backchannel_logout_uri": c.BackchannelLogoutURI, "frontchannel_logout_uri": c.FrontchannelLogoutURI,
 	}
 }
 
@@ -278,7 +279,8 @@ func updateClient(tx *db.Tx, c Client) error {
 		access_token_lifetime_seconds = @access_token_lifetime_seconds,
 		refresh_token_lifetime_seconds = @refresh_token_lifetime_seconds,
 		id_token_lifetime_seconds = @id_token_lifetime_seconds, allowed_user_ids = @allowed_user_ids, is_public = @is_public,
-		updated_at = @updated_at, version = @version, audience = @audience, redirects_since = @redirects_since
+		updated_at = @updated_at, version = @version, audience = @audience, redirects_since = @redirects_since,
+		backchannel_logout_uri = @backchannel_logout_uri, frontchannel_logout_uri = @frontchannel_logout_uri
 		WHERE org_id = @org_id AND id = @id`, c.changeable())
 	if db.IsUnique(err) {
 		return errAudience

@@ -63,6 +63,7 @@ func (c *Client) validateAsTyped(faults *errs.Faults) {
 	c.validateLifetimes(faults)
 	c.validateUsers(faults)
 	c.validateAudience(faults)
+	c.validateLogoutURIs(faults)
 }
 
 // validateIcon checks an icon that is sent. Earlier versions accepted any text, which stays until another

@@ -4,6 +4,7 @@ import type { Check } from './check.svelte';
 import { shellQuote } from './format';
 
 const device = 'urn:ietf:params:oauth:grant-type:device_code';
+export const tokenExchange = 'urn:ietf:params:oauth:grant-type:token-exchange';
 
 export interface Kind {
   name: string;
@@ -55,6 +56,7 @@ const grantLabels: Record<string, string> = {
   refresh_token: 'Refresh tokens',
   client_credentials: 'As itself',
   [device]: 'Device code',
+  [tokenExchange]: 'Token exchange',
 };
 export const grantLabel = (grant: string) => grantLabels[grant] ?? grant;
 
@@ -297,6 +299,19 @@ curl ${shellQuote(issuer + '/oauth/token')} \\
   -d client_id=${shellQuote(c.id)}${confidential ? ' -d client_secret="$STEWARD_CLIENT_SECRET"' : ''} \\
   -d grant_type=${device} \\
   -d device_code="$DEVICE_CODE"`,
+    );
+  }
+  if (c.grant_types.includes(tokenExchange)) {
+    add(
+      'exchange',
+      'Token exchange (curl)',
+      `
+# ACCESS_TOKEN was issued to this app or for its audience.
+curl ${shellQuote(issuer + '/oauth/token')} \\
+  -u ${shellQuote(c.id)}:"$STEWARD_CLIENT_SECRET" \\
+  -d grant_type=${tokenExchange} \\
+  -d subject_token="$ACCESS_TOKEN" \\
+  -d subject_token_type=urn:ietf:params:oauth:token-type:access_token`,
     );
   }
   const env = {

@@ -38,6 +38,7 @@ type Metrics struct {
 	invalidationLag prometheus.Histogram
 	tokensIssued    *prometheus.CounterVec
 	tokensRefused   *prometheus.CounterVec
+	logoutTokens    *prometheus.CounterVec
 }
 
 // New returns the metrics of a process with a version of the program.
@@ -79,10 +80,12 @@ func New(version string) *Metrics {
 			"Access tokens issued, by grant type.", "grant"),
 		tokensRefused: counters("steward_oauth_tokens_refused_total",
 			"Token requests refused, by grant type and OAuth error code.", "grant", "code"),
+		logoutTokens: counters("steward_oauth_logout_tokens_total",
+			"Attempts to send a logout token to a client, by result.", "result"),
 	}
 	m.registry.MustRegister(
 		m.requests, m.requestDuration, m.s3Requests, m.s3Duration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
-		m.commitWrites, m.commitWait, m.slowWrites, m.invalidationLag, m.tokensIssued, m.tokensRefused,
+		m.commitWrites, m.commitWait, m.slowWrites, m.invalidationLag, m.tokensIssued, m.tokensRefused, m.logoutTokens,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "steward_build_info", Help: "1, with the version as a label.",
@@ -141,6 +144,15 @@ func (m *Metrics) TokenIssued(grant string) { m.tokensIssued.WithLabelValues(gra
 // TokenRefused counts a token request that failed with an OAuth error code.
 func (m *Metrics) TokenRefused(grant, code string) {
 	m.tokensRefused.WithLabelValues(grantLabel(grant), code).Inc()
+}
+
+// LogoutSent counts an attempt to send a logout token.
+func (m *Metrics) LogoutSent(taken bool) {
+	result := "failed"
+	if taken {
+		result = "success"
+	}
+	m.logoutTokens.WithLabelValues(result).Inc()
 }
 
 // grantLabel returns a short name for a grant type. It comes from the request, so unknown ones

@@ -51,6 +51,8 @@ func everyMetric(t *testing.T) string {
 	m.Invalidated(time.Millisecond)
 	m.TokenIssued("urn:ietf:params:oauth:grant-type:device_code")
 	m.TokenRefused("made-up", "unsupported_grant_type")
+	m.LogoutSent(true)
+	m.LogoutSent(false)
 	m.IngestAccepted()
 	m.IngestRefused("too_large")
 	m.Delivered("success", time.Second)
@@ -107,6 +109,8 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_cache_invalidation_lag_seconds_count 1`,
 		`steward_oauth_tokens_issued_total{grant="device_code"} 1`,
 		`steward_oauth_tokens_refused_total{code="unsupported_grant_type",grant="unknown"} 1`,
+		`steward_oauth_logout_tokens_total{result="success"} 1`,
+		`steward_oauth_logout_tokens_total{result="failed"} 1`,
 		`steward_webhook_ingest_accepted_total 1`,
 		`steward_webhook_ingest_refused_total{reason="too_large"} 1`,
 		`steward_webhook_deliveries_total{result="success"} 1`,

@@ -116,6 +116,8 @@ func clientFields() []noun.Field {
 		{Name: "type", Path: "client_type", Values: []string{"confidential", "public"}, Usage: "`type`: confidential or public"},
 		{Name: "redirect-uri", Path: "redirect_uris", Kind: noun.List, Usage: "`URI` for authorization responses"},
 		{Name: "logout-uri", Path: "post_logout_redirect_uris", Kind: noun.List, Usage: "`URI` after sign-out"},
+		{Name: "backchannel-logout-uri", Path: "backchannel_logout_uri", Usage: "`URI` that gets a logout token when a session ends"},
+		{Name: "frontchannel-logout-uri", Path: "frontchannel_logout_uri", Usage: "`URI` that the browser loads at a sign-out"},
 		{Name: "grant", Path: "grant_types", Kind: noun.List, Usage: "grant `types`"},
 		{Name: "scope", Path: "scopes", Kind: noun.List, Usage: "`scopes` that the client may request"},
 		{Name: "project", Path: "project_id", Noun: "project", Usage: "`project` of the client"},

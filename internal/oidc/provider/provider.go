@@ -1,5 +1,5 @@
 // Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
-// Besides base packages it imports authorize, clientauth, device, dpop, flow, grant, introspect, jwt,
+// Besides base packages it imports authorize, backchannel, clientauth, device, dpop, flow, grant, introspect, jwt,
 // keys, logout, metadata, oauth, oidc, pages, session, signin and token.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
@@ -18,7 +18,9 @@ package provider
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime"
 	"time"
 
@@ -28,6 +30,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/authorize"
+	"steward/internal/oidc/provider/backchannel"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
@@ -68,6 +71,12 @@ type Provider struct {
 	// Issued and Refused count the responses of the token endpoint, if they are set.
 	Issued  func(grantType string)
 	Refused func(grantType, code string)
+	// LogoutSent counts the attempts to send a logout token, if it is set.
+	LogoutSent func(taken bool)
+	// Log has what background work could not do.
+	Log *slog.Logger
+	// SendLogout posts a logout token to a client, as backchannel.Worker.Send.
+	SendLogout func(ctx context.Context, uri string, form url.Values) (status int, err error)
 
 	pages      *pages.Renderer
 	sessions   *session.Manager
@@ -80,6 +89,7 @@ type Provider struct {
 	device     *device.Handler
 	token      *token.Endpoint
 	introspect *introspect.Handler
+	logouts    *backchannel.Worker
 }
 
 // Open reads the secret of the installation, connects the parts of the provider and registers its
@@ -121,12 +131,15 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
 	}
 	p.auth = &clientauth.Authenticator{Clients: p.Clients}
+	frontChannel := &logout.FrontChannel{Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions}
 	p.signin = &signin.Handler{
 		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
+		Frames: frontChannel.Frames,
 	}
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
+		FrontChannel: frontChannel,
 	}
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
@@ -145,6 +158,21 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
 		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note,
 	}
+	p.token.Live = p.introspect.LiveForAny
+	p.logouts = p.newLogouts(tokens)
+}
+
+// newLogouts returns the worker that sends logout tokens.
+func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
+	w := backchannel.NewWorker()
+	w.DB = p.DB
+	w.Now = p.Now
+	w.Log = p.Log
+	w.Clients = p.Clients
+	w.Tokens = tokens
+	w.Send = p.SendLogout
+	w.Sent = p.LogoutSent
+	return w
 }
 
 // userExists reports whether a user has not been removed.
@@ -168,6 +196,12 @@ func (p *Provider) Caller(ctx context.Context, token string) (*auth.Caller, erro
 func (p *Provider) BoundCaller(h http.Header, r *http.Request, token string) (*auth.Caller, error) {
 	return p.introspect.BoundCaller(h, r, token)
 }
+
+// RunLogouts sends logout tokens to clients until ctx ends.
+func (p *Provider) RunLogouts(ctx context.Context) { p.logouts.Run(ctx) }
+
+// SendLogouts sends the logout tokens that are due now.
+func (p *Provider) SendLogouts(ctx context.Context) error { return p.logouts.SendDue(ctx) }
 
 // RecordFailures writes the failed sign-ins since the last call to the audit log.
 func (p *Provider) RecordFailures(ctx context.Context) error { return p.signin.RecordFailures(ctx) }

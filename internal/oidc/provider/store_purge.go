@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"steward/internal/db"
+	"steward/internal/oidc/provider/backchannel"
 	"steward/internal/stamp"
 )
 
@@ -24,6 +25,9 @@ const purgeBatch = 1000
 // Purge deletes the rows that have expired.
 func (p *Provider) Purge(ctx context.Context) error {
 	now := stamp.Of(p.Now())
+	if err := backchannel.Purge(ctx, p.DB, now); err != nil {
+		return err
+	}
 	for _, e := range expiring {
 		statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s IN
 			(SELECT %[2]s FROM %[1]s WHERE expires_at < $1 ORDER BY expires_at LIMIT $2%[3]s)`, e.table, e.key, db.SkipLocked(p.DB.Dialect()))

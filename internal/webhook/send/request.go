@@ -23,6 +23,9 @@ func newRequest(ctx context.Context, r Request, now time.Time) (*http.Request, e
 	for name, value := range r.Headers {
 		req.Header.Set(name, value)
 	}
+	if r.Signer == nil {
+		return req, nil
+	}
 	timestamp := strconv.FormatInt(now.Unix(), 10)
 	req.Header.Set("Webhook-Id", r.ReceiptID)
 	req.Header.Set("Webhook-Timestamp", timestamp)

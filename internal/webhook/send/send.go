@@ -48,10 +48,10 @@ type Request struct {
 	Received   []Field           // headers of the original request: lower-case names, sorted, one value each
 	Headers    map[string]string // the destination's own headers
 	Body       []byte
-	ReceiptID  string // webhook-id
-	DeliveryID string // steward-delivery
-	Attempt    int    // steward-attempt
-	Signer     *Signer
+	ReceiptID  string  // webhook-id
+	DeliveryID string  // steward-delivery
+	Attempt    int     // steward-attempt
+	Signer     *Signer // nil for a request that is no delivery and has none of the headers of one
 	Timeout    time.Duration
 }
 

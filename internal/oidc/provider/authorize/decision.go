@@ -147,6 +147,7 @@ func (h *Handler) newGrant(a authorization, scopes []string, consent *oidc.Conse
 	g.Challenge = db.Null(req.Challenge)
 	g.JKT = db.Null(req.JKT)
 	g.Resource = db.Null(req.Resource)
+	g.SignInSessionID = &a.session.ID
 	if !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		g.SessionID = &a.session.ID
 	}

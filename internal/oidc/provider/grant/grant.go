@@ -43,11 +43,14 @@ type Grant struct {
 	ClientID string
 	UserID   string
 	// SessionID is the session with which the refresh tokens end; nil with offline access.
-	SessionID    *string
-	Scopes       []string
-	ClientEpoch  int64
-	ConsentEpoch int64
-	AuthTime     stamp.Time
+	SessionID *string
+	// SignInSessionID is the session in which the user granted this, also with offline access; nil for a
+	// device.
+	SignInSessionID *string
+	Scopes          []string
+	ClientEpoch     int64
+	ConsentEpoch    int64
+	AuthTime        stamp.Time
 	// Methods is how the user signed in; empty if that is not known.
 	Methods oauth.Methods
 	Nonce   *string

@@ -12,14 +12,15 @@ import (
 
 const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoch, consent_epoch, auth_time, amr, nonce,
 	code_hash, code_expires_at, redirect_uri, challenge, jkt, resource, salt, redeemed_at, generation, rotated_at,
-	refresh_expires_at, revoked_at, created_at, expires_at`
+	refresh_expires_at, revoked_at, created_at, expires_at, sign_in_session_id`
 
 func scan(row db.Row) (*Grant, error) {
 	var g Grant
 	var scopes, methods string
 	err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
 		&g.AuthTime, &methods, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Resource, &g.Salt,
-		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt)
+		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt,
+		&g.SignInSessionID)
 	if err != nil {
 		return nil, fmt.Errorf("read grant: %w", err)
 	}
@@ -33,7 +34,7 @@ func Insert(tx *db.Tx, g *Grant) error {
 	_, err := tx.Exec(`INSERT INTO oidc_grants (`+columns+`) VALUES (@id, @org_id, @client_id, @user_id,
 		@session_id, @scopes, @client_epoch, @consent_epoch, @auth_time, @amr, @nonce, @code_hash, @code_expires_at,
 		@redirect_uri, @challenge, @jkt, @resource, @salt, @redeemed_at, @generation, @rotated_at,
-		@refresh_expires_at, @revoked_at, @created_at, @expires_at)`,
+		@refresh_expires_at, @revoked_at, @created_at, @expires_at, @sign_in_session_id)`,
 		db.Args{
 			"id": g.ID, "org_id": g.OrgID, "client_id": g.ClientID, "user_id": g.UserID,
 			"session_id": g.SessionID, "scopes": strings.Join(g.Scopes, " "), "client_epoch": g.ClientEpoch,
@@ -42,6 +43,7 @@ func Insert(tx *db.Tx, g *Grant) error {
 			"jkt": g.JKT, "resource": g.Resource, "salt": g.Salt, "redeemed_at": g.RedeemedAt,
 			"generation": g.Generation, "rotated_at": g.RotatedAt, "refresh_expires_at": g.RefreshExpiresAt,
 			"revoked_at": g.RevokedAt, "created_at": g.CreatedAt, "expires_at": g.ExpiresAt,
+			"sign_in_session_id": g.SignInSessionID,
 		})
 	if err != nil {
 		return fmt.Errorf("insert grant: %w", err)

@@ -85,13 +85,13 @@ func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller
 	if err != nil {
 		return nil, err
 	}
-	return &auth.Caller{UserID: a.Subject, OrgID: a.OrgID, Role: role, ClientID: a.ClientID, Scopes: a.Scopes()}, nil
+	return &auth.Caller{UserID: a.Subject, OrgID: a.OrgID, Role: role, ClientID: a.Holder(), Scopes: a.Scopes()}, nil
 }
 
 // clientCaller returns a client that acts as itself: with the scopes of its token as a member of
 // its organization, confined to its project if it has one.
 func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
-	c, err := h.Clients.Lookup(ctx, a.ClientID)
+	c, err := h.Clients.Lookup(ctx, a.Holder())
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, errRefused
 	}

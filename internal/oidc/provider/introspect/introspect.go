@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,23 +60,26 @@ func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClai
 	return h.live(ctx, a)
 }
 
-// live returns the claims of an access token. It returns jwt.ErrInvalid if the token was revoked.
+// live returns the claims of an access token. It returns jwt.ErrInvalid if the token was revoked, or one that
+// it was exchanged for.
 func (h *Handler) live(ctx context.Context, a *jwt.AccessClaims) (*jwt.AccessClaims, error) {
-	revoked, err := h.Grants.Revoked(ctx, a.Grant, a.ID)
-	if err != nil {
-		return nil, err
+	for _, jti := range a.IDs() {
+		revoked, err := h.Grants.Revoked(ctx, a.Grant, jti)
+		if err != nil {
+			return nil, err
+		}
+		if revoked {
+			return nil, jwt.ErrInvalid
+		}
 	}
-	if revoked {
-		return nil, jwt.ErrInvalid
-	}
-	live, err := h.Clients.Live(ctx, a.ClientID, a.UserID(), a.ClientEpoch, a.ConsentEpoch)
+	live, err := h.Clients.Live(ctx, a.Holder(), a.UserID(), a.ClientEpoch, a.ConsentEpoch)
 	if err != nil {
 		return nil, err
 	}
 	if !live {
 		return nil, jwt.ErrInvalid
 	}
-	return a, nil
+	return a, h.checkActors(ctx, a.Act)
 }
 
 // Response describes a token. If the token is not active, all other fields are empty.
@@ -94,6 +96,7 @@ type Response struct {
 	ID        string            `json:"jti,omitempty"`
 	OrgID     string            `json:"org,omitempty"`
 	Confirm   *jwt.Confirmation `json:"cnf,omitempty"`
+	Act       *jwt.Actor        `json:"act,omitempty"`
 }
 
 // Introspect serves POST /introspect. It describes a token to the client that it was issued to and to the
@@ -112,8 +115,9 @@ func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, err
 	return h.introspectAccess(r.Context(), c, token)
 }
 
-// liveForAny is liveAccess for a token of any audience.
-func (h *Handler) liveForAny(ctx context.Context, token string) (*jwt.AccessClaims, error) {
+// LiveForAny returns the claims of an access token for any audience. It returns jwt.ErrInvalid if the token is
+// invalid, has expired or was revoked.
+func (h *Handler) LiveForAny(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
 	if err != nil {
 		return nil, err
@@ -121,15 +125,9 @@ func (h *Handler) liveForAny(ctx context.Context, token string) (*jwt.AccessClai
 	return h.live(ctx, a)
 }
 
-// serves reports whether a token was issued for the audience that a client has registered. No client has
-// the audience of this server, even if the base URL was changed to one that was registered before.
-func (h *Handler) serves(c *oidc.Registered, a *jwt.AccessClaims) bool {
-	return c.Audience != nil && *c.Audience != h.Issuer && slices.Contains(a.Audience, *c.Audience)
-}
-
 func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
-	a, err := h.liveForAny(ctx, token)
-	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !h.serves(c, a) {
+	a, err := h.LiveForAny(ctx, token)
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !a.IsFor(c) {
 		return Response{}, nil
 	}
 	if err != nil {
@@ -139,7 +137,7 @@ func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, toke
 	return Response{
 		Active: true, Scope: a.Scope, ClientID: a.ClientID, TokenType: a.TokenType(), Subject: a.Subject,
 		ExpiresAt: a.ExpiresAt.Time().Unix(), IssuedAt: a.IssuedAt.Time().Unix(),
-		Audience: a.Audience, Issuer: a.Issuer, ID: a.ID, OrgID: a.OrgID, Confirm: a.Confirm,
+		Audience: a.Audience, Issuer: a.Issuer, ID: a.ID, OrgID: a.OrgID, Confirm: a.Confirm, Act: a.Act,
 	}, nil
 }
 

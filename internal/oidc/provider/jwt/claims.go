@@ -10,7 +10,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// AccessClaims are the claims of an access token (RFC 9068). The last three name the grant, the epoch of
+// AccessClaims are the claims of an access token (RFC 9068). Three of them name the grant, the epoch of
 // the client and the epoch of the consent that the token is based on, so that revoking one of them needs
 // no list of tokens.
 type AccessClaims struct {
@@ -30,6 +30,12 @@ type AccessClaims struct {
 	Grant        string `json:"grant,omitempty"`
 	ClientEpoch  int64  `json:"client_epoch"`
 	ConsentEpoch int64  `json:"consent_epoch,omitempty"`
+
+	// Act is the client that acts for the subject, if the token was exchanged for another one. GrantedTo is the
+	// client of the first of those then, and ExchangedFor has the ids of all, oldest first.
+	Act          *Actor   `json:"act,omitempty"`
+	GrantedTo    string   `json:"granted_to,omitempty"`
+	ExchangedFor []string `json:"exchanged_for,omitempty"`
 }
 
 // SignIn tells how the user signed in.
@@ -58,6 +64,15 @@ func (a *AccessClaims) UserID() string {
 	}
 	return a.Subject
 }
+
+// IsFor reports whether the token was issued for the audience that a client has registered. No client has the
+// audience of this server, even if the base URL was changed to one that was registered before.
+func (a *AccessClaims) IsFor(c *oidc.Registered) bool {
+	return c.Audience != nil && *c.Audience != a.Issuer && slices.Contains(a.Audience, *c.Audience)
+}
+
+// Lifetime returns for how many seconds the token is valid from its issue on.
+func (a *AccessClaims) Lifetime() int64 { return int64(*a.ExpiresAt - *a.IssuedAt) }
 
 // SetAudience sets the only audience of the token.
 func (a *AccessClaims) SetAudience(uri string) { a.Audience = jwt.Audience{uri} }

@@ -1,5 +1,5 @@
-// Package jwt owns the signed tokens of the provider: access tokens and ID tokens, their claims, and
-// their verification. Besides base packages it imports oauth, oidc and oidc/keys.
+// Package jwt owns the signed tokens of the provider: access tokens, ID tokens and logout tokens, their
+// claims, and their verification. Besides base packages it imports oauth, oidc and oidc/keys.
 //
 // Access tokens are signed with ES256, which is fast; ID tokens with RS256, which every relying party
 // must support (OpenID Connect Core section 15.1). Whether a token was revoked is not decided here.
@@ -91,6 +91,11 @@ func (i *Issuer) SignID(ctx context.Context, c *IDClaims) (string, error) {
 }
 
 func (i *Issuer) sign(ctx context.Context, alg jose.SignatureAlgorithm, claims any) (string, error) {
+	return i.signAs(ctx, alg, types[alg], claims)
+}
+
+// signAs signs a token whose header has a typ.
+func (i *Issuer) signAs(ctx context.Context, alg jose.SignatureAlgorithm, typ string, claims any) (string, error) {
 	set, err := i.keySet(ctx)
 	if err != nil {
 		return "", err
@@ -98,7 +103,7 @@ func (i *Issuer) sign(ctx context.Context, alg jose.SignatureAlgorithm, claims a
 	kid, key := set.Signing(alg)
 	signer, err := jose.NewSigner(
 		jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{KeyID: kid, Key: key, Algorithm: string(alg)}},
-		(&jose.SignerOptions{}).WithType(jose.ContentType(types[alg])),
+		(&jose.SignerOptions{}).WithType(jose.ContentType(typ)),
 	)
 	if err != nil {
 		return "", fmt.Errorf("make signer: %w", err)

@@ -1,5 +1,5 @@
-// Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0). Besides base
-// packages it imports flow, jwt, oauth, oidc, pages and session.
+// Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0) and front-channel
+// logout. Besides base packages it imports flow, jwt, oauth, oidc, pages and session.
 //
 // A client that presents an ID token of the signed-in user signs the user out at once. In every other
 // case the user is asked first, since any site can send a browser here. A request that is wrong in part,
@@ -13,6 +13,7 @@ package logout
 import (
 	"context"
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,6 +37,8 @@ type Handler struct {
 	Sessions *session.Manager
 	Flows    *flow.Sealer
 	Pages    *pages.Renderer
+	// FrontChannel tells applications in the browser.
+	FrontChannel *FrontChannel
 }
 
 // Get serves GET /end_session.
@@ -182,19 +185,16 @@ func (h *Handler) client(ctx context.Context, clientID string) (*oidc.Registered
 
 // finish ends the session, if there is one, and sends the browser back to the client.
 func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Session, l *flow.Logout) error {
-	if s != nil {
-		if err := h.Sessions.End(r.Context(), w, s); err != nil {
-			return err
-		}
+	page, err := h.signOut(w, r, s)
+	if err != nil {
+		return err
 	}
 	c, err := h.client(r.Context(), l.ClientID) // it may have changed since the request was parsed
 	if err != nil {
 		return err
 	}
 	if c == nil || !c.MayRedirectAfterLogout(l.RedirectURI) {
-		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
-			Title: "You are signed out", Text: "You can close this page.",
-		})
+		return h.Pages.Render(w, r, http.StatusOK, page)
 	}
 	params := url.Values{}
 	if l.State != "" {
@@ -204,6 +204,20 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Sess
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, location, http.StatusSeeOther)
-	return nil
+	page.Next = template.URL(location) // registered, so neither script nor data
+	return h.goOn(w, r, c, page)
+}
+
+// signOut ends the session, if there is one, and returns the page that says so.
+func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, s *session.Session) (*pages.SignedOut, error) {
+	frames, err := h.FrontChannel.Frames(r.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		if err := h.Sessions.End(r.Context(), w, s); err != nil {
+			return nil, err
+		}
+	}
+	return &pages.SignedOut{Title: "You are signed out", Text: "You can close this page.", Frames: frames}, nil
 }

@@ -64,6 +64,10 @@ type document struct {
 	RequestURIParameter      bool     `json:"request_uri_parameter_supported"`
 	RequirePushed            bool     `json:"require_pushed_authorization_requests"`
 	TLSBoundTokens           bool     `json:"tls_client_certificate_bound_access_tokens"`
+	BackchannelLogout        bool     `json:"backchannel_logout_supported"`
+	BackchannelSession       bool     `json:"backchannel_logout_session_supported"`
+	FrontchannelLogout       bool     `json:"frontchannel_logout_supported"`
+	FrontchannelSession      bool     `json:"frontchannel_logout_session_supported"`
 	ServiceDocumentation     string   `json:"service_documentation"`
 }
 
@@ -105,6 +109,10 @@ func (h *Handler) document() document {
 		DPoPAlgorithms:       dpop.Algorithms(),
 		Prompts:              flow.Prompts(),
 		IssuerInResponses:    true,
+		BackchannelLogout:    true,
+		BackchannelSession:   true,
+		FrontchannelLogout:   true,
+		FrontchannelSession:  true,
 		ServiceDocumentation: h.issuer + "/docs",
 	}
 }

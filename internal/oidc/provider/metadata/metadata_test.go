@@ -95,7 +95,9 @@ func TestDiscoveryDocument(t *testing.T) {
 			"issuer": `"` + f.URL + `"`, "response_types_supported": `["code"]`, "code_challenge_methods_supported": `["S256"]`,
 			"id_token_signing_alg_values_supported": `["RS256"]`, "authorization_response_iss_parameter_supported": `true`,
 			"grant_types_supported": `["authorization_code","refresh_token","client_credentials",` +
-				`"urn:ietf:params:oauth:grant-type:device_code"]`,
+				`"urn:ietf:params:oauth:grant-type:device_code","urn:ietf:params:oauth:grant-type:token-exchange"]`,
+			"backchannel_logout_supported": `true`, "backchannel_logout_session_supported": `true`,
+			"frontchannel_logout_supported": `true`, "frontchannel_logout_session_supported": `true`,
 		} {
 			if got, _ := json.Marshal(one[name]); string(got) != want {
 				t.Errorf("%s is %s", name, got)

@@ -161,6 +161,7 @@ func (f *Fixture) NewProvider() *provider.Provider {
 	return &provider.Provider{
 		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
 		Users: f.directory(), OrgName: f.Accounts.OrgName, APIKeys: f.apiKeys(),
+		Log:     slog.New(slog.DiscardHandler),
 		Note:    f.Calls.note,
 		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },

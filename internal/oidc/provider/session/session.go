@@ -1,5 +1,5 @@
 // Package session owns the sessions of signed-in users: a row in the database and a cookie in the
-// browser. Besides base packages it imports oauth, oidc and pages.
+// browser. Besides base packages it imports backchannel, oauth, oidc and pages.
 package session
 
 import (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"steward/internal/db"
+	"steward/internal/oidc/provider/backchannel"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -94,6 +95,9 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 	if err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
+	if err := backchannel.EndSession(tx, userID, sessionID); err != nil {
+		return err
+	}
 	return tx.Invalidate(Cache)
 }
 
@@ -102,6 +106,9 @@ func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
 	if err != nil {
 		return fmt.Errorf("delete sessions: %w", err)
+	}
+	if err := backchannel.EndOthers(tx, userID, keep); err != nil {
+		return err
 	}
 	return tx.Invalidate(Cache)
 }

@@ -184,26 +184,35 @@ func (h *Handler) EndSession(w http.ResponseWriter, v visit) error {
 		}
 		return toAccount(w, v)
 	}
+	frames, err := h.Frames(v.Context(), v.session)
+	if err != nil {
+		return err
+	}
 	if err := h.Sessions.End(v.Context(), w, v.session); err != nil {
 		return err
 	}
-	return h.Pages.Render(w, v.Request, http.StatusOK, &pages.Message{
-		Title: "You are signed out", Text: "You can close this page.",
+	return h.Pages.Render(w, v.Request, http.StatusOK, &pages.SignedOut{
+		Title: "You are signed out", Text: "You can close this page.", Frames: frames,
 	})
 }
 
 // SignOutEverywhere serves POST /account/sign-out: it ends all sessions of the user, and what
 // applications and devices may do without one.
 func (h *Handler) SignOutEverywhere(w http.ResponseWriter, v visit) error {
-	err := h.DB.Write(v.Context(), func(tx *db.Tx) error { return h.signOut(tx, v.user.ID, "") })
+	frames, err := h.Frames(v.Context(), v.session)
+	if err != nil {
+		return err
+	}
+	err = h.DB.Write(v.Context(), func(tx *db.Tx) error { return h.signOut(tx, v.user.ID, "") })
 	if err != nil {
 		return err
 	}
 	if err := h.Sessions.End(v.Context(), w, nil); err != nil {
 		return err
 	}
-	return h.Pages.Render(w, v.Request, http.StatusOK, &pages.Message{
-		Title: "You are signed out everywhere",
-		Text:  "Applications and devices must ask you to sign in again. You can close this page.",
+	return h.Pages.Render(w, v.Request, http.StatusOK, &pages.SignedOut{
+		Title:  "You are signed out everywhere",
+		Text:   "Applications and devices must ask you to sign in again. You can close this page.",
+		Frames: frames,
 	})
 }

@@ -38,6 +38,8 @@ type Handler struct {
 	Flows    *flow.Sealer
 	Pages    *pages.Renderer
 	Hashing  *Slots
+	// Frames returns what a browser loads when its session ends, to tell applications.
+	Frames func(ctx context.Context, s *session.Session) ([]string, error)
 
 	throttle oauth.Throttle
 	failures failures

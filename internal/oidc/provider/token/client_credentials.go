@@ -21,7 +21,7 @@ func (e *Endpoint) clientCredentials(ctx context.Context, req *request) (*respon
 	if req.audience != "" {
 		access.SetAudience(req.audience)
 	}
-	return e.issueAccess(ctx, req, access)
+	return e.issueAccess(ctx, access)
 }
 
 // needsUser reports whether a scope has no meaning without a user.

@@ -54,6 +54,13 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
 		return nil, err, nil
 	}
+	joined, err := joinSession(tx, req.client, g, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !joined {
+		return g, oauth.ErrGrant, grant.Revoke(tx, g.ID, now)
+	}
 	redeemed, err := e.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: true})
 	if err != nil {
 		return nil, nil, err

@@ -18,6 +18,8 @@ type response struct {
 	RefreshToken string `json:"refresh_token,omitempty"`
 	IDToken      string `json:"id_token,omitempty"`
 	Scope        string `json:"scope,omitempty"`
+	// IssuedTokenType is set for a token exchange only.
+	IssuedTokenType string `json:"issued_token_type,omitempty"`
 
 	// userID is empty for client_credentials.
 	userID string
@@ -51,7 +53,7 @@ func (e *Endpoint) issue(
 	access.ConsentEpoch = g.ConsentEpoch
 	access.AuthTime = jwt.Date(g.AuthTime.Std())
 	access.SignIn = jwt.NewSignIn(g.Methods)
-	response, err := e.issueAccess(ctx, req, access)
+	response, err := e.issueAccess(ctx, access)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +69,13 @@ func (e *Endpoint) issue(
 	return response, nil
 }
 
-func (e *Endpoint) issueAccess(ctx context.Context, req *request, access *jwt.AccessClaims) (*response, error) {
+func (e *Endpoint) issueAccess(ctx context.Context, access *jwt.AccessClaims) (*response, error) {
 	token, err := e.Tokens.SignAccess(ctx, access)
 	if err != nil {
 		return nil, err
 	}
 	return &response{
-		AccessToken: token, TokenType: access.TokenType(), ExpiresIn: int64(req.client.AccessLifetime().Seconds()),
+		AccessToken: token, TokenType: access.TokenType(), ExpiresIn: access.Lifetime(),
 		Scope: access.Scope, userID: access.UserID(),
 	}, nil
 }
@@ -91,8 +93,6 @@ func (e *Endpoint) issueID(
 	if g.Nonce != nil {
 		c.Nonce = *g.Nonce
 	}
-	if g.SessionID != nil {
-		c.SessionID = *g.SessionID
-	}
+	c.SessionID = sessionOf(req.client, g)
 	return e.Tokens.SignID(ctx, c)
 }

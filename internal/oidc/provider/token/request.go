@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"steward/internal/oidc"
@@ -23,6 +24,7 @@ var grantTypes = map[string]grantType{
 	oidc.RefreshToken:      {"refresh_token", (*Endpoint).refreshToken},
 	oidc.ClientCredentials: {"", (*Endpoint).clientCredentials},
 	oidc.DeviceCode:        {"device_code", (*Endpoint).deviceCode},
+	oidc.TokenExchange:     {"subject_token", (*Endpoint).tokenExchange},
 }
 
 // request is a token request.
@@ -41,6 +43,19 @@ type request struct {
 	codeVerifier string
 	refreshToken string
 	deviceCode   string
+
+	// Those of a token exchange.
+	subjectToken, subjectTokenType string
+	actorToken, actorTokenType     string
+	requestedTokenType             string
+}
+
+// targets returns the form with the audience of a token exchange (RFC 8693 section 2.1) as a resource.
+func targets(form url.Values) url.Values {
+	if form.Get("grant_type") != oidc.TokenExchange {
+		return form
+	}
+	return url.Values{"resource": slices.Concat(form["resource"], form["audience"])}
 }
 
 // parse parses the form of a request. The parameters that the grant type requires must be present.
@@ -50,6 +65,8 @@ func parse(r *http.Request, c *oidc.Registered) (*request, error) {
 	for param, field := range map[string]*string{
 		"grant_type": &name, "scope": &req.scope, "code": &req.code, "redirect_uri": &req.redirectURI,
 		"code_verifier": &req.codeVerifier, "refresh_token": &req.refreshToken, "device_code": &req.deviceCode,
+		"subject_token": &req.subjectToken, "subject_token_type": &req.subjectTokenType, "actor_token": &req.actorToken,
+		"actor_token_type": &req.actorTokenType, "requested_token_type": &req.requestedTokenType,
 	} {
 		value, err := oauth.Param(r.PostForm, param)
 		if err != nil {

@@ -1,5 +1,5 @@
 // Package token owns the token endpoint (POST /oauth/token). Besides base packages it imports
-// clientauth, dpop, grant, jwt, oauth and oidc.
+// clientauth, dpop, grant, jwt, oauth, oidc and session.
 //
 // A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
 // verified. The function of its grant type, which a table names, decides in one transaction whether it is
@@ -30,6 +30,9 @@ type Endpoint struct {
 	// Audiences finds the audience that a request names.
 	Audiences *grant.Audiences
 	Grants    *grant.Store
+	// Live returns the claims of an access token for any audience. It returns jwt.ErrInvalid if the token is
+	// invalid, has expired or was revoked.
+	Live func(ctx context.Context, token string) (*jwt.AccessClaims, error)
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (oidc.User, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
@@ -75,7 +78,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 	if err != nil {
 		return nil, err
 	}
-	req.audience, err = e.Audiences.Requested(r.Context(), r.PostForm)
+	req.audience, err = e.Audiences.Requested(r.Context(), targets(r.PostForm))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,236 @@
+package backchannel
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"steward/internal/budget"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/job"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/stamp"
+)
+
+const (
+	// interval is how often due logouts are looked for.
+	interval = time.Second
+	// maxClients is how many clients are looked at each time, and maxSending to how many tokens are sent at
+	// the same time.
+	maxClients = 1000
+	maxSending = 64
+	// MaxQueued is how many logouts of one client wait at most.
+	MaxQueued = 10_000
+	// finishTimeout bounds storing the results of a batch when the process stops.
+	finishTimeout = 5 * time.Second
+)
+
+// Worker sends logout tokens. A client is sent one token at a time by each process, so that one which does
+// not answer has one slot.
+type Worker struct {
+	DB      *db.DB
+	Now     func() time.Time
+	Log     *slog.Logger
+	Clients *oidc.Store
+	Tokens  *jwt.Issuer
+	// Send posts a form. It returns the status of the response, 0 if there is none, and an error unless the
+	// status is 2xx.
+	Send func(ctx context.Context, uri string, form url.Values) (status int, err error)
+	// Sent is called after each attempt, if it is set, with whether the client has taken the token.
+	Sent func(taken bool)
+	// MaxQueued is how many logouts of one client wait at most.
+	MaxQueued int
+
+	slots   *budget.Queue
+	running sync.WaitGroup
+	mu      sync.Mutex
+	busy    map[string]bool // by client
+}
+
+// NewWorker returns a worker with the usual limits. The caller sets its dependencies.
+func NewWorker() *Worker {
+	return &Worker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
+}
+
+// Run sends what is due until ctx ends.
+func (w *Worker) Run(ctx context.Context) {
+	job.Every(w.Log, "send logout tokens", interval, w.start)(ctx)
+	w.running.Wait()
+}
+
+// SendDue sends what is due now and waits for the end of all attempts.
+func (w *Worker) SendDue(ctx context.Context) error {
+	err := w.start(ctx)
+	w.running.Wait()
+	return err
+}
+
+// start starts to send to all clients with logouts that are due, unless that is going on.
+func (w *Worker) start(ctx context.Context) error {
+	due, err := dueClients(w.DB.Read(ctx), stamp.Of(w.Now()), maxClients)
+	if err != nil {
+		return err
+	}
+	for _, t := range due {
+		if w.claim(t.clientID) {
+			w.running.Go(func() { w.serve(ctx, t) })
+		}
+	}
+	return nil
+}
+
+// claim reports whether nobody in this process sends to a client, and makes the caller the one who does.
+func (w *Worker) claim(clientID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[clientID] {
+		return false
+	}
+	w.busy[clientID] = true
+	return true
+}
+
+func (w *Worker) unclaim(clientID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.busy, clientID)
+}
+
+// serve sends to a client until nothing is due any more.
+func (w *Worker) serve(ctx context.Context, t target) {
+	defer w.unclaim(t.clientID)
+	if w.slots.Enter(ctx, t.orgID, t.clientID) != nil {
+		return
+	}
+	defer w.slots.Leave(t.orgID)
+	for more := true; more && ctx.Err() == nil; {
+		var err error
+		more, err = w.sendBatch(ctx, t.clientID)
+		if err != nil && ctx.Err() == nil {
+			w.Log.Error("logout tokens were not sent", "client", t.clientID, "error", err)
+			return
+		}
+	}
+}
+
+// sendBatch sends some logout tokens of a client, and reports whether there may be more.
+func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err error) {
+	b := batch{clientID: clientID}
+	err = w.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		now := stamp.Of(w.Now())
+		b.leased, err = lease(tx, clientID, now, now.Add(leaseFor))
+		return err
+	})
+	if err != nil || len(b.leased) == 0 {
+		return false, err
+	}
+	client, err := w.Clients.Lookup(ctx, clientID)
+	switch {
+	case errs.KindOf(err) == errs.NotFound || err == nil && client.BackchannelLogoutURI == nil:
+		b.done = b.leased // there is nobody to tell
+	case err != nil:
+		return false, err
+	default:
+		w.sendAll(ctx, client, &b)
+	}
+	return len(b.rest()) == 0, w.finish(ctx, b)
+}
+
+// batch is what has become of leased logouts. The first ones of leased are those that are done and those that
+// failed, in their order; the rest was not sent.
+type batch struct {
+	clientID string
+	leased   []logout
+	done     []logout
+	failed   []logout
+	// unreachable says that the last of failed got no response, so that the rest was not sent.
+	unreachable bool
+}
+
+// rest returns the logouts that were not sent.
+func (b *batch) rest() []logout { return b.leased[len(b.done)+len(b.failed):] }
+
+// sendAll sends the logout tokens of a batch until the client does not respond, or the process stops.
+func (w *Worker) sendAll(ctx context.Context, client *oidc.Registered, b *batch) {
+	for _, l := range b.leased {
+		status, err := w.send(ctx, client, l)
+		switch {
+		case err == nil:
+			b.done = append(b.done, l)
+			continue
+		case ctx.Err() != nil:
+			return
+		}
+		w.Log.Warn("a client did not take a logout token", "client", client.ID, "attempt", l.attempts+1, "error", err)
+		b.failed = append(b.failed, l)
+		if status == 0 {
+			b.unreachable = true
+			return
+		}
+	}
+}
+
+func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (status int, err error) {
+	token, err := w.Tokens.SignLogout(ctx, client, l.userID, l.sessionID)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	status, err = w.Send(ctx, *client.BackchannelLogoutURI, url.Values{"logout_token": {token}})
+	if w.Sent != nil {
+		w.Sent(err == nil)
+	}
+	return status, err
+}
+
+// finish stores what has become of a batch, also when the process stops.
+func (w *Worker) finish(ctx context.Context, b batch) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	var dropped int64
+	err := w.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		for _, l := range b.done {
+			if err := remove(tx, b.clientID, l.sessionID); err != nil {
+				return err
+			}
+		}
+		dropped, err = w.retry(tx, b)
+		return err
+	})
+	if err == nil && dropped > 0 {
+		w.Log.Warn("logout tokens were given up", "client", b.clientID, "number", dropped)
+	}
+	return err
+}
+
+// retry stores when the logouts are due that failed, and those that were not sent. It returns how many are
+// given up.
+func (w *Worker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
+	now := stamp.Of(w.Now())
+	p := postponement{clientID: b.clientID, now: now, giveUp: now.Add(retryFor)}
+	for _, l := range b.failed {
+		p.due = now.Add(pause(l.attempts + 1))
+		if err := p.one(tx, l); err != nil {
+			return 0, err
+		}
+	}
+	for _, l := range b.rest() {
+		if err := release(tx, b.clientID, l.sessionID, now); err != nil {
+			return 0, err
+		}
+	}
+	if b.unreachable {
+		if err := p.all(tx); err != nil {
+			return 0, err
+		}
+	}
+	if len(b.failed) == 0 {
+		return 0, nil
+	}
+	return drop(tx, b.clientID, w.MaxQueued)
+}

@@ -1,0 +1,108 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
+)
+
+// accessTokenType is the only type of tokens that are exchanged and issued (RFC 8693 section 3).
+const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
+
+// maxExchanges is how often a token can be exchanged for another one.
+const maxExchanges = 4
+
+// tokenExchange issues an access token for that of a user or of another client (RFC 8693). It names the same
+// grant and epochs, and the ids of the tokens that it was exchanged for, so that it is revoked with them.
+func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, error) {
+	if err := checkExchange(req); err != nil {
+		return nil, err
+	}
+	subject, err := e.subject(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	scopes, err := narrow(commonScopes(req.client, subject), req.scope)
+	if err != nil {
+		return nil, err
+	}
+	audience, err := e.exchangedAudience(req, subject)
+	if err != nil {
+		return nil, err
+	}
+	access := e.Tokens.NewExchanged(req.client, subject, scopes, req.jkt)
+	access.SetAudience(audience)
+	response, err := e.issueAccess(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	response.IssuedTokenType = accessTokenType
+	return response, nil
+}
+
+// checkExchange refuses what a request may ask for and the endpoint does not do.
+func checkExchange(req *request) error {
+	switch {
+	case req.subjectTokenType == "":
+		return oauth.Missing("subject_token_type")
+	case req.subjectTokenType != accessTokenType:
+		return oauth.NewError(oauth.InvalidRequest, "subject_token_type must be "+accessTokenType)
+	case req.requestedTokenType != "" && req.requestedTokenType != accessTokenType:
+		return oauth.NewError(oauth.InvalidRequest, "requested_token_type must be "+accessTokenType)
+	case req.actorToken != "" || req.actorTokenType != "":
+		return oauth.NewError(oauth.InvalidRequest, "actor_token is not supported: the actor is the client")
+	}
+	return nil
+}
+
+// subject returns the claims of the token to exchange. It is live, was issued to the client or for its
+// audience, and if it is bound to a key, the request has a proof of that.
+func (e *Endpoint) subject(ctx context.Context, req *request) (*jwt.AccessClaims, error) {
+	c := req.client
+	a, err := e.Live(ctx, req.subjectToken)
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !a.IsFor(c) {
+		return nil, oauth.NewError(oauth.InvalidRequest, "subject_token is invalid, has expired, or was not issued to or for this client")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.Confirm != nil && a.Confirm.JKT != req.jkt {
+		return nil, oauth.NewError(oauth.InvalidDPoPProof, "subject_token is bound to a key: a proof of that is missing")
+	}
+	if len(a.ExchangedFor) >= maxExchanges {
+		return nil, oauth.NewError(oauth.InvalidRequest, "subject_token was exchanged too often")
+	}
+	if a.UserID() == "" {
+		return a, nil
+	}
+	admitted, err := e.Grants.Clients.Admits(ctx, c, a.UserID())
+	if err != nil {
+		return nil, err
+	}
+	if !admitted {
+		return nil, oauth.NewError(oauth.InvalidRequest, "the user of subject_token may not use this client")
+	}
+	return a, nil
+}
+
+// commonScopes returns the scopes of a token that a client may use.
+func commonScopes(c *oidc.Registered, a *jwt.AccessClaims) []string {
+	return slices.DeleteFunc(a.Scopes(), func(s string) bool { return !slices.Contains(c.Scopes, s) })
+}
+
+// exchangedAudience returns the audience of the new token: the requested one, or that of the subject token.
+// A token for another API is not exchanged for one for this server, since its user has allowed nothing here.
+func (e *Endpoint) exchangedAudience(req *request, a *jwt.AccessClaims) (string, error) {
+	if req.audience == "" {
+		return strings.Join(a.Audience, " "), nil // there is one
+	}
+	if req.audience == e.Audiences.Issuer && !slices.Contains(a.Audience, req.audience) {
+		return "", oauth.NewError(oauth.InvalidTarget, "subject_token is not for this server")
+	}
+	return req.audience, nil
+}

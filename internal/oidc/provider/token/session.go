@@ -1,0 +1,32 @@
+package token
+
+import (
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/stamp"
+)
+
+// joinSession has a client told when the session ends in which it gets an ID token, if it wants to be. It
+// returns false if the session has ended.
+func joinSession(tx *db.Tx, c *oidc.Registered, g *grant.Grant, now stamp.Time) (joined bool, err error) {
+	if g.SignInSessionID == nil || !c.HasLogoutURI() || !slices.Contains(g.AllowedScopes(c), oidc.ScopeOpenID) {
+		return true, nil
+	}
+	return session.AddClient(tx, c, *g.SignInSessionID, now)
+}
+
+// sessionOf returns the session that an ID token names, or "". With offline access the tokens do not
+// depend on it, but a client that is told when it ends must know it.
+func sessionOf(c *oidc.Registered, g *grant.Grant) string {
+	switch {
+	case g.SessionID != nil:
+		return *g.SessionID
+	case g.SignInSessionID != nil && c.HasLogoutURI():
+		return *g.SignInSessionID
+	}
+	return ""
+}
