@@ -210,7 +210,7 @@ func (f *Fixture) directory() signin.Directory {
 			f.Checked.Add(1)
 			return account.CheckPassword(hash, password)
 		},
-		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
+		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, HasPassword: a.HasPassword,
 		Register: a.Register, Join: a.Join, Decline: a.Decline,
 		PasswordProblem: account.PasswordProblem, MinPassword: account.MinPassword, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
 		Reset: func(ctx context.Context, token string) (oidc.User, error) {
