@@ -177,6 +177,13 @@ func (f *Fixture) Serve(p *provider.Provider) {
 	f.mux.Store(mux)
 }
 
+// UseLocalhost moves the provider to the host name localhost, where browsers use passkeys.
+func (f *Fixture) UseLocalhost() {
+	f.T.Helper()
+	f.URL = strings.Replace(f.URL, "127.0.0.1", "localhost", 1)
+	f.Serve(f.NewProvider())
+}
+
 // Issuer returns an issuer of tokens like that of the provider.
 func (f *Fixture) Issuer() *jwt.Issuer {
 	return jwt.NewIssuer(f.URL, f.Clock.Now, f.Keys)
