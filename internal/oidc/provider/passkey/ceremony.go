@@ -83,7 +83,8 @@ func (p Passkey) credential() webauthn.Credential {
 	}
 }
 
-// Create returns what a page needs to create a passkey for a person.
+// Create returns what a page needs to create a passkey for a person. It must not be called where passkeys
+// are unavailable.
 func (m *Manager) Create(o Owner) (*pages.Ceremony, error) {
 	p := o.person()
 	known := webauthn.Credentials(p.credentials).CredentialDescriptors()

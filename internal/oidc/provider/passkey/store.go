@@ -44,8 +44,8 @@ func (m *Manager) count(q db.Querier, userID string) (n int, err error) {
 	return n, nil
 }
 
-// Count returns how many passkeys a user has to sign in with. It must not change in the meantime, so the
-// caller has locked the user.
+// Count returns how many passkeys a user has to sign in with. The caller has locked the user, so that the
+// count stays true until the transaction ends.
 func (m *Manager) Count(tx *db.Tx, userID string) (int, error) { return m.count(tx, userID) }
 
 // New is a passkey that was created and is not stored yet.

@@ -148,9 +148,15 @@ func (h *Handler) SignedInRecently(next func(w http.ResponseWriter, v visit) err
 
 func (h *Handler) isRecent(v visit) bool { return h.Now().Sub(v.session.AuthTime.Std()) < recently }
 
+// showSignInAgain renders the sign-in page, after which the user sees the page of the request, or the
+// account page if it was a form.
 func (h *Handler) showSignInAgain(w http.ResponseWriter, v visit) error {
+	next := oauth.PathAccount
+	if v.Method == http.MethodGet {
+		next = v.URL.Path
+	}
 	return h.showSignIn(w, v.Request, http.StatusForbidden, signInForm{
-		flow: h.Flows.ToPath(oauth.PathAccount), email: v.user.Email,
+		flow: h.Flows.ToPath(next), email: v.user.Email,
 		problem: "Sign in again before you change how you sign in.",
 	})
 }

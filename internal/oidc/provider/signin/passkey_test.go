@@ -287,10 +287,14 @@ func TestPasskeysAreChangedByTheirUserOnly(t *testing.T) {
 		}
 		// A sign-in of long ago is not enough to change how to sign in.
 		f.Clock.Add(11 * time.Minute)
-		owner.Get(f.URL + "/account/passkeys").Want(http.StatusForbidden)
+		old := owner.Get(f.URL + "/account/passkeys").Want(http.StatusForbidden)
+		usePasskey(f.Browser(), old, key).Want(http.StatusForbidden) // the form of another browser
 		post(owner, "/account/passkeys/remove", "passkey", passkeyID).Want(http.StatusForbidden)
 		again := post(owner, "/account/password/remove").Want(http.StatusForbidden)
 		usePasskey(owner, again, key).Want(http.StatusSeeOther)
+		if next := usePasskey(owner, old, key).Want(http.StatusSeeOther).Header.Get("Location"); next != "/account/passkeys" {
+			t.Errorf("the browser continues to %s", next)
+		}
 		post(owner, "/account/passkeys/remove", "passkey", passkeyID).Want(http.StatusSeeOther)
 	})
 }
