@@ -238,6 +238,26 @@ func TestLastWayToSignInStays(t *testing.T) {
 	})
 }
 
+// TestOneWayToSignInStaysOfTwo removes the password and the only passkey at the same time.
+func TestOneWayToSignInStaysOfTwo(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		b, _ := withPasskey(f)
+		account := b.Get(f.URL + "/account")
+		_, _, own := account.Form()
+		passkeyID := passkeyField.FindStringSubmatch(account.Body)[1]
+		form := url.Values{"csrf": {own.Get("csrf")}, "passkey": {passkeyID}}
+		statuses := make(chan int, 2)
+		for _, path := range []string{"/account/password/remove", "/account/passkeys/remove"} {
+			go func() { statuses <- b.Do("POST", f.URL+path, form).Status }()
+		}
+		got := []int{<-statuses, <-statuses}
+		slices.Sort(got)
+		if !slices.Equal(got, []int{http.StatusSeeOther, http.StatusConflict}) {
+			t.Errorf("the statuses are %v, want that one is removed", got)
+		}
+	})
+}
+
 func TestUsersHaveTwentyPasskeys(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		f.UseLocalhost()
