@@ -87,6 +87,14 @@ func TestPasskeySignsInWithoutNameAndPassword(t *testing.T) {
 		if !strings.Contains(page.Body, `autocomplete="username webauthn"`) {
 			t.Error("the email address does not offer passkeys")
 		}
+		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "; script-src "+f.URL+"/passkey.js") {
+			t.Errorf("the policy %q does not allow the script, and only that", policy)
+		}
+		script := b.Get(f.URL + "/passkey.js").Want(http.StatusOK)
+		if got := script.Header.Get("Content-Type"); got != "text/javascript; charset=utf-8" {
+			t.Errorf("the script is %s", got)
+		}
+		b.Do("GET", f.URL+"/passkey.js", nil, "If-None-Match", script.Header.Get("ETag")).Want(http.StatusNotModified)
 		consent := b.Follow(usePasskey(b, page, key).Want(http.StatusSeeOther))
 		tokens := app.Redeem(b.Complete(consent).Get("code")).Want(http.StatusOK)
 		claims := providertest.Claims(t, tokens.Text("id_token"))
