@@ -18,7 +18,7 @@ const templates = "../internal/oidc/provider/pages/templates/"
 // page is made of fails the test. Screenshots are written to e2e/artifacts.
 func TestPagesAreAccessible(t *testing.T) {
 	t.Parallel()
-	s := installation.StartWithOwner(t, "sqlite")
+	s := installation.StartOnLocalhost(t, "sqlite")
 	reset := newReset(s)
 	invited := s.Call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "member"}).Want(201)
 	scopes := []string{"openid", "profile", "email", "offline_access", "storage:read", "webhook:write"}
@@ -66,6 +66,8 @@ func TestPagesAreAccessible(t *testing.T) {
 	check("account.html", "account")
 	b.Submit("password", "wrong password", "new_password", "a new password")
 	check("account.html", "account-wrong")
+	b.Open(s.URL + "/account/passkeys")
+	check("passkey.html", "passkey")
 	joins := s.SecondOrganization().Call("POST", "/oidc/org/members", object{"email": installation.AdminEmail, "role": "member"}).Want(201)
 	b.Open(joins.Text("link"))
 	check("join.html", "join")

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"steward/e2e/process"
+	"steward/internal/porttest"
 )
 
 // Credentials of the first owner, and the redirect URI of the tests' clients, where nothing listens.
@@ -30,6 +32,15 @@ func EachWithOwner(t *testing.T, test func(t *testing.T, s *Steward)) {
 // StartWithOwner is Start with a first owner who can sign in.
 func StartWithOwner(t *testing.T, database string) *Steward {
 	s := Prepare(t, database)
+	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword}
+	s.Start()
+	return s
+}
+
+// StartOnLocalhost is StartWithOwner with a host name in the base URL, so that browsers use passkeys.
+func StartOnLocalhost(t *testing.T, database string) *Steward {
+	port := porttest.Free(t)
+	s := Prepare(t, database, "--listen", porttest.Address(port), "--base-url", fmt.Sprintf("http://localhost:%d", port))
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword}
 	s.Start()
 	return s

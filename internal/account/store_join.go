@@ -68,7 +68,7 @@ func (s *Store) LoginInvited(ctx context.Context, token, email string) (Login, e
 }
 
 // Register uses up an invitation of a new person: it creates the user, with the hash of a password,
-// and adds the membership. It returns NotFound as InvitationOf does, and Conflict if the address has an
+// which is empty for one who signs in without, and adds the membership. It returns NotFound as InvitationOf does, and Conflict if the address has an
 // account, whose user must sign in to accept. Then the invitation stays.
 func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err error) {
 	i, err := s.takeInvitation(tx, token)

@@ -63,7 +63,23 @@ func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role,
 	return role, nil
 }
 
-// SetPassword replaces the password of a user, given its hash, which voids the links to reset it.
+// HasPassword reports whether a user has a password. It locks the user, so that no other transaction
+// changes how that user signs in. It returns NotFound if there is no such user.
+func (s *Store) HasPassword(tx *db.Tx, userID string) (has bool, err error) {
+	var hash string
+	err = tx.Row(`UPDATE users SET version = version WHERE id = $1 RETURNING COALESCE(password_hash, '')`, userID).Scan(&hash)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, errs.Missing("user", userID)
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock user: %w", err)
+	}
+	return hash != "", nil
+}
+
+// SetPassword replaces the password of a user, given its hash, which voids the links to reset it. An
+// empty hash removes the password; it is stored as such, since a user without one who is a member
+// nowhere would count as one who was never here.
 func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 	if _, err := tx.Exec(`UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE id = $1`,
 		userID, hash, s.now()); err != nil {

@@ -45,7 +45,7 @@ var folders = [][]string{
 	{"oidc/provider/oauth"},
 	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
 	{"oidc/provider/backchannel"},
-	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata"},
+	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey"},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",
 		"oidc/provider/signin", "oidc/provider/token",
@@ -83,6 +83,7 @@ var restricted = map[string][]string{
 	"code.dny.dev/ssrf":                   {"webhook"},
 	"github.com/coder/websocket":          {"thread"},
 	"github.com/go-jose/go-jose":          {"oidc"},
+	"github.com/go-webauthn/webauthn":     {"oidc"},
 	"github.com/jackc/pgx":                {"cli", "db", "resource"},
 	"github.com/minio/minio-go":           {"blob", "cli"},
 	"github.com/prometheus/client_golang": {"app"},

@@ -105,6 +105,7 @@ func (u users) directory() signin.Directory {
 		CheckPassword:   account.CheckPassword,
 		HashPassword:    account.HashPassword,
 		SetPassword:     a.SetPassword,
+		HasPassword:     a.HasPassword,
 		PasswordProblem: account.PasswordProblem,
 		MinPassword:     account.MinPassword,
 		Register:        a.Register,

@@ -1,6 +1,6 @@
 // Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
-// Besides base packages it imports authorize, backchannel, clientauth, device, dpop, flow, grant, introspect, jwt,
-// keys, logout, metadata, oauth, oidc, pages, session, signin and token.
+// Besides base packages it imports authorize, backchannel, clientauth, device, dpop, flow, grant,
+// introspect, jwt, keys, logout, metadata, oauth, oidc, pages, passkey, session, signin and token.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels
@@ -42,6 +42,7 @@ import (
 	"steward/internal/oidc/provider/metadata"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
@@ -79,6 +80,7 @@ type Provider struct {
 	SendLogout func(ctx context.Context, uri string, form url.Values) (status int, err error)
 
 	pages      *pages.Renderer
+	passkeys   *passkey.Manager
 	sessions   *session.Manager
 	auth       *clientauth.Authenticator
 	proofs     *dpop.Verifier
@@ -105,6 +107,10 @@ func (p *Provider) Open(ctx context.Context) error {
 	}
 	p.metadata, err = metadata.New(p.Issuer, p.Keys)
 	if err != nil {
+		return err
+	}
+	p.passkeys = &passkey.Manager{DB: p.DB, Ring: p.Ring, Now: p.Now}
+	if err := p.passkeys.Open(p.Issuer); err != nil {
 		return err
 	}
 	p.connect(key)
@@ -136,6 +142,7 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
 		Frames: frontChannel.Frames,
+		Passkeys: p.passkeys, HasPasskey: p.passkeys.Registered,
 	}
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
@@ -211,6 +218,7 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 	cors, preflight := metadata.CORS, metadata.CORS(metadata.Preflight)
 	client := p.auth
 	page, form, signedIn := p.pages.Page, p.pages.Form, p.signin.SignedIn
+	recent := p.signin.SignedInRecently
 	nonce := p.proofs.WithNonce
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + oauth.PathDiscovery:            cors(p.metadata.Discovery),
@@ -254,6 +262,16 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathAccountApps:            form(signedIn(p.signin.Disconnect)),
 		"POST " + oauth.PathAccountKeys:            form(signedIn(p.signin.CreateKey)),
 		"POST " + oauth.PathAccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
+
+		"POST " + oauth.PathSignInPasskey:                  form(p.signin.SignInPasskey),
+		"GET " + oauth.PathPasskeyScript:                   p.pages.Script,
+		"GET " + oauth.PathInvitation + "{token}/passkey":  page(p.signin.InvitationPasskey),
+		"POST " + oauth.PathInvitation + "{token}/passkey": form(p.signin.RegisterPasskey),
+		"POST " + oauth.PathAccountNoPassword:              form(recent(p.signin.RemovePassword)),
+		"GET " + oauth.PathAccountPasskeys:                 page(recent(p.signin.NewPasskey)),
+		"POST " + oauth.PathAccountPasskeys:                form(recent(p.signin.AddPasskey)),
+		"POST " + oauth.PathAccountPasskeyName:             form(signedIn(p.signin.RenamePasskey)),
+		"POST " + oauth.PathAccountPasskeyGone:             form(recent(p.signin.RemovePasskey)),
 	} {
 		handle(pattern, handler)
 	}

@@ -17,6 +17,7 @@ var expiring = []struct{ table, key string }{
 	{"oidc_devices", "code_hash"},
 	{"oidc_sessions", "id"},
 	{"oidc_proofs", "proof_hash"},
+	{"oidc_challenges", "challenge_hash"},
 }
 
 // purgeBatch is the number of rows that are deleted in one transaction, so that other writes can pass.

@@ -23,6 +23,8 @@ const (
 	PathDevice             = "/device"
 	PathEndSessionContinue = PathEndSession + "/continue"
 	PathEndSessionConfirm  = PathEndSession + "/confirm"
+	PathSignInPasskey      = PathSignIn + "/passkey"
+	PathPasskeyScript      = "/passkey.js"
 	PathInvitation         = "/invite/"
 	PathReset              = "/reset/"
 	PathAccount            = "/account"
@@ -33,5 +35,9 @@ const (
 	PathAccountApps        = PathAccount + "/apps"
 	PathAccountKeys        = PathAccount + "/keys"
 	PathAccountKeyDelete   = PathAccountKeys + "/delete"
+	PathAccountNoPassword  = PathAccountPassword + "/remove"
+	PathAccountPasskeys    = PathAccount + "/passkeys"
+	PathAccountPasskeyName = PathAccountPasskeys + "/rename"
+	PathAccountPasskeyGone = PathAccountPasskeys + "/remove"
 	PathConsole            = "/console/"
 )

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/url"
+	"strings"
 	"sync"
 
 	"steward/internal/oidc"
@@ -22,6 +23,9 @@ var (
 	style = mustRead("templates/style.css")
 	// styleHash is the source expression that allows the style sheet of the pages, and no other.
 	styleHash = hashSource(style)
+	script    = mustRead("templates/passkey.js")
+	// scriptTag is the entity tag of the script.
+	scriptTag = strings.ReplaceAll(hashSource(script), "'", `"`)
 )
 
 func mustRead(name string) string {
@@ -68,9 +72,13 @@ type SignIn struct {
 	Client string
 	// Invited says that the user continues to an invitation.
 	Invited bool
+	// Passkey is nil if passkeys cannot be used here.
+	Passkey *Ceremony
 }
 
 func (*SignIn) template() string { return "signin.html" }
+
+func (v *SignIn) policy() string { return v.Passkey.policy() }
 
 // Consent is the page on which a user decides what an application may do.
 type Consent struct {
@@ -138,6 +146,8 @@ type Invitation struct {
 	Inviter     string
 	Path        string
 	MinPassword int
+	// Passkeys says that a passkey can take the place of the password.
+	Passkeys bool
 }
 
 func (*Invitation) template() string { return "invite.html" }
@@ -162,6 +172,11 @@ type Account struct {
 	Base
 	Email, FirstName, LastName, PhotoURL string
 	MinPassword                          int
+	// HasPassword is false if the user has passkeys only.
+	HasPassword bool
+	Passkeys    []Passkey
+	// NoPasskeys is why passkeys cannot be used here; empty if they can.
+	NoPasskeys string
 	// Done confirms what was changed.
 	Done string
 	Apps []App

@@ -178,6 +178,13 @@ func (f *Fixture) Serve(p *provider.Provider) {
 	f.mux.Store(mux)
 }
 
+// UseLocalhost moves the provider to the host name localhost, where browsers use passkeys.
+func (f *Fixture) UseLocalhost() {
+	f.T.Helper()
+	f.URL = strings.Replace(f.URL, "127.0.0.1", "localhost", 1)
+	f.Serve(f.NewProvider())
+}
+
 // Issuer returns an issuer of tokens like that of the provider.
 func (f *Fixture) Issuer() *jwt.Issuer {
 	return jwt.NewIssuer(f.URL, f.Clock.Now, f.Keys)
@@ -211,7 +218,7 @@ func (f *Fixture) directory() signin.Directory {
 			f.Checked.Add(1)
 			return account.CheckPassword(hash, password)
 		},
-		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
+		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, HasPassword: a.HasPassword,
 		Register: a.Register, Join: a.Join, Decline: a.Decline,
 		PasswordProblem: account.PasswordProblem, MinPassword: account.MinPassword, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
 		Reset: func(ctx context.Context, token string) (oidc.User, error) {

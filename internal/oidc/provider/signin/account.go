@@ -53,6 +53,11 @@ func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view p
 	view.LastName = v.user.LastName
 	view.PhotoURL = v.user.PhotoURL
 	view.MinPassword = h.Users.MinPassword
+	view.HasPassword = v.user.PasswordHash != ""
+	view.NoPasskeys = h.Passkeys.Unavailable()
+	if view.Passkeys, err = h.passkeys(v); err != nil {
+		return err
+	}
 	if view.Apps, err = h.apps(v); err != nil {
 		return err
 	}
@@ -109,8 +114,15 @@ func browserName(userAgent string) string {
 }
 
 // ChangePassword serves POST /account/password. It ends everything of the user but the current session:
-// other sessions, and what applications and devices may do without one.
+// other sessions, and what applications and devices may do without one. A user who has passkeys only must
+// have signed in recently instead of knowing the password.
 func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
+	if v.user.PasswordHash == "" {
+		if !h.isRecent(v) {
+			return h.showSignInAgain(w, v)
+		}
+		return h.replacePassword(w, v)
+	}
 	network := oauth.Network(web.Request(v.Context()).RemoteAddr)
 	limits := deviceLimits(v.session.ID, network) // the session shows that this browser has signed in
 	if wait := h.throttle.Take(h.Now(), limits...); wait > 0 {
@@ -125,6 +137,11 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 		return h.showProblem(w, v, http.StatusBadRequest, "The current password is wrong.")
 	}
 	h.throttle.Refund(limits...)
+	return h.replacePassword(w, v)
+}
+
+// replacePassword sets the new password of a form.
+func (h *Handler) replacePassword(w http.ResponseWriter, v visit) error {
 	password := v.PostForm.Get("new_password")
 	if problem := h.Users.PasswordProblem(v.user.Email, password); problem != "" {
 		return h.showProblem(w, v, http.StatusBadRequest, problem)
@@ -148,6 +165,7 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 	if err != nil {
 		return err
 	}
+	v.user.PasswordHash = hash
 	h.setDevice(w, v.user.ID, hash)
 	return h.showAccount(w, v, http.StatusOK, pages.Account{
 		Done: "Your password was changed, and you were signed out everywhere else.",

@@ -52,7 +52,10 @@ type Directory struct {
 	PasswordProblem func(email, password string) string
 	// MinPassword is the minimum length of a new password in characters.
 	MinPassword int
+	// SetPassword replaces the hash of a user's password, or removes the password if that is empty.
 	SetPassword func(tx *db.Tx, userID, hash string) error
+	// HasPassword reports whether a user has a password, and locks the user.
+	HasPassword func(tx *db.Tx, userID string) (bool, error)
 	// ProfileProblem returns what is wrong with a profile, as a sentence, or "".
 	ProfileProblem func(Profile) string
 	SetProfile     func(tx *db.Tx, userID string, p Profile) error
@@ -62,8 +65,8 @@ type Directory struct {
 	// Invited returns the user with an email address whom the invitation of a link is for, also if the
 	// user is a member of no organization. It returns NotFound if there is none.
 	Invited func(ctx context.Context, token, email string) (oidc.User, error)
-	// Register uses up an invitation, creates its user with the hash of a password, and adds the
-	// membership. It returns NotFound like Invitation, and Conflict if the address has an account.
+	// Register uses up an invitation, creates its user with the hash of a password, which is empty for one
+	// who has a passkey instead, and adds the membership. It returns NotFound like Invitation, and Conflict if the address has an account.
 	Register func(tx *db.Tx, token, hash string) (userID string, err error)
 	// Join uses up an invitation and adds the membership of an existing user, and Decline deletes it. They
 	// return NotFound like Invitation, and if the invitation is for another user, and Join returns

@@ -32,6 +32,7 @@ func (h *Handler) showInvitation(
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
 		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: h.Users.MinPassword,
+		Passkeys: h.Passkeys.Unavailable() == "",
 	}
 	view.Problem = problem
 	if invitation.UserID == "" {

@@ -1,7 +1,7 @@
 // Package signin owns how users prove who they are and what they can see and end on their own: the
-// sign-in page, passwords, the links of invitations and resets with which they are set, and the
+// sign-in page, passwords and passkeys, the links of invitations and resets with which they are set, and the
 // account page with connected applications, API keys and sessions. Besides base packages it imports
-// clientauth, flow, grant, oauth, oidc, pages and session.
+// clientauth, flow, grant, oauth, oidc, pages, passkey and session.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
@@ -23,6 +23,7 @@ import (
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/session"
 )
 
@@ -40,6 +41,9 @@ type Handler struct {
 	Hashing  *Slots
 	// Frames returns what a browser loads when its session ends, to tell applications.
 	Frames func(ctx context.Context, s *session.Session) ([]string, error)
+	Passkeys *passkey.Manager
+	// HasPasskey reports whether a user has a passkey to sign in with.
+	HasPasskey func(ctx context.Context, userID string) (bool, error)
 
 	throttle oauth.Throttle
 	failures failures
@@ -79,6 +83,10 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 	view := &pages.SignIn{Flow: h.Flows.Seal(form.flow), Email: form.email}
 	view.Problem = form.problem
 	_, view.Invited = invitationToken(form.flow)
+	var err error
+	if view.Passkey, err = h.Passkeys.SignIn(); err != nil {
+		return err
+	}
 	if req := form.flow.Request; req != nil {
 		c, err := clientauth.Find(r.Context(), h.Clients, req.ClientID)
 		if err != nil {

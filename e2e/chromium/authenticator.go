@@ -1,0 +1,74 @@
+package chromium
+
+import (
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+)
+
+// Authenticator is a virtual authenticator of a browser, which holds passkeys.
+type Authenticator struct {
+	b  *Browser
+	id webauthn.AuthenticatorID
+}
+
+// NewAuthenticator adds an authenticator to the browser, like that of a phone: it verifies its user, and
+// does so without a question.
+func (b *Browser) NewAuthenticator() *Authenticator {
+	b.T.Helper()
+	call(b, webauthn.Enable, webauthn.EnableParams{})
+	added := call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+		Options: &webauthn.VirtualAuthenticatorOptions{
+			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+			HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+		},
+	})
+	return &Authenticator{b, added.AuthenticatorID}
+}
+
+// call sends a command to the tab. It fails the test if the command fails.
+func call[P, R any](b *Browser, command cdp.Command[P, R], params P) R {
+	b.T.Helper()
+	b.KeepOpen()
+	result, err := chromedp.Call(b.Ctx, command, params)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return result
+}
+
+// DisableAutofill makes the pages that are opened from now on offer no passkeys in their fields. The
+// authenticator would choose one at once.
+func (b *Browser) DisableAutofill() {
+	b.T.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `PublicKeyCredential.isConditionalMediationAvailable = undefined`,
+	})
+}
+
+// ForgetVerification makes the authenticator answer as if it had not verified its user.
+func (a *Authenticator) ForgetVerification(forget bool) {
+	a.b.T.Helper()
+	call(a.b, webauthn.SetResponseOverrideBits,
+		webauthn.SetResponseOverrideBitsParams{AuthenticatorID: a.id, IsBadUV: &forget})
+}
+
+// Passkeys returns the passkeys that the authenticator holds.
+func (a *Authenticator) Passkeys() []*webauthn.Credential {
+	a.b.T.Helper()
+	return call(a.b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: a.id}).Credentials
+}
+
+// addCredential is webauthn.AddCredential without fields that this Chromium refuses.
+var addCredential = cdp.Command[map[string]any, cdp.Empty]{Method: webauthn.CommandAddCredential}
+
+// Restore replaces all passkeys by an earlier copy of one.
+func (a *Authenticator) Restore(earlier *webauthn.Credential) {
+	a.b.T.Helper()
+	call(a.b, webauthn.ClearCredentials, webauthn.ClearCredentialsParams{AuthenticatorID: a.id})
+	call(a.b, addCredential, map[string]any{"authenticatorId": a.id, "credential": map[string]any{
+		"credentialId": earlier.CredentialID, "isResidentCredential": true, "rpId": earlier.RpID,
+		"privateKey": earlier.PrivateKey, "userHandle": earlier.UserHandle, "signCount": earlier.SignCount,
+	}})
+}

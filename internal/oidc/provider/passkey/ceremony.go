@@ -1,0 +1,210 @@
+package passkey
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/stamp"
+)
+
+const (
+	// challengeLifetime is how long a user may take to answer a challenge.
+	challengeLifetime = 10 * time.Minute
+	handleSize        = 32
+
+	// The purposes bind a sealed challenge to its ceremony.
+	purposeCreate = "oidc.passkey.create"
+	purposeUse    = "oidc.passkey.use"
+)
+
+// challenge is what is sealed between the two requests of a ceremony.
+type challenge struct {
+	Session webauthn.SessionData `json:"session"`
+	// Owner is who the passkey is created for; empty if one is used.
+	Owner     string     `json:"owner,omitempty"`
+	ExpiresAt stamp.Time `json:"expires_at"`
+}
+
+// Owner is a person who creates a passkey.
+type Owner struct {
+	// ID is the id of the user, or what the page knows of a person who is not a user yet.
+	ID    string
+	Email string
+	// Name is shown by authenticators; the address if it is empty.
+	Name string
+	// Passkeys are those that the person has.
+	Passkeys []Passkey
+}
+
+// person is a user as the library sees them.
+type person struct {
+	handle      []byte
+	email, name string
+	credentials []webauthn.Credential
+}
+
+func (p *person) WebAuthnID() []byte                         { return p.handle }
+func (p *person) WebAuthnName() string                       { return p.email }
+func (p *person) WebAuthnDisplayName() string                { return p.name }
+func (p *person) WebAuthnCredentials() []webauthn.Credential { return p.credentials }
+
+func (o Owner) person() *person {
+	p := &person{email: o.Email, name: o.Name}
+	if p.name == "" {
+		p.name = o.Email
+	}
+	for _, key := range o.Passkeys {
+		p.handle = key.handle
+		p.credentials = append(p.credentials, key.credential())
+	}
+	if p.handle == nil {
+		p.handle = make([]byte, handleSize)
+		rand.Read(p.handle)
+	}
+	return p
+}
+
+// credential returns the passkey as the library sees it.
+func (p Passkey) credential() webauthn.Credential {
+	return webauthn.Credential{
+		ID: p.credentialID, PublicKey: p.publicKey,
+		Flags:         webauthn.CredentialFlags{BackupEligible: p.backupEligible},
+		Authenticator: webauthn.Authenticator{SignCount: uint32(p.signCount)},
+	}
+}
+
+// Create returns what a page needs to create a passkey for a person. It must not be called where passkeys
+// are unavailable.
+func (m *Manager) Create(o Owner) (*pages.Ceremony, error) {
+	p := o.person()
+	known := webauthn.Credentials(p.credentials).CredentialDescriptors()
+	creation, session, err := m.party.BeginRegistration(p, webauthn.WithExclusions(known))
+	if err != nil {
+		return nil, fmt.Errorf("begin to create a passkey: %w", err)
+	}
+	return m.ceremony(purposeCreate, creation.Response, challenge{Session: *session, Owner: o.ID})
+}
+
+// SignIn returns what a page needs to use a passkey of whichever user. It returns nil if passkeys cannot
+// be used here.
+func (m *Manager) SignIn() (*pages.Ceremony, error) {
+	if m.party == nil {
+		return nil, nil
+	}
+	assertion, session, err := m.party.BeginDiscoverableLogin()
+	if err != nil {
+		return nil, fmt.Errorf("begin to use a passkey: %w", err)
+	}
+	return m.ceremony(purposeUse, assertion.Response, challenge{Session: *session})
+}
+
+func (m *Manager) ceremony(purpose string, options any, c challenge) (*pages.Ceremony, error) {
+	text, err := json.Marshal(options)
+	if err != nil {
+		return nil, fmt.Errorf("encode options of a passkey: %w", err)
+	}
+	c.ExpiresAt = stamp.Of(m.Now()).Add(challengeLifetime)
+	plain, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode challenge of a passkey: %w", err)
+	}
+	sealed := base64.RawURLEncoding.EncodeToString(m.Ring.Seal(purpose, plain))
+	return &pages.Ceremony{Options: string(text), Challenge: sealed, Origin: m.origin}, nil
+}
+
+// open returns a challenge that ceremony has sealed. It returns ErrRefused if there is none, and
+// ErrExpired.
+func (m *Manager) open(purpose, text string) (c challenge, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || m.party == nil {
+		return c, ErrRefused
+	}
+	plain, err := m.Ring.Open(purpose, sealed)
+	if err != nil {
+		return c, ErrRefused
+	}
+	if err := json.Unmarshal(plain, &c); err != nil {
+		return c, ErrRefused
+	}
+	if c.ExpiresAt < stamp.Of(m.Now()) {
+		return c, ErrExpired
+	}
+	return c, nil
+}
+
+// Answer is what a page sends after a ceremony: the sealed challenge, and what the authenticator has
+// signed, as JSON.
+type Answer struct{ Challenge, Credential string }
+
+// Created verifies the answer of a person who has created a passkey, and returns that, to be stored by
+// Add. It returns a Problem if the answer is not valid or that of another person.
+func (m *Manager) Created(ownerID string, a Answer) (*New, error) {
+	c, err := m.open(purposeCreate, a.Challenge)
+	if err != nil {
+		return nil, err
+	}
+	if c.Owner != ownerID {
+		return nil, ErrRefused
+	}
+	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(a.Credential))
+	if err != nil {
+		return nil, ErrRefused
+	}
+	found, err := m.party.CreateCredential(&person{handle: c.Session.UserID}, c.Session, parsed)
+	if err != nil {
+		return nil, ErrRefused
+	}
+	return &New{
+		challenge: c.Session.Challenge,
+		key: Passkey{
+			credentialID: found.ID, handle: c.Session.UserID, publicKey: found.PublicKey,
+			backupEligible: found.Flags.BackupEligible, signCount: int64(found.Authenticator.SignCount),
+		},
+	}, nil
+}
+
+// Assertion is the verified answer of a passkey.
+type Assertion struct {
+	UserID    string
+	challenge string
+	key       Passkey
+	count     int64 // of the authenticator
+}
+
+// Asserted verifies the answer of a passkey, and returns what Use stores of it. It returns a Problem if
+// the answer is not valid.
+func (m *Manager) Asserted(ctx context.Context, a Answer) (*Assertion, error) {
+	c, err := m.open(purposeUse, a.Challenge)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(a.Credential))
+	if err != nil {
+		return nil, ErrRefused
+	}
+	key, err := m.byCredential(m.DB.Read(ctx), parsed.RawID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, ErrRefused
+	}
+	if err != nil {
+		return nil, err
+	}
+	owner := func(_, _ []byte) (webauthn.User, error) { return Owner{Passkeys: []Passkey{key}}.person(), nil }
+	if _, _, err := m.party.ValidatePasskeyLogin(owner, c.Session, parsed); err != nil {
+		return nil, ErrRefused
+	}
+	return &Assertion{
+		UserID: key.UserID, challenge: c.Session.Challenge, key: key,
+		count: int64(parsed.Response.AuthenticatorData.Counter),
+	}, nil
+}

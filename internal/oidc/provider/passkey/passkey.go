@@ -1,0 +1,135 @@
+// Package passkey owns the passkeys of users: discoverable credentials of Web Authentication, with which
+// they sign in without a name and without a password. Besides base packages it imports pages.
+//
+// A page gets a Ceremony, which has a challenge for the browser and the same challenge sealed. The page
+// sends back what the authenticator has signed, with the sealed challenge, so that unauthenticated
+// requests write nothing to the database. Created and Asserted verify the answer; Add and Use store what
+// follows from it, in the transaction of the caller, and use up the challenge.
+package passkey
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"steward/internal/db"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// Max is how many passkeys a user can have.
+const Max = 20
+
+// Passkey is a passkey of a user.
+type Passkey struct {
+	ID, UserID, Name string
+	CreatedAt        stamp.Time
+	LastUsedAt       *stamp.Time // nil if it was not used yet
+
+	credentialID, handle, publicKey []byte
+	backupEligible                  bool
+	signCount                       int64
+}
+
+// Problem is why a passkey is not accepted, as a sentence for its user.
+type Problem string
+
+func (p Problem) Error() string { return string(p) }
+
+// The problems. ErrRefused is the same for all answers that do not verify.
+const (
+	ErrRefused = Problem("This passkey was not accepted.")
+	ErrExpired = Problem("That took too long. Try again.")
+	ErrUsed    = Problem("This page was used already. Try again.")
+	ErrCounter = Problem("This passkey was not accepted, because a copy of it seems to be in use. " +
+		"Sign in another way and remove it.")
+	ErrExists  = Problem("This passkey is registered already.")
+	ErrTooMany = Problem("You have 20 passkeys, which is the most. Remove one first.")
+)
+
+// Manager creates, finds and checks passkeys.
+type Manager struct {
+	DB   *db.DB
+	Ring *seal.Ring
+	Now  func() time.Time
+
+	// unavailable is why passkeys cannot be used here; empty if they can.
+	unavailable string
+	// party is nil if passkeys cannot be used here.
+	party  *webauthn.WebAuthn
+	rpID   string
+	origin string
+}
+
+// Open prepares the manager for the base URL of the installation. It must be called once.
+func (m *Manager) Open(baseURL string) error {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return fmt.Errorf("parse base URL: %w", err)
+	}
+	if m.unavailable = unavailable(u); m.unavailable != "" {
+		return nil
+	}
+	m.rpID = u.Hostname()
+	m.origin = originOf(u)
+	m.party, err = webauthn.New(&webauthn.Config{
+		RPID: m.rpID, RPDisplayName: "Steward", RPOrigins: []string{m.origin},
+		AttestationPreference: protocol.PreferNoAttestation,
+		AuthenticatorSelection: protocol.AuthenticatorSelection{
+			ResidentKey: protocol.ResidentKeyRequirementRequired, RequireResidentKey: protocol.ResidentKeyRequired(),
+			UserVerification: protocol.VerificationRequired,
+		},
+		Timeouts: webauthn.TimeoutsConfig{
+			Login:        webauthn.TimeoutConfig{Timeout: challengeLifetime},
+			Registration: webauthn.TimeoutConfig{Timeout: challengeLifetime},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("configure passkeys: %w", err)
+	}
+	return nil
+}
+
+// unavailable returns why browsers do not let a site at a base URL use passkeys, as a sentence, or "".
+func unavailable(u *url.URL) string {
+	host := u.Hostname()
+	if _, err := netip.ParseAddr(host); err == nil {
+		return "Passkeys need a host name, and the base URL of this server has the IP address " + host + "."
+	}
+	if u.Scheme != "https" && host != "localhost" && !strings.HasSuffix(host, ".localhost") {
+		return "Passkeys need HTTPS, and the base URL of this server has plain HTTP."
+	}
+	return ""
+}
+
+// originOf returns the origin of a URL as browsers write it, without the default port of its scheme.
+func originOf(u *url.URL) string {
+	host := u.Host
+	if u.Scheme == "https" {
+		host = strings.TrimSuffix(host, ":443")
+	} else {
+		host = strings.TrimSuffix(host, ":80")
+	}
+	return u.Scheme + "://" + host
+}
+
+// Unavailable returns why passkeys cannot be used at the base URL of this installation, as a sentence, or
+// "" if they can.
+func (m *Manager) Unavailable() string { return m.unavailable }
+
+// Registered reports whether a user has a passkey to sign in with.
+func (m *Manager) Registered(ctx context.Context, userID string) (bool, error) {
+	n, err := m.count(m.DB.Read(ctx), userID)
+	return n > 0, err
+}
+
+// List returns the passkeys of a user, oldest first.
+func (m *Manager) List(ctx context.Context, userID string) ([]Passkey, error) {
+	return m.list(m.DB.Read(ctx), userID)
+}
