@@ -44,7 +44,7 @@ var folders = [][]string{
 	{"oidc"},
 	{"oidc/provider/oauth"},
 	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
-	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata"},
+	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/factor"},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",
 		"oidc/provider/signin", "oidc/provider/token",
@@ -83,6 +83,7 @@ var restricted = map[string][]string{
 	"github.com/coder/websocket":          {"thread"},
 	"github.com/go-jose/go-jose":          {"oidc"},
 	"github.com/jackc/pgx":                {"cli", "db", "resource"},
+	"github.com/pquerna/otp":              {"oidc"},
 	"github.com/minio/minio-go":           {"blob", "cli"},
 	"github.com/prometheus/client_golang": {"app"},
 	"github.com/schollz/progressbar":      {"app", "cli"},

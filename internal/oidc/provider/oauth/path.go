@@ -18,6 +18,8 @@ const (
 // The paths of the pages that users see, and of the targets of their forms.
 const (
 	PathSignIn             = "/sign-in"
+	PathSignInFactor       = PathSignIn + "/factor"
+	PathSignInEnrol        = PathSignIn + "/enrol"
 	PathConsent            = "/consent"
 	PathAuthorizeContinue  = PathAuthorize + "/continue"
 	PathDevice             = "/device"
@@ -33,5 +35,8 @@ const (
 	PathAccountApps        = PathAccount + "/apps"
 	PathAccountKeys        = PathAccount + "/keys"
 	PathAccountKeyDelete   = PathAccountKeys + "/delete"
+	PathAccountFactor      = PathAccount + "/authenticator"
+	PathAccountFactorGone  = PathAccountFactor + "/remove"
+	PathAccountRecovery    = PathAccount + "/recovery-codes"
 	PathConsole            = "/console/"
 )
