@@ -106,7 +106,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
 			t.Errorf("root key: %v, %v", key, err)
 		}
-		reset, err := resetOperation().run(t.Context(), cfg, resetInput{"ADA@example.com"})
+		reset, err := resetOperation().run(t.Context(), cfg, resetInput{Email: "ADA@example.com"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if !ok || err != nil || login.Email != "ada@example.com" || reset.ExpiresAt == 0 {
 			t.Errorf("reset: %v, %v, %v", reset, login, err)
 		}
-		_, err = resetOperation().run(t.Context(), cfg, resetInput{"bob@example.com"})
+		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "bob@example.com"})
 		if err == nil || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
@@ -137,7 +137,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}{
 			"other path": {"/format-disk", struct{}{}, "404"},
 			"not JSON":   {resetOperation().path, "text", "decode the request"},
-			"too large":  {resetOperation().path, resetInput{strings.Repeat("a", maxControlBody)}, "too large"},
+			"too large":  {resetOperation().path, resetInput{Email: strings.Repeat("a", maxControlBody)}, "too large"},
 		} {
 			err := askServer(t.Context(), dir, ask.path, ask.in, &out)
 			if err == nil || !strings.Contains(err.Error(), ask.want) {
@@ -165,7 +165,7 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 			return CreateOrganization(ctx, session.Program{}, cfg, "a")
 		},
 		"reset-password": func(ctx context.Context, cfg config.Config) error {
-			return ResetPassword(ctx, session.Program{}, cfg, "a@b.example")
+			return ResetPassword(ctx, session.Program{}, cfg, Reset{Email: "a@b.example"})
 		},
 	} {
 		err := command(t.Context(), config.Config{Data: dir})
