@@ -174,6 +174,7 @@ func (f *Fixture) Serve(p *provider.Provider) {
 	mux := http.NewServeMux()
 	p.Mount(mux.Handle)
 	f.Provider = p
+	f.Accounts.FactorsGone = []func(*db.Tx, string) error{p.ClearFactors}
 	f.mux.Store(mux)
 }
 
@@ -210,7 +211,8 @@ func (f *Fixture) directory() signin.Directory {
 			f.Checked.Add(1)
 			return account.CheckPassword(hash, password)
 		},
-		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
+		RequiredLevel: a.RequiredLevel,
+		Role:          a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
 		Register: a.Register, Join: a.Join, Decline: a.Decline,
 		PasswordProblem: account.PasswordProblem, MinPassword: account.MinPassword, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
 		Reset: func(ctx context.Context, token string) (oidc.User, error) {
