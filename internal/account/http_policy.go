@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/web"
 )
 
@@ -15,7 +16,8 @@ func (h *Handler) Orgs(ctx context.Context, _ *struct{}) (OrgDetails, error) {
 
 // ChangeOrg serves PUT /cli/organization/{id}.
 func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
-	ID   string `path:"id" doc:"Id of the caller's organization"`
+	ID string `path:"id" doc:"Id of the caller's organization"`
+	page.IfMatch
 	Body OrgPatch
 },
 ) (OrgDetail, error) {
@@ -30,7 +32,7 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	if err := faults.Err(); err != nil {
 		return OrgDetail{}, err
 	}
-	return h.Store.ChangeOrg(ctx, in.ID, in.Body)
+	return h.Store.ChangeOrg(ctx, in.ID, in.IfMatch, in.Body)
 }
 
 // ClearFactors serves DELETE /oidc/org/members/{id}/factors.

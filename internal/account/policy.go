@@ -44,7 +44,12 @@ type OrgDetail struct {
 
 	Org
 	RequireMFA *RequireMFA `json:"require_mfa" doc:"Second factor that members must sign in with; null if there is none. API keys and tokens are not affected"`
+
+	version int64
 }
+
+// ETag returns the version of the row.
+func (o OrgDetail) ETag() string { return page.ETag(o.version) }
 
 // SDK returns the organization as SDKs know it.
 func (o OrgDetail) SDK() any { return o.Org }
@@ -73,6 +78,7 @@ type OrgPatch struct {
 func (p OrgPatch) apply(o OrgDetail) OrgDetail {
 	p.Name.Set(&o.Name)
 	p.RequireMFA.SetPtr(&o.RequireMFA)
+	o.version++
 	return o
 }
 

@@ -8,14 +8,15 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 )
 
-const selectOrg = `SELECT o.id, o.name, o.mfa_factor, o.mfa_from FROM orgs o `
+const selectOrg = `SELECT o.id, o.name, o.mfa_factor, o.mfa_from, o.version FROM orgs o `
 
 func scanOrg(row db.Row) (o OrgDetail, err error) {
 	var factor *Factor
 	var from *auth.Role
-	err = row.Scan(&o.ID, &o.Name, &factor, &from)
+	err = row.Scan(&o.ID, &o.Name, &factor, &from, &o.version)
 	if factor != nil && from != nil {
 		o.RequireMFA = &RequireMFA{Factor: *factor, From: *from}
 	}
@@ -50,13 +51,18 @@ func org(q db.Querier, orgID string) (OrgDetail, error) {
 }
 
 // ChangeOrg updates an organization. It returns NotFound if there is none.
-func (s *Store) ChangeOrg(ctx context.Context, orgID string, p OrgPatch) (after OrgDetail, err error) {
+func (s *Store) ChangeOrg(
+	ctx context.Context, orgID string, match page.IfMatch, p OrgPatch,
+) (after OrgDetail, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, orgID); err != nil {
 			return fmt.Errorf("lock organization: %w", err)
 		}
 		before, err := org(tx, orgID)
 		if err != nil {
+			return err
+		}
+		if err := match.Check(before); err != nil {
 			return err
 		}
 		after = p.apply(before)
@@ -74,8 +80,8 @@ func updateOrg(tx *db.Tx, o OrgDetail) error {
 	if required := o.RequireMFA; required != nil {
 		factor, from = &required.Factor, &required.From
 	}
-	if _, err := tx.Exec(`UPDATE orgs SET name = $2, mfa_factor = $3, mfa_from = $4 WHERE id = $1`,
-		o.ID, o.Name, factor, from); err != nil {
+	if _, err := tx.Exec(`UPDATE orgs SET name = $2, mfa_factor = $3, mfa_from = $4, version = $5 WHERE id = $1`,
+		o.ID, o.Name, factor, from, o.version); err != nil {
 		return fmt.Errorf("update organization: %w", err)
 	}
 	return tx.Invalidate(auth.Callers)

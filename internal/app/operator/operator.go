@@ -2,7 +2,7 @@
 // a link to reset a password, and create an organization. The commands ask the server that runs on
 // the data directory, over a socket that only the user of the server can connect to, or do it
 // themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
-// config and datadir.
+// config, datadir, oidc/provider/factor and oidc/provider/session.
 package operator
 
 import (

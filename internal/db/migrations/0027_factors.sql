@@ -22,3 +22,4 @@ CREATE TABLE oidc_recovery_codes (
 -- mfa_factor is what members with the role mfa_from, or a more powerful one, must sign in with.
 ALTER TABLE orgs ADD COLUMN mfa_factor TEXT NULL CHECK (mfa_factor IN ('any', 'passkey'));
 ALTER TABLE orgs ADD COLUMN mfa_from TEXT NULL CHECK (mfa_from IN ('owner', 'admin', 'member', 'viewer'));
+ALTER TABLE orgs ADD COLUMN version BIGINT NOT NULL DEFAULT 1;
