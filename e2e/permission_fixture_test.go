@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"steward/e2e/installation"
 	"steward/internal/apikey"
 	"steward/internal/auth"
@@ -118,7 +120,7 @@ func (k kind) want(r right) (int, string) {
 	case k.confined && !r.project:
 		return 403, "of a project cannot be used to "
 	case !slices.Contains(r.roles, k.role):
-		return 403, "the role " + strings.Join(r.roles[:len(r.roles)-1], ", ") + " or " + r.roles[len(r.roles)-1] + " is required to "
+		return 403, "the role " + english.WordSeries(r.roles, "or") + " is required to "
 	case k.without:
 		return 403, "the scope " + r.scope + " is required to "
 	}

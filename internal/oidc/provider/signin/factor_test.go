@@ -522,3 +522,29 @@ func TestSecretsAreSealed(t *testing.T) {
 		}
 	})
 }
+
+// TestUserOfNoOrganizationNeedsTheSecondFactorToAccept has a user who has left all organizations follow an
+// invitation.
+func TestUserOfNoOrganizationNeedsTheSecondFactorToAccept(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		_, first := invite(f, f.OrgID, "new@example.com", auth.Viewer)
+		b := f.Browser()
+		b.Submit(b.Get(first), "password", "a first password").Want(http.StatusSeeOther)
+		app := addApp(b)
+		user, err := f.Accounts.LoginByEmail(t.Context(), "new@example.com")
+		providertest.Must(t, err)
+		providertest.Must(t, f.Accounts.RemoveMember(f.Ctx, auth.From(f.Ctx), user.ID, page.IfMatch{}))
+		other := otherOrg(f)
+		_, link := invite(f, other, "new@example.com", auth.Member)
+		again := f.Browser()
+		asked := again.Submit(again.Get(link), "password", "a first password").Want(http.StatusOK)
+		if !isCode(asked) {
+			t.Fatalf("no code is asked for: %s", asked.Body)
+		}
+		answer := again.Follow(again.Submit(asked, "code", app.code())).Want(http.StatusOK)
+		again.Submit(answer).Want(http.StatusSeeOther)
+		if role(f, other, user.ID) != auth.Member {
+			t.Error("the user has not joined")
+		}
+	})
+}
