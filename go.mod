@@ -25,6 +25,7 @@ require (
 	github.com/jedib0t/go-pretty/v6 v6.7.1
 	github.com/minio/minio-go/v7 v7.4.1
 	github.com/oklog/ulid/v2 v2.1.2
+	github.com/pquerna/otp v1.5.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.14.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -47,6 +48,8 @@ require (
 	pgregory.net/rapid v1.3.0
 	zombiezen.com/go/sqlite v1.4.2
 )
+
+require github.com/boombuler/barcode v1.0.1-0.20190219062509-6c824513bacc
 
 require (
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"steward/e2e/installation"
 	"steward/internal/apikey"
 	"steward/internal/auth"
@@ -118,7 +120,7 @@ func (k kind) want(r right) (int, string) {
 	case k.confined && !r.project:
 		return 403, "of a project cannot be used to "
 	case !slices.Contains(r.roles, k.role):
-		return 403, "the role " + strings.Join(r.roles[:len(r.roles)-1], ", ") + " or " + r.roles[len(r.roles)-1] + " is required to "
+		return 403, "the role " + english.WordSeries(r.roles, "or") + " is required to "
 	case k.without:
 		return 403, "the scope " + r.scope + " is required to "
 	}
@@ -196,6 +198,7 @@ const matrixProject = "prj_matrix"
 func (m *matrix) create() {
 	s := m.s
 	s.T.Helper()
+	m.ids["/cli/organization"] = s.OrgID
 	m.ids["/cli/project"] = s.Call("POST", "/cli/project", object{"name": "p"}).Want(201).Text("id")
 	m.ids["/cli/apikey"] = s.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("id")
 	m.ids["/oidc/clients"] = s.NewApplication(object{}).ID

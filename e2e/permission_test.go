@@ -26,6 +26,7 @@ var (
 	everybody = []string{"owner", "admin", "member", "viewer"}
 	writers   = everybody[:3]
 	managers  = everybody[:2]
+	owners    = everybody[:1]
 	nothing   = object{}
 	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aQuery    = object{"query": "SELECT 1"}
@@ -36,20 +37,22 @@ var (
 
 // rights has an entry for each operation of the API. A new route needs one.
 var rights = map[string]right{
-	"GET /cli/auth/user":       {"account:read", everybody, true, true, nil, false},
-	"GET /cli/organization":    {"account:read", everybody, true, false, nil, false},
-	"GET /cli/project":         {"account:read", everybody, true, false, nil, false},
-	"POST /cli/project":        {"resource:write", writers, false, false, nothing, false},
-	"DELETE /cli/project/{id}": {"resource:write", writers, false, false, nil, false},
-	"GET /audit":               {"member:read", managers, false, false, nil, false},
-	"GET /search":              {"account:read", everybody, true, false, nil, false},
-	"GET /status":              {"account:read", everybody, false, false, nil, false},
+	"GET /cli/auth/user":         {"account:read", everybody, true, true, nil, false},
+	"GET /cli/organization":      {"account:read", everybody, true, false, nil, false},
+	"PUT /cli/organization/{id}": {"member:write", owners, false, false, nothing, false},
+	"GET /cli/project":           {"account:read", everybody, true, false, nil, false},
+	"POST /cli/project":          {"resource:write", writers, false, false, nothing, false},
+	"DELETE /cli/project/{id}":   {"resource:write", writers, false, false, nil, false},
+	"GET /audit":                 {"member:read", managers, false, false, nil, false},
+	"GET /search":                {"account:read", everybody, true, false, nil, false},
+	"GET /status":                {"account:read", everybody, false, false, nil, false},
 
 	"GET /oidc/org/members":                      {"member:read", managers, false, false, nil, false},
 	"POST /oidc/org/members":                     {"member:write", managers, false, false, nothing, false},
 	"PUT /oidc/org/members/{id}":                 {"member:write", managers, false, false, nothing, false},
 	"POST /oidc/org/members/{id}/reset-password": {"member:write", managers, false, false, nil, false},
 	"POST /oidc/org/members/{id}/invite":         {"member:write", managers, false, false, nil, false},
+	"DELETE /oidc/org/members/{id}/factors":      {"member:write", owners, false, false, nil, false},
 	"DELETE /oidc/org/members/{id}":              {"member:write", managers, false, false, nil, false},
 
 	"GET /oidc/clients":                         {"oauth:read", everybody, false, false, nil, false},

@@ -15,6 +15,8 @@ type Handler struct {
 	Store *Store
 	// BaseURL begins the links.
 	BaseURL string
+	// Passkeys reports whether users can sign in with passkeys at the base URL.
+	Passkeys bool
 }
 
 // Members serves GET /oidc/org/members.
@@ -85,11 +87,6 @@ func (h *Handler) Remove(ctx context.Context, in *MemberInput) (web.None, error)
 // WhoAmI serves GET /cli/auth/user.
 func (h *Handler) WhoAmI(ctx context.Context, _ *struct{}) (Profile, error) {
 	return h.Store.Profile(ctx, auth.From(ctx))
-}
-
-// Orgs serves GET /cli/organization.
-func (h *Handler) Orgs(ctx context.Context, _ *struct{}) ([]Org, error) {
-	return h.Store.Orgs(ctx, auth.From(ctx))
 }
 
 // Projects serves GET /cli/project.

@@ -160,7 +160,7 @@ func TestOperatorResetsAnyPassword(t *testing.T) {
 		other := f.organization("other@example.com")
 		f.add(other, "owner@example.com", auth.Member)
 		f.audits = nil
-		token, expires, err := f.store.ResetByEmail(t.Context(), " Owner@Example.com")
+		token, expires, err := f.store.ResetByEmail(t.Context(), " Owner@Example.com", false)
 		must(t, err)
 		if want := stamp.Of(f.now).Add(time.Hour); expires != want {
 			t.Errorf("the link expires at %v, want %v", expires, want)
@@ -177,11 +177,11 @@ func TestOperatorResetsAnyPassword(t *testing.T) {
 		if !slices.Equal(f.audits, want) {
 			t.Errorf("audit log: %v, want %v", f.audits, want)
 		}
-		_, _, err = f.store.ResetByEmail(t.Context(), "nobody@example.com")
+		_, _, err = f.store.ResetByEmail(t.Context(), "nobody@example.com", false)
 		wantKind(t, "unknown address", err, errs.NotFound)
 		ann := f.add(f.owner, "ann@example.com", auth.Member)
 		must(t, f.disable(f.owner, ann.UserID, true))
-		_, _, err = f.store.ResetByEmail(t.Context(), "ann@example.com")
+		_, _, err = f.store.ResetByEmail(t.Context(), "ann@example.com", false)
 		wantKind(t, "disabled", err, errs.Conflict)
 	})
 }

@@ -31,6 +31,9 @@ type Store struct {
 	// UserGone is called in the transaction that ends the last enabled membership of a user, to end
 	// the user's sessions.
 	UserGone []func(tx *db.Tx, userID string) error
+	// FactorsGone is called in the transaction that removes the second factors of a user, who may have
+	// lost them.
+	FactorsGone []func(tx *db.Tx, userID string) error
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }

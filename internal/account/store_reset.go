@@ -34,10 +34,9 @@ func (s *Store) ResetPassword(
 		if err := lockReachable(tx, caller, memberID); err != nil {
 			return err
 		}
-		var elsewhere bool
-		if err := tx.Row(`SELECT EXISTS (SELECT 1 FROM members WHERE user_id = $1 AND org_id <> $2)`,
-			memberID, caller.OrgID).Scan(&elsewhere); err != nil {
-			return fmt.Errorf("find other memberships: %w", err)
+		elsewhere, err := belongsElsewhere(tx, caller.OrgID, memberID)
+		if err != nil {
+			return err
 		}
 		if elsewhere {
 			return errs.New(errs.Forbidden, "this user belongs to another organization as well; "+
@@ -77,9 +76,12 @@ func lockReachable(tx *db.Tx, caller *auth.Caller, userID string) error {
 }
 
 // ResetByEmail is ResetPassword for the operator of the server: it finds the user by e-mail address,
-// and the organizations do not matter. It returns NotFound if there is no user with the address, and
-// Conflict if the user is not an enabled member of any organization.
-func (s *Store) ResetByEmail(ctx context.Context, email string) (token string, expires stamp.Time, err error) {
+// and the organizations do not matter. With clearFactors it removes the second factors of the user too. It
+// returns NotFound if there is no user with the address, and Conflict if the user is not an enabled member
+// of any organization.
+func (s *Store) ResetByEmail(
+	ctx context.Context, email string, clearFactors bool,
+) (token string, expires stamp.Time, err error) {
 	email = strings.ToLower(strings.TrimSpace(email))
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		var userID string
@@ -100,6 +102,14 @@ func (s *Store) ResetByEmail(ctx context.Context, email string) (token string, e
 		}
 		if token, expires, err = s.NewReset(tx, userID); err != nil {
 			return err
+		}
+		if clearFactors {
+			if err := s.clearFactors(tx, userID); err != nil {
+				return err
+			}
+			if err := s.auditIn(tx, orgs, "member.clear_factors", userID); err != nil {
+				return err
+			}
 		}
 		return s.auditIn(tx, orgs, "member.reset_password", userID)
 	})

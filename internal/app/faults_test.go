@@ -42,6 +42,10 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 	return []bodyFaults{
 		{"POST /cli/project", "/cli/project", `{"name":"a"}`, []fault{{at: "name", value: control}}},
 		{
+			"PUT /cli/organization/{id}", "/cli/organization/" + f.orgID, `{"name":"A","require_mfa":{"factor":"any","from":"owner"}}`,
+			[]fault{{at: "name", value: control}},
+		},
+		{
 			"POST /oidc/org/members", "/oidc/org/members", `{"email":"b@a.example","role":"viewer","first_name":"A","last_name":"B"}`,
 			[]fault{{at: "email", value: `"a@b@c.example"`}, {at: "first_name", value: control}, {at: "last_name", value: control}},
 		},

@@ -45,7 +45,10 @@ var folders = [][]string{
 	{"oidc/provider/oauth"},
 	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
 	{"oidc/provider/backchannel"},
-	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey"},
+	{
+		"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey",
+		"oidc/provider/factor",
+	},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",
 		"oidc/provider/signin", "oidc/provider/token",
@@ -85,6 +88,7 @@ var restricted = map[string][]string{
 	"github.com/go-jose/go-jose":          {"oidc"},
 	"github.com/go-webauthn/webauthn":     {"oidc"},
 	"github.com/jackc/pgx":                {"cli", "db", "resource"},
+	"github.com/pquerna/otp":              {"oidc"},
 	"github.com/minio/minio-go":           {"blob", "cli"},
 	"github.com/prometheus/client_golang": {"app"},
 	"github.com/schollz/progressbar":      {"app", "cli"},

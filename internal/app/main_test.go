@@ -30,8 +30,8 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 				_, err := fmt.Fprintf(p.Out, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
 				return errors.Join(err, fail)
 			},
-			ResetPassword: func(_ context.Context, p session.Program, cfg config.Config, email string) error {
-				_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
+			ResetPassword: func(_ context.Context, p session.Program, cfg config.Config, reset operator.Reset) error {
+				_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", reset.Email, cfg.Data, cfg.BaseURL)
 				return errors.Join(err, fail)
 			},
 			CreateOrganization: func(_ context.Context, p session.Program, cfg config.Config, name string) error {

@@ -194,6 +194,8 @@ var walk = []struct{ request, body, save string }{
 	{"GET /cli/organization", "", ""},
 	{"POST /cli/project", `{"name":"walk"}`, "$project id"},
 	{"GET /cli/organization", "", "$org 0.id"},
+	{"PUT /cli/organization/$org", `{"name":"walk","require_mfa":{"factor":"any","from":"owner"}}`, ""},
+	{"PUT /cli/organization/$org", `{"require_mfa":null}`, ""},
 	{"GET /cli/project", "", ""},
 	{"POST /oidc/org/members", `{"email":"walk@example.com","role":"viewer"}`, "$member id"},
 	{"PUT /oidc/org/members/$member", `{"first_name":"Ada","photo_url":null}`, ""},
@@ -324,6 +326,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /audit", "", ""},
 	{"GET /status", "", ""},
 	{"GET /search?q=walk", "", ""},
+	{"DELETE /oidc/org/members/$member/factors", "", ""},
 	{"DELETE /oidc/org/members/$member", "", ""},
 	{"DELETE /cli/project/$project", "", ""},
 }

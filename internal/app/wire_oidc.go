@@ -100,6 +100,7 @@ func (u users) directory() signin.Directory {
 			}
 			return out, err
 		},
+		RequiredLevel:   a.RequiredLevel,
 		Audit:           u.auditLog.RecordUser,
 		Role:            a.Role,
 		CheckPassword:   account.CheckPassword,

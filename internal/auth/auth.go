@@ -92,6 +92,7 @@ var (
 	everybody = Roles
 	writers   = []Role{Owner, Admin, Member}
 	managers  = []Role{Owner, Admin}
+	owners    = []Role{Owner}
 )
 
 // The permissions.
@@ -107,6 +108,8 @@ var (
 	WriteClients = Permission{Name: "manage OAuth clients", Roles: managers, Scope: "oauth:write"}
 	ListMembers  = Permission{Name: "list members", Roles: managers, Scope: "member:read"}
 	WriteMembers = Permission{Name: "manage members", Roles: managers, Scope: "member:write"}
+	ClearFactors = Permission{Name: "remove second factors of members", Roles: owners, Scope: "member:write"}
+	WriteOrg     = Permission{Name: "change the organization", Roles: owners, Scope: "member:write"}
 	ReadSigning  = Permission{Name: "read signing keys", Roles: managers, Scope: "oauth:read"}
 	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write"}
 

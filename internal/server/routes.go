@@ -29,6 +29,8 @@ func (s *Server) Routes() []web.Route {
 			web.On("GET /cli/auth/user", "getCurrentUser", auth.Self, 200, "Get the current user", account.WhoAmI),
 			web.On("GET /cli/organization", "listOrganizations",
 				auth.ReadOrgs, 200, "List the organizations of the current user", account.Orgs),
+			web.On("PUT /cli/organization/{id}", "updateOrganization",
+				auth.WriteOrg, 200, "Update the organization", account.ChangeOrg).Small(),
 			web.On("GET /cli/project", "listProjects", auth.ReadProjects, 200, "List projects", account.Projects),
 			web.On("POST /cli/project", "createProject",
 				auth.WriteProjects, 201, "Create a project", account.CreateProject),
@@ -57,6 +59,8 @@ func (s *Server) Routes() []web.Route {
 			web.On("POST /oidc/org/members/{id}/reset-password", "resetMemberPassword",
 				auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword).
 				WithErrors(409).Small(),
+			web.On("DELETE /oidc/org/members/{id}/factors", "clearMemberFactors",
+				auth.ClearFactors, 204, "Remove the second factors of a member", account.ClearFactors).WithErrors(409),
 			web.On("DELETE /oidc/org/members/{id}", "removeMember",
 				auth.WriteMembers, 204, "Remove a member or revoke an invitation", account.Remove).WithErrors(409),
 		),

@@ -13,7 +13,7 @@ import (
 // their place.
 type Functions struct {
 	NewRootKey         func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
-	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, email string) error
+	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error
 	CreateOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
 }
 
@@ -45,22 +45,26 @@ other root keys of the organization are deleted, and refused at once.`,
 }
 
 func (f Functions) resetPasswordCommand(p session.Program) *cobra.Command {
+	var clearFactors bool
 	cmd := &cobra.Command{
 		Use:   "reset-password EMAIL",
 		Short: "Print a link with which a user can set a new password",
 		Long: `Print a link with which the user with this e-mail address can set a new password, once, within an hour.
 Earlier links of the user become void. The server may be running; the command must run as the same
 user of the machine. If no server is running, the link begins with --base-url, or else with the URL of
-the last start.`,
+the last start. A new password does not replace a second factor: if the user has lost that too, remove it
+with --clear-factors.`,
 		Args: config.OneArgument("e-mail address"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := config.Load(config.Given(cmd), p.Environ)
 			if err != nil {
 				return err
 			}
-			return f.ResetPassword(cmd.Context(), p, cfg, args[0])
+			return f.ResetPassword(cmd.Context(), p, cfg, Reset{Email: args[0], ClearFactors: clearFactors})
 		},
 	}
+	cmd.Flags().BoolVar(&clearFactors, "clear-factors", false,
+		"remove the authenticator app, recovery codes and passkeys of the user, and end all sessions")
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
 	return cmd
 }

@@ -94,6 +94,15 @@ func TestTooLongSocketPathIsExplained(t *testing.T) {
 	}
 }
 
+// wantFactors requires a number of authenticator apps.
+func wantFactors(t *testing.T, d *db.DB, want int) {
+	t.Helper()
+	var got int
+	if err := d.Read(t.Context()).Row(`SELECT count(*) FROM oidc_authenticators`).Scan(&got); err != nil || got != want {
+		t.Errorf("there are %d authenticator apps, want %d: %v", got, want, err)
+	}
+}
+
 func TestOperationsRunInTheServer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir := shortDir(t)
@@ -101,12 +110,17 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		stop := o.Serve(dir, slog.New(slog.DiscardHandler))
 		defer stop()
 		cfg := config.Config{Data: dir}
+		_, err := d.Exec(t.Context(), `INSERT INTO oidc_authenticators (user_id, secret, last_step, failures, retry_at, created_at)
+			SELECT id, $1, 0, 0, 0, 0 FROM users WHERE email = 'ada@example.com'`, []byte("sealed"))
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		key, err := rootKeyOperation().run(t.Context(), cfg, rootKeyInput{})
 		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
 			t.Errorf("root key: %v, %v", key, err)
 		}
-		reset, err := resetOperation().run(t.Context(), cfg, resetInput{"ADA@example.com"})
+		reset, err := resetOperation().run(t.Context(), cfg, resetInput{Email: "ADA@example.com"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +129,13 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if !ok || err != nil || login.Email != "ada@example.com" || reset.ExpiresAt == 0 {
 			t.Errorf("reset: %v, %v, %v", reset, login, err)
 		}
-		_, err = resetOperation().run(t.Context(), cfg, resetInput{"bob@example.com"})
+		wantFactors(t, d, 1)
+		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "ada@example.com", ClearFactors: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFactors(t, d, 0)
+		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "bob@example.com"})
 		if err == nil || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
@@ -137,7 +157,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}{
 			"other path": {"/format-disk", struct{}{}, "404"},
 			"not JSON":   {resetOperation().path, "text", "decode the request"},
-			"too large":  {resetOperation().path, resetInput{strings.Repeat("a", maxControlBody)}, "too large"},
+			"too large":  {resetOperation().path, resetInput{Email: strings.Repeat("a", maxControlBody)}, "too large"},
 		} {
 			err := askServer(t.Context(), dir, ask.path, ask.in, &out)
 			if err == nil || !strings.Contains(err.Error(), ask.want) {
@@ -165,7 +185,7 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 			return CreateOrganization(ctx, session.Program{}, cfg, "a")
 		},
 		"reset-password": func(ctx context.Context, cfg config.Config) error {
-			return ResetPassword(ctx, session.Program{}, cfg, "a@b.example")
+			return ResetPassword(ctx, session.Program{}, cfg, Reset{Email: "a@b.example"})
 		},
 	} {
 		err := command(t.Context(), config.Config{Data: dir})

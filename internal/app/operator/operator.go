@@ -2,7 +2,7 @@
 // a link to reset a password, and create an organization. The commands ask the server that runs on
 // the data directory, over a socket that only the user of the server can connect to, or do it
 // themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
-// config and datadir.
+// config, datadir, oidc/provider/factor and oidc/provider/session.
 package operator
 
 import (
@@ -22,6 +22,8 @@ import (
 	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/oidc/provider/factor"
+	browser "steward/internal/oidc/provider/session"
 )
 
 // Operator does the operations. Nobody is the caller of them in the audit log.
@@ -37,11 +39,14 @@ type Operator struct {
 func New(d *db.DB, baseURL string) *Operator {
 	log := &audit.Store{DB: d, Now: time.Now}
 	return &Operator{
-		db:       d,
-		accounts: &account.Store{DB: d, Now: time.Now, Audit: log.Record},
-		keys:     &apikey.Store{DB: d, Now: time.Now},
-		log:      log,
-		baseURL:  baseURL,
+		db: d,
+		accounts: &account.Store{
+			DB: d, Now: time.Now, Audit: log.Record,
+			FactorsGone: []func(*db.Tx, string) error{factor.Remove, browser.RemoveAll},
+		},
+		keys:    &apikey.Store{DB: d, Now: time.Now},
+		log:     log,
+		baseURL: baseURL,
 	}
 }
 
@@ -63,9 +68,10 @@ type newKey struct {
 	Revoked int64  `json:"revoked"` // number of root keys that were deleted
 }
 
-// resetInput names the user whose password is reset.
+// resetInput names the user whose password is reset, and says whether the second factors are removed too.
 type resetInput struct {
-	Email string `json:"email"`
+	Email        string `json:"email"`
+	ClearFactors bool   `json:"clear_factors"`
 }
 
 // organizationInput names a new organization.
@@ -133,7 +139,7 @@ func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Re
 	if o.baseURL == "" {
 		return account.Reset{}, errs.New(errs.Invalid, "set --base-url, with which the link begins")
 	}
-	token, expires, err := o.accounts.ResetByEmail(ctx, in.Email)
+	token, expires, err := o.accounts.ResetByEmail(ctx, in.Email, in.ClearFactors)
 	if err != nil {
 		return account.Reset{}, err
 	}
@@ -172,13 +178,26 @@ func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revok
 	return err
 }
 
-// ResetPassword prints a link with which a user can set a new password.
-func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, email string) error {
-	r, err := resetOperation().run(ctx, cfg, resetInput{email})
+// Reset says whose password is reset, and whether the second factors are removed too.
+type Reset struct {
+	Email        string
+	ClearFactors bool
+}
+
+// ResetPassword prints a link with which a user can set a new password. It removes the second factors of
+// the user if that is wanted, and says so on standard error.
+func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error {
+	r, err := resetOperation().run(ctx, cfg, resetInput(reset))
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "%s\nThe link can be used once, until %v.\n", r.Link, r.ExpiresAt)
+	if _, err := fmt.Fprintf(p.Out, "%s\nThe link can be used once, until %v.\n", r.Link, r.ExpiresAt); err != nil {
+		return err
+	}
+	if !reset.ClearFactors {
+		return nil
+	}
+	_, err = fmt.Fprintln(p.Err, "The second factors of the user were removed, and all sessions ended.")
 	return err
 }
 

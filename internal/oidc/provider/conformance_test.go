@@ -1,11 +1,11 @@
 package provider_test
 
 import (
-	"fmt"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"

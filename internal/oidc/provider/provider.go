@@ -1,6 +1,7 @@
 // Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
-// Besides base packages it imports authorize, backchannel, clientauth, device, dpop, flow, grant,
-// introspect, jwt, keys, logout, metadata, oauth, oidc, pages, passkey, session, signin and token.
+// Besides base packages it imports authorize, backchannel, clientauth, device, dpop, factor, flow,
+// grant, introspect, jwt, keys, logout, metadata, oauth, oidc, pages, passkey, session, signin and
+// token.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels
@@ -34,6 +35,7 @@ import (
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/introspect"
@@ -117,6 +119,7 @@ func (p *Provider) Open(ctx context.Context) error {
 	p.DB.Watch(grant.Cache, p.token.Grants.Forget)
 	p.DB.Watch(auth.Callers, p.introspect.Forget)
 	p.DB.Watch(session.Cache, p.sessions.Forget)
+	p.DB.Watch(auth.Callers, p.sessions.ForgetLevels)
 	return nil
 }
 
@@ -129,7 +132,9 @@ func (p *Provider) connect(key oauth.Key) {
 	if p.DPoPNonce {
 		p.proofs.NonceKey = key
 	}
-	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
+	sessions := &session.Manager{
+		DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID, RequiredLevel: p.Users.RequiredLevel,
+	}
 	p.sessions = sessions
 	audiences := &grant.Audiences{Issuer: p.Issuer, Clients: p.Clients}
 	consents := &grant.ConsentPage{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
@@ -141,8 +146,9 @@ func (p *Provider) connect(key oauth.Key) {
 	p.signin = &signin.Handler{
 		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
-		Frames: frontChannel.Frames,
-		Passkeys: p.passkeys, HasPasskey: p.passkeys.Registered,
+		Frames:   frontChannel.Frames,
+		Passkeys: p.passkeys,
+		Factors:  &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
 	}
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
@@ -151,7 +157,7 @@ func (p *Provider) connect(key oauth.Key) {
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
 		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, Pages: p.pages,
-		Audiences: audiences, ShowSignIn: p.signin.ShowSignIn,
+		Audiences: audiences, ShowSignIn: p.signin.ShowSignIn, ReachableLevel: p.signin.ReachableLevel,
 	}
 	p.device = &device.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
@@ -243,6 +249,8 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"GET " + oauth.PathAuthorizeContinue:       page(p.authorize.Continue),
 		"POST " + oauth.PathConsent:                form(p.authorize.Consent),
 		"POST " + oauth.PathSignIn:                 form(p.signin.SignIn),
+		"POST " + oauth.PathSignInFactor:           form(p.signin.Factor),
+		"POST " + oauth.PathSignInEnrol:            form(p.signin.Enrol),
 		"GET " + oauth.PathDevice:                  page(p.device.Page),
 		"POST " + oauth.PathDevice:                 form(p.device.Decide),
 		"GET " + oauth.PathEndSession:              page(p.logout.Get),
@@ -256,6 +264,10 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"GET /{$}":                                 p.root,
 		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
 		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),
+		"GET " + oauth.PathAccountFactor:           page(signedIn(p.signin.NewFactor)),
+		"POST " + oauth.PathAccountFactor:          form(signedIn(p.signin.AddFactor)),
+		"POST " + oauth.PathAccountFactorGone:      form(signedIn(p.signin.RemoveFactor)),
+		"POST " + oauth.PathAccountRecovery:        form(signedIn(p.signin.NewRecoveryCodes)),
 		"POST " + oauth.PathAccountProfile:         form(signedIn(p.signin.ChangeProfile)),
 		"POST " + oauth.PathAccountSessions:        form(signedIn(p.signin.EndSession)),
 		"POST " + oauth.PathAccountSignOut:         form(signedIn(p.signin.SignOutEverywhere)),
@@ -264,6 +276,7 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathAccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
 
 		"POST " + oauth.PathSignInPasskey:                  form(p.signin.SignInPasskey),
+		"POST " + oauth.PathSignInEnrolPasskey:             form(p.signin.EnrolPasskey),
 		"GET " + oauth.PathPasskeyScript:                   p.pages.Script,
 		"GET " + oauth.PathInvitation + "{token}/passkey":  page(p.signin.InvitationPasskey),
 		"POST " + oauth.PathInvitation + "{token}/passkey": form(p.signin.RegisterPasskey),

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,8 @@ type Handler struct {
 	Audiences   *grant.Audiences
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
+	// ReachableLevel returns the strongest value of the claim acr with which a user can sign in.
+	ReachableLevel func(ctx context.Context, userID string) (level string, err error)
 
 	throttle oauth.Throttle
 }
@@ -126,7 +129,15 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) 
 	if err != nil {
 		return err
 	}
-	if user != nil && !h.needsSignIn(f, s) {
+	signedIn := user != nil && !h.needsSignIn(f, s)
+	if signedIn && !req.Prompt(flow.PromptNone) {
+		stronger, err := h.wantsStronger(r.Context(), f, s)
+		if err != nil {
+			return err
+		}
+		signedIn = !stronger
+	}
+	if signedIn {
 		return h.authorize(w, r, authorization{flow: f, client: c, session: s, user: user})
 	}
 	if req.Prompt(flow.PromptNone) {
@@ -157,4 +168,18 @@ func (h *Handler) needsSignIn(f *flow.Flow, s *session.Session) bool {
 	tooOld := req.MaxAge != nil && h.Now().Sub(s.AuthTime.Std()) > time.Duration(*req.MaxAge)*time.Second
 	otherUser := req.Subject != "" && req.Subject != s.UserID
 	return tooOld || otherUser || req.Prompt(flow.PromptLogin) || req.Prompt(flow.PromptSelectAccount)
+}
+
+// wantsStronger reports whether the request asks for a stronger sign-in than that of the session, and the
+// user can give it. The request is voluntary: a user who cannot is not asked, and acr says what is true.
+func (h *Handler) wantsStronger(ctx context.Context, f *flow.Flow, s *session.Session) (bool, error) {
+	if f.SignedIn == s.ID || s.Methods.Reach(f.Request.Level) {
+		return false, nil
+	}
+	reachable, err := h.ReachableLevel(ctx, s.UserID)
+	if err != nil {
+		return false, err
+	}
+	levels := oauth.Levels()
+	return slices.Index(levels, reachable) >= slices.Index(levels, f.Request.Level), nil
 }

@@ -48,6 +48,7 @@ func (h *Handler) parse(
 	}
 	req := &flow.Request{
 		ClientID: c.ID, RedirectURI: redirectURI, State: params["state"], Nonce: params["nonce"],
+		Level:     parseLevel(params["acr_values"]),
 		LoginHint: params["login_hint"], JKT: params["dpop_jkt"], ResponseMode: params["response_mode"],
 		// Scopes that the client may not use are left out. The token response lists those that remain.
 		Scopes: c.AllowedScopes(params["scope"]),
@@ -81,7 +82,7 @@ func (h *Handler) parse(
 var knownParams = []string{
 	"client_id", "response_type", "redirect_uri", "scope", "state", "response_mode", "nonce", "prompt", "max_age",
 	"id_token_hint", "login_hint", "code_challenge", "code_challenge_method", "dpop_jkt", "request", "request_uri",
-	"registration",
+	"registration", "acr_values",
 }
 
 // singleParams returns the known parameters of a request, none of which may be repeated.
@@ -180,6 +181,18 @@ func parseMaxAge(text string) (*int64, error) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "max_age must be a number of seconds")
 	}
 	return &n, nil
+}
+
+// parseLevel returns the weakest value of the claim acr among the requested ones, which suffices, or "". Those
+// that are not known are ignored.
+func parseLevel(text string) string {
+	requested := strings.Fields(text)
+	for _, level := range oauth.Levels() {
+		if slices.Contains(requested, level) {
+			return level
+		}
+	}
+	return ""
 }
 
 // hintSubject returns the user of an id_token_hint, which must be issued to the client.

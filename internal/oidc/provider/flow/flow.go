@@ -52,6 +52,8 @@ type Request struct {
 	// MaxAge is in seconds; nil if it was not requested.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
+	// Level is the weakest value of the claim acr that was requested; empty if there was none.
+	Level string `json:"level,omitempty"`
 	// Subject is the user of the id_token_hint; empty if there was none.
 	Subject string `json:"subject,omitempty"`
 }
@@ -70,6 +72,17 @@ type Logout struct {
 	Subject string `json:"subject,omitempty"`
 }
 
+// Proved is what a user has shown of who they are, which is not enough to sign in.
+type Proved struct {
+	UserID  string        `json:"user_id"`
+	Methods oauth.Methods `json:"methods"`
+	At      stamp.Time    `json:"at"`
+	// Password is a digest of the user's password at that time: a new one voids what was shown.
+	Password string `json:"password"`
+	// Browser is a digest of a cookie of the browser.
+	Browser string `json:"browser"`
+}
+
 // Flow is the state of a browser.
 type Flow struct {
 	// Request is the authorization request; nil if the browser goes to Next after the sign-in.
@@ -81,6 +94,8 @@ type Flow struct {
 	// SignedIn is the session in which the user has signed in during this flow. It satisfies
 	// prompt=login and max_age.
 	SignedIn string `json:"signed_in,omitempty"`
+	// Proved is what the user has shown so far, if more is required to sign in.
+	Proved *Proved `json:"proved,omitempty"`
 	// UserID is the user for whom a consent page was made; the decision of another user does not count.
 	UserID    string     `json:"user_id,omitempty"`
 	ExpiresAt stamp.Time `json:"expires_at"`

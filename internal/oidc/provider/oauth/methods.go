@@ -33,6 +33,17 @@ func ParseMethods(text string) Methods { return strings.Fields(text) }
 // String returns the methods as they are stored.
 func (m Methods) String() string { return strings.Join(m, " ") }
 
+// Reach reports whether the methods have a value of the claim acr, or a stronger one. All of them, also none,
+// reach "".
+func (m Methods) Reach(level string) bool {
+	return level == "" || slices.Index(Levels(), m.Level()) >= slices.Index(Levels(), level)
+}
+
+// WithCode returns the methods of a user who has also given a code of an authenticator app.
+func (m Methods) WithCode() Methods {
+	return append(slices.Clone(m), MethodOneTimeCode, MethodSeveral)
+}
+
 // Level returns the claim acr, or "" if it is not known how the user signed in.
 func (m Methods) Level() string {
 	switch {

@@ -18,6 +18,9 @@ const (
 // The paths of the pages that users see, and of the targets of their forms.
 const (
 	PathSignIn             = "/sign-in"
+	PathSignInFactor       = PathSignIn + "/factor"
+	PathSignInEnrol        = PathSignIn + "/enrol"
+	PathSignInEnrolPasskey = PathSignInEnrol + "/passkey"
 	PathConsent            = "/consent"
 	PathAuthorizeContinue  = PathAuthorize + "/continue"
 	PathDevice             = "/device"
@@ -39,5 +42,8 @@ const (
 	PathAccountPasskeys    = PathAccount + "/passkeys"
 	PathAccountPasskeyName = PathAccountPasskeys + "/rename"
 	PathAccountPasskeyGone = PathAccountPasskeys + "/remove"
+	PathAccountFactor      = PathAccount + "/authenticator"
+	PathAccountFactorGone  = PathAccountFactor + "/remove"
+	PathAccountRecovery    = PathAccount + "/recovery-codes"
 	PathConsole            = "/console/"
 )

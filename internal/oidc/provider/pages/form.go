@@ -31,6 +31,16 @@ func (p *Renderer) csrfToken(w http.ResponseWriter, r *http.Request) string {
 	return p.csrfMAC(cookie)
 }
 
+// Browser returns a digest of the cookie that forms of the request's browser depend on, or "" if the
+// browser has none. It ties what a form carries to the browser.
+func (p *Renderer) Browser(r *http.Request) string {
+	cookie, ok := p.Cookies.Get(r, csrfCookie)
+	if !ok {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(p.key.MAC("browser", []byte(cookie)))
+}
+
 func (p *Renderer) csrfMAC(cookie string) string {
 	return base64.RawURLEncoding.EncodeToString(p.key.MAC("csrf", []byte(cookie)))
 }

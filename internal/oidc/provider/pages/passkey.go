@@ -30,6 +30,8 @@ func (c *Ceremony) policy() string {
 type NewPasskey struct {
 	Base
 	Email string
+	// Flow is that of a sign-in; empty if it is not part of one.
+	Flow string
 	// Path is where the form is sent, and Back where the person goes instead.
 	Path, Back, BackText string
 	*Ceremony

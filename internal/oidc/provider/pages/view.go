@@ -184,6 +184,8 @@ type Account struct {
 	Orgs     []Org
 	Keys     []Key
 	Sessions []Session
+	// Authenticator is nil if the user has none.
+	Authenticator *Authenticator
 }
 
 func (*Account) template() string { return "account.html" }

@@ -175,6 +175,7 @@ func (f *Fixture) Serve(p *provider.Provider) {
 	mux := http.NewServeMux()
 	p.Mount(mux.Handle)
 	f.Provider = p
+	f.Accounts.FactorsGone = []func(*db.Tx, string) error{p.ClearFactors}
 	f.mux.Store(mux)
 }
 
@@ -219,7 +220,8 @@ func (f *Fixture) directory() signin.Directory {
 			return account.CheckPassword(hash, password)
 		},
 		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, HasPassword: a.HasPassword,
-		Register: a.Register, Join: a.Join, Decline: a.Decline,
+		RequiredLevel: a.RequiredLevel,
+		Register:      a.Register, Join: a.Join, Decline: a.Decline,
 		PasswordProblem: account.PasswordProblem, MinPassword: account.MinPassword, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
 		Reset: func(ctx context.Context, token string) (oidc.User, error) {
 			l, err := a.ResetOf(ctx, token)

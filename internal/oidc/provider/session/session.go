@@ -60,15 +60,28 @@ type Manager struct {
 	Cookies pages.Cookies
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (oidc.User, error)
+	// RequiredLevel returns the value of the claim acr that a user's sign-ins must have at least, or "".
+	RequiredLevel func(q db.Querier, userID string) (level string, err error)
 
-	cache db.Cache[string, *Session] // by id
+	cache    db.Cache[string, *Session] // by id
+	required db.Cache[string, string]   // levels by the id of the user
 }
 
 // Forget empties the cache of sessions. It must be called when a session has ended.
 func (m *Manager) Forget() { m.cache.Forget() }
 
-// Current returns the session of the request's browser, or nil.
+// Current returns the session of the request's browser, or nil. A session that does not have the level
+// that is required of its user counts as none, so that the user signs in again.
 func (m *Manager) Current(r *http.Request) (*Session, error) {
+	s, err := m.current(r)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	return m.sufficient(r.Context(), s)
+}
+
+// current returns the session of the request's browser, whichever level it has, or nil.
+func (m *Manager) current(r *http.Request) (*Session, error) {
 	token, ok := m.Cookies.Get(r, CookieName)
 	if !ok {
 		return nil, nil
@@ -116,7 +129,7 @@ func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 	if s.ExpiresAt <= now {
 		return nil, nil
 	}
-	return s, nil
+	return m.sufficient(ctx, s)
 }
 
 // SignedIn returns the session of the request's browser with its user, or nil for both.
@@ -136,28 +149,30 @@ func (m *Manager) SignedIn(r *http.Request) (*Session, *oidc.User, error) {
 }
 
 // Start starts a session for the user whom authenticated returns, who has signed in with methods. It is
-// called in the transaction of the session, and may create the user there. A user who signs in again keeps the session, with a new token,
+// called in the transaction of the session, and may create the user there. If it returns no user, what it
+// has written is committed, no session starts, and Start returns nil. A user who signs in again keeps the session, with a new token,
 // so that grants which depend on it stay valid. The session of another user in the same browser ends.
 func (m *Manager) Start(
 	w http.ResponseWriter, r *http.Request, methods oauth.Methods,
 	authenticated func(tx *db.Tx) (userID string, err error),
 ) (*Session, error) {
-	previous, err := m.Current(r)
+	previous, err := m.current(r)
 	if err != nil {
 		return nil, err
 	}
 	var s *Session
 	token := id.Secret(43)
 	err = m.DB.Write(r.Context(), func(tx *db.Tx) error {
+		s = nil
 		userID, err := authenticated(tx)
-		if err != nil {
+		if err != nil || userID == "" {
 			return err
 		}
 		s = m.newSession(r, userID)
 		s.Methods = methods
 		return save(tx, s, previous, token)
 	})
-	if err != nil {
+	if err != nil || s == nil {
 		return nil, err
 	}
 	m.Cookies.Set(w, CookieName, token, int(MaxAge.Seconds()))

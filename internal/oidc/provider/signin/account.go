@@ -67,6 +67,9 @@ func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view p
 	if view.Sessions, err = h.sessions(v); err != nil {
 		return err
 	}
+	if view.Authenticator, err = h.authenticator(v); err != nil {
+		return err
+	}
 	return h.Pages.Render(w, v.Request, status, &view)
 }
 

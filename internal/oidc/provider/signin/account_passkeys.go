@@ -3,7 +3,6 @@ package signin
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -49,10 +48,7 @@ func (h *Handler) showNewPasskey(w http.ResponseWriter, v visit, problem string)
 	if len(list) >= passkey.Max {
 		return h.showProblem(w, v, http.StatusConflict, string(passkey.ErrTooMany))
 	}
-	ceremony, err := h.Passkeys.Create(passkey.Owner{
-		ID: v.user.ID, Email: v.user.Email, Passkeys: list,
-		Name: strings.TrimSpace(v.user.FirstName + " " + v.user.LastName),
-	})
+	ceremony, err := h.Passkeys.Create(ownerOf(*v.user, list))
 	if err != nil {
 		return err
 	}

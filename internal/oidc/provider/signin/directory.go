@@ -39,6 +39,8 @@ type Directory struct {
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 	// Memberships returns the organizations of a user, at most a page of them.
 	Memberships func(ctx context.Context, userID string) ([]Membership, error)
+	// RequiredLevel returns the value of the claim acr that a user's sign-ins must have at least, or "".
+	RequiredLevel func(q db.Querier, userID string) (level string, err error)
 	// Audit records what happened to a user's account in the log of each organization of the user. by is
 	// who did it, or "" if that is not known.
 	Audit func(tx *db.Tx, action, userID, by string) error

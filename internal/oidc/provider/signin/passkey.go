@@ -1,7 +1,6 @@
 package signin
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/name"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -66,7 +64,7 @@ func (h *Handler) usePasskey(w http.ResponseWriter, r *http.Request, f *flow.Flo
 	if err != nil {
 		return err
 	}
-	user, err := h.userByID(r.Context(), f, assertion.UserID)
+	user, err := h.userOf(r.Context(), f, assertion.UserID)
 	if errs.KindOf(err) == errs.NotFound {
 		return passkey.ErrRefused
 	}
@@ -91,25 +89,6 @@ func (h *Handler) usePasskey(w http.ResponseWriter, r *http.Request, f *flow.Flo
 // answer returns what a form says of a passkey.
 func answer(r *http.Request) passkey.Answer {
 	return passkey.Answer{Challenge: r.PostForm.Get("challenge"), Credential: r.PostForm.Get("credential")}
-}
-
-// userByID returns a user, or NotFound. On the way to an invitation that is also its user, who may have
-// left all organizations.
-func (h *Handler) userByID(ctx context.Context, f *flow.Flow, userID string) (oidc.User, error) {
-	user, err := h.Users.ByID(ctx, userID)
-	token, ok := invitationToken(f)
-	if !ok || errs.KindOf(err) != errs.NotFound {
-		return user, err
-	}
-	invitation, err := h.Users.Invitation(ctx, token)
-	if err != nil {
-		return oidc.User{}, err
-	}
-	user, err = h.Users.Invited(ctx, token, invitation.Email)
-	if err == nil && user.ID != userID {
-		return oidc.User{}, errs.Missing("user", userID)
-	}
-	return user, err
 }
 
 // passkeyName returns the name that a form gives to a passkey, or one after the browser. It returns false

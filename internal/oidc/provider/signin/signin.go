@@ -1,7 +1,8 @@
 // Package signin owns how users prove who they are and what they can see and end on their own: the
-// sign-in page, passwords and passkeys, the links of invitations and resets with which they are set, and the
-// account page with connected applications, API keys and sessions. Besides base packages it imports
-// clientauth, flow, grant, oauth, oidc, pages, passkey and session.
+// sign-in page, passwords and passkeys, the links of invitations and resets with which they are set,
+// what is required beside them, and the account page with connected applications, API keys and
+// sessions. Besides base packages it imports clientauth, factor, flow, grant, oauth, oidc, pages,
+// passkey and session.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
@@ -20,6 +21,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -40,10 +42,9 @@ type Handler struct {
 	Pages    *pages.Renderer
 	Hashing  *Slots
 	// Frames returns what a browser loads when its session ends, to tell applications.
-	Frames func(ctx context.Context, s *session.Session) ([]string, error)
+	Frames   func(ctx context.Context, s *session.Session) ([]string, error)
 	Passkeys *passkey.Manager
-	// HasPasskey reports whether a user has a passkey to sign in with.
-	HasPasskey func(ctx context.Context, userID string) (bool, error)
+	Factors  *factor.Store
 
 	throttle oauth.Throttle
 	failures failures
@@ -64,6 +65,10 @@ const (
 	actionSignInFailed = "user.sign_in_failed"
 	actionPassword     = "user.password"
 	actionProfile      = "user.update"
+
+	actionFactorAdd     = "user.factor_add"
+	actionFactorRemove  = "user.factor_remove"
+	actionRecoveryCodes = "user.recovery_codes"
 )
 
 // ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in the
@@ -170,20 +175,43 @@ type proof struct {
 }
 
 // signIn starts a session of the user who has given a proof, remembers the browser, and continues the
-// flow. Every way to sign in ends here.
+// flow. If the proof is not enough, it shows the page on which the user gives the rest. Every way to sign in
+// ends here.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) error {
+	left, err := h.start(w, r, f, p)
+	if err != nil {
+		return err
+	}
+	if left.step != stepNone {
+		return h.showStep(w, r, f, left)
+	}
+	http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
+	return nil
+}
+
+// start starts a session of the user who has given a proof, and remembers the browser. If the proof is not
+// enough, what it changes is committed all the same, there is no session, and start returns what remains.
+func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) (left remaining, err error) {
 	s, err := h.Sessions.Start(w, r, p.methods, func(tx *db.Tx) (string, error) {
 		userID, err := p.commit(tx)
 		if err != nil {
 			return "", err
 		}
+		left, err = h.remaining(tx, userID, p.methods)
+		if err != nil || left.step != stepNone {
+			return "", err
+		}
 		return userID, h.Users.Audit(tx, actionSignIn, userID, userID)
 	})
 	if err != nil {
-		return err
+		return left, err
+	}
+	if s == nil {
+		f.Proved = h.proved(r, left.userID, p)
+		return left, nil
 	}
 	h.setDevice(w, s.UserID, p.passwordHash)
+	f.Proved = nil
 	f.SignedIn = s.ID
-	http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
-	return nil
+	return left, nil
 }

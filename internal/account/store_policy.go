@@ -1,0 +1,169 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/page"
+)
+
+const selectOrg = `SELECT o.id, o.name, o.mfa_factor, o.mfa_from, o.version FROM orgs o `
+
+func scanOrg(row db.Row) (o OrgDetail, err error) {
+	var factor *Factor
+	var from *auth.Role
+	err = row.Scan(&o.ID, &o.Name, &factor, &from, &o.version)
+	if factor != nil && from != nil {
+		o.RequireMFA = &RequireMFA{Factor: *factor, From: *from}
+	}
+	return o, err
+}
+
+// OrgDetails returns the organizations of Orgs, with what they require of their members.
+func (s *Store) OrgDetails(ctx context.Context, caller *auth.Caller) ([]OrgDetail, error) {
+	orgs, err := s.Orgs(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	details := make([]OrgDetail, len(orgs))
+	for i, o := range orgs {
+		if details[i], err = org(s.DB.Read(ctx), o.ID); err != nil {
+			return nil, err
+		}
+	}
+	return details, nil
+}
+
+// org returns an organization, or NotFound.
+func org(q db.Querier, orgID string) (OrgDetail, error) {
+	o, err := scanOrg(q.Row(selectOrg+`WHERE o.id = $1`, orgID))
+	if errors.Is(err, db.ErrNoRows) {
+		return OrgDetail{}, errs.Missing("organization", orgID)
+	}
+	if err != nil {
+		return OrgDetail{}, fmt.Errorf("get organization: %w", err)
+	}
+	return o, nil
+}
+
+// ChangeOrg updates an organization. It returns NotFound if there is none.
+func (s *Store) ChangeOrg(
+	ctx context.Context, orgID string, match page.IfMatch, p OrgPatch,
+) (after OrgDetail, err error) {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, orgID); err != nil {
+			return fmt.Errorf("lock organization: %w", err)
+		}
+		before, err := org(tx, orgID)
+		if err != nil {
+			return err
+		}
+		if err := match.Check(before); err != nil {
+			return err
+		}
+		after = p.apply(before)
+		if err := updateOrg(tx, after); err != nil {
+			return err
+		}
+		return s.Audit(tx, "organization.update", orgID)
+	})
+	return after, err
+}
+
+func updateOrg(tx *db.Tx, o OrgDetail) error {
+	var factor *Factor
+	var from *auth.Role
+	if required := o.RequireMFA; required != nil {
+		factor, from = &required.Factor, &required.From
+	}
+	if _, err := tx.Exec(`UPDATE orgs SET name = $2, mfa_factor = $3, mfa_from = $4, version = $5 WHERE id = $1`,
+		o.ID, o.Name, factor, from, o.version); err != nil {
+		return fmt.Errorf("update organization: %w", err)
+	}
+	return tx.Invalidate(auth.Callers)
+}
+
+// RequiredLevel returns the value of the claim acr that a user's sign-ins must have at least, because of
+// the organizations that the user belongs to: "phr", "mfa", or "" if none of them requires a second factor.
+func (s *Store) RequiredLevel(q db.Querier, userID string) (level string, err error) {
+	type required struct {
+		RequireMFA
+		role auth.Role
+	}
+	scan := func(row db.Row) (r required, err error) {
+		err = row.Scan(&r.Factor, &r.From, &r.role)
+		return r, err
+	}
+	all, err := db.Collect(q, scan, `SELECT o.mfa_factor, o.mfa_from, m.role FROM members m JOIN orgs o ON o.id = m.org_id
+		WHERE m.user_id = $1 AND NOT m.disabled AND o.mfa_factor IS NOT NULL`, userID)
+	if err != nil {
+		return "", fmt.Errorf("list required factors: %w", err)
+	}
+	for _, r := range all {
+		if r.covers(r.role) && level != Passkey.level() {
+			level = r.Factor.level()
+		}
+	}
+	return level, nil
+}
+
+// ClearFactors removes the second factors of a member of the caller's organization. It returns NotFound if
+// there is no such member, and Conflict if the member is pending. It returns Forbidden for the caller, who
+// removes them on the account page, and for a user who belongs to another organization, which may require
+// them.
+func (s *Store) ClearFactors(ctx context.Context, caller *auth.Caller, memberID string) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		if isInvitation(memberID) {
+			return refuseClear(tx, caller, memberID)
+		}
+		if memberID == caller.UserID {
+			return errs.New(errs.Forbidden, "remove your own second factors on the page /account")
+		}
+		if _, err := lockMember(tx, caller.OrgID, memberID); err != nil {
+			return err
+		}
+		elsewhere, err := belongsElsewhere(tx, caller.OrgID, memberID)
+		if err != nil {
+			return err
+		}
+		if elsewhere {
+			return errs.New(errs.Forbidden, "this user belongs to another organization as well; "+
+				"the operator of the server can remove the factors with steward reset-password --clear-factors")
+		}
+		if err := s.clearFactors(tx, memberID); err != nil {
+			return err
+		}
+		return s.Audit(tx, "member.clear_factors", memberID)
+	})
+}
+
+// refuseClear returns why an invitation has no second factors.
+func refuseClear(tx *db.Tx, caller *auth.Caller, invitationID string) error {
+	if _, err := lockInvitation(tx, caller, invitationID); err != nil {
+		return err
+	}
+	return errs.New(errs.Conflict, "this member has not accepted the invitation")
+}
+
+// belongsElsewhere reports whether a user is a member of another organization too.
+func belongsElsewhere(q db.Querier, orgID, userID string) (elsewhere bool, err error) {
+	err = q.Row(`SELECT EXISTS (SELECT 1 FROM members WHERE user_id = $1 AND org_id <> $2)`, userID, orgID).
+		Scan(&elsewhere)
+	if err != nil {
+		return false, fmt.Errorf("find other memberships: %w", err)
+	}
+	return elsewhere, nil
+}
+
+func (s *Store) clearFactors(tx *db.Tx, userID string) error {
+	for _, remove := range s.FactorsGone {
+		if err := remove(tx, userID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package provider
+
+import (
+	"net/url"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/factor"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
+)
+
+// installationName returns how authenticator apps call the installation of an issuer.
+func installationName(issuer string) string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return "Steward"
+	}
+	return "Steward " + u.Hostname()
+}
+
+// ClearFactors removes the second factors of a user, ends the user's sessions, and tells the user.
+func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
+	if err := factor.Remove(tx, userID); err != nil {
+		return err
+	}
+	if err := session.RemoveAll(tx, userID); err != nil {
+		return err
+	}
+	if p.Users.Notify == nil {
+		return nil
+	}
+	return p.Users.Notify(tx, userID, signin.NoticeFactorsCleared)
+}

@@ -1,0 +1,197 @@
+package factor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// Store is the SQL of this package.
+type Store struct {
+	DB   *db.DB
+	Ring *seal.Ring
+	Now  func() time.Time
+	// Installation is how apps call this server beside the user's email address.
+	Installation string
+}
+
+// secretPurpose binds sealed secrets to this package.
+const secretPurpose = "oidc.factor.secret"
+
+var (
+	// ErrCode is returned for a code that is not right, or not any more.
+	ErrCode = errors.New("wrong code")
+	// ErrExists is returned if a user has an authenticator app already.
+	ErrExists = errors.New("the user has an authenticator app")
+)
+
+// App describes the authenticator app of a user.
+type App struct {
+	Since stamp.Time
+	// RecoveryCodes is how many are left.
+	RecoveryCodes int
+}
+
+// Get returns the authenticator app of a user, or nil.
+func Get(q db.Querier, userID string) (*App, error) {
+	var a App
+	err := q.Row(`SELECT created_at, (SELECT count(*) FROM oidc_recovery_codes c WHERE c.user_id = a.user_id)
+		FROM oidc_authenticators a WHERE user_id = $1`, userID).Scan(&a.Since, &a.RecoveryCodes)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get authenticator app: %w", err)
+	}
+	return &a, nil
+}
+
+// Add adds the app of a setup if code is its code of now, and returns new recovery codes. It returns
+// ErrCode if it is not, and ErrExists if the user has an app.
+func (s *Store) Add(tx *db.Tx, userID string, setup Setup, code string) (recovery []string, err error) {
+	step, err := matchingStep(setup.Secret, normalize(code), s.Now(), 0)
+	if err != nil {
+		return nil, err
+	}
+	if step == 0 {
+		return nil, ErrCode
+	}
+	n, err := tx.Exec(`INSERT INTO oidc_authenticators (user_id, secret, last_step, failures, retry_at, created_at)
+		VALUES ($1, $2, $3, 0, 0, $4) ON CONFLICT (user_id) DO NOTHING`,
+		userID, s.Ring.Seal(secretPurpose, []byte(setup.Secret)), step, stamp.Of(s.Now()))
+	if err != nil {
+		return nil, fmt.Errorf("insert authenticator app: %w", err)
+	}
+	if n == 0 {
+		return nil, ErrExists
+	}
+	return ReplaceRecoveryCodes(tx, userID)
+}
+
+// ReplaceRecoveryCodes gives a user new recovery codes, and returns them.
+func ReplaceRecoveryCodes(tx *db.Tx, userID string) ([]string, error) {
+	if _, err := tx.Exec(`DELETE FROM oidc_recovery_codes WHERE user_id = $1`, userID); err != nil {
+		return nil, fmt.Errorf("delete recovery codes: %w", err)
+	}
+	codes := newRecoveryCodes()
+	for _, code := range codes {
+		if _, err := tx.Exec(`INSERT INTO oidc_recovery_codes (user_id, code_hash) VALUES ($1, $2)`,
+			userID, seal.Hash(normalize(code))); err != nil {
+			return nil, fmt.Errorf("insert recovery code: %w", err)
+		}
+	}
+	return codes, nil
+}
+
+// Remove removes the authenticator app and the recovery codes of a user, if there are any.
+func Remove(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`DELETE FROM oidc_authenticators WHERE user_id = $1`, userID); err != nil {
+		return fmt.Errorf("delete authenticator app: %w", err)
+	}
+	if _, err := tx.Exec(`DELETE FROM oidc_recovery_codes WHERE user_id = $1`, userID); err != nil {
+		return fmt.Errorf("delete recovery codes: %w", err)
+	}
+	return nil
+}
+
+// UseRecoveryCode uses up a recovery code of a user. It returns ErrCode if the user has no such code.
+func (s *Store) UseRecoveryCode(ctx context.Context, userID, code string) error {
+	n, err := s.DB.Exec(ctx, `DELETE FROM oidc_recovery_codes WHERE user_id = $1 AND code_hash = $2`,
+		userID, seal.Hash(normalize(code)))
+	if err != nil {
+		return fmt.Errorf("use recovery code: %w", err)
+	}
+	if n == 0 {
+		return ErrCode
+	}
+	return nil
+}
+
+// UseCode uses up a code of the authenticator app of a user. It returns ErrCode if the code is wrong or
+// was used, or if the user has no app. After too many wrong codes it checks none, and returns how long
+// the user has to wait.
+func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Duration, err error) {
+	var result error
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		wait, result = 0, nil
+		a, err := lock(tx, userID)
+		if errors.Is(err, db.ErrNoRows) {
+			result = ErrCode
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		now := s.Now()
+		if wait = a.retryAt.Sub(stamp.Of(now)); wait > 0 {
+			return nil
+		}
+		wait = 0
+		step, err := s.stepOfCode(a, code, now)
+		if err != nil {
+			return err
+		}
+		if step == 0 {
+			result = ErrCode
+		}
+		return a.tried(step, now).save(tx)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return wait, result
+}
+
+// stepOfCode returns the step of a code that was not used yet, or 0 if the code is wrong.
+func (s *Store) stepOfCode(a authenticator, code string, now time.Time) (int64, error) {
+	secret, err := s.Ring.Open(secretPurpose, a.secret)
+	if err != nil {
+		return 0, fmt.Errorf("open the secret of an authenticator app: %w", err)
+	}
+	return matchingStep(string(secret), normalize(code), now, a.lastStep)
+}
+
+// authenticator is the row of an app.
+type authenticator struct {
+	userID             string
+	secret             []byte
+	lastStep, failures int64
+	retryAt            stamp.Time
+}
+
+// tried returns the row after a code was checked: that of a step, or a wrong one if step is 0.
+func (a authenticator) tried(step int64, now time.Time) authenticator {
+	if step == 0 {
+		a.failures++
+		a.retryAt = stamp.Of(now).Add(pause(a.failures))
+		return a
+	}
+	a.lastStep = step
+	a.failures = 0
+	return a
+}
+
+// lock locks the row of a user's app, so that no two requests use a code, and returns it.
+func lock(tx *db.Tx, userID string) (authenticator, error) {
+	a := authenticator{userID: userID}
+	err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1
+		RETURNING secret, last_step, failures, retry_at`, userID).
+		Scan(&a.secret, &a.lastStep, &a.failures, &a.retryAt)
+	if err != nil {
+		return a, fmt.Errorf("lock authenticator app: %w", err)
+	}
+	return a, nil
+}
+
+func (a authenticator) save(tx *db.Tx) error {
+	if _, err := tx.Exec(`UPDATE oidc_authenticators SET last_step = $2, failures = $3, retry_at = $4
+		WHERE user_id = $1`, a.userID, a.lastStep, a.failures, a.retryAt); err != nil {
+		return fmt.Errorf("update authenticator app: %w", err)
+	}
+	return nil
+}

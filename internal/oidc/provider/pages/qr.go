@@ -1,0 +1,37 @@
+package pages
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+
+	"github.com/boombuler/barcode/qr"
+)
+
+// QR is a QR code as the page draws it: dark squares of one unit in a square of Size units.
+type QR struct {
+	Size int
+	// Path is the data of an SVG path.
+	Path string
+}
+
+// quietZone is the light border around a QR code, in units, which scanners need.
+const quietZone = 4
+
+// NewQR returns the QR code of a text.
+func NewQR(text string) (QR, error) {
+	code, err := qr.Encode(text, qr.M, qr.Auto)
+	if err != nil {
+		return QR{}, fmt.Errorf("encode QR code: %w", err)
+	}
+	var path strings.Builder
+	size := code.Bounds().Dx()
+	for y := range size {
+		for x := range size {
+			if code.At(x, y) == color.Black {
+				fmt.Fprintf(&path, "M%d %dh1v1h-1z", x+quietZone, y+quietZone)
+			}
+		}
+	}
+	return QR{Size: size + 2*quietZone, Path: path.String()}, nil
+}

@@ -1,0 +1,43 @@
+package pages
+
+// Factor is the page on which a user enters a code of the authenticator app to sign in.
+type Factor struct {
+	Base
+	Flow, Email string
+	// Again is where the user signs in in another way.
+	Again string
+	// Passkey says that the user has a passkey.
+	Passkey bool
+}
+
+func (*Factor) template() string { return "factor.html" }
+
+// Enrol is the page on which a user adds an authenticator app.
+type Enrol struct {
+	Base
+	Email  string
+	Action string
+	// Flow is set during a sign-in that requires a second factor. Again is where another user signs in then.
+	Flow, Again string
+	Setup       string
+	Secret      string
+	QR          QR
+}
+
+func (*Enrol) template() string { return "enrol.html" }
+
+// Recovery is the page that shows recovery codes.
+type Recovery struct {
+	Base
+	Codes []string
+	// Next is where the user continues, and NextText how that is called.
+	Next, NextText string
+}
+
+func (*Recovery) template() string { return "recovery.html" }
+
+// Authenticator is the authenticator app on the account page.
+type Authenticator struct {
+	Since         string
+	RecoveryCodes int
+}

@@ -1,0 +1,81 @@
+package signin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
+)
+
+// showEnrolPasskey renders the page on which a user has to create a passkey to sign in.
+func (h *Handler) showEnrolPasskey(
+	w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User, problem string,
+) error {
+	ceremony, err := h.Passkeys.Create(ownerOf(user, nil))
+	if err != nil {
+		return err
+	}
+	view := &pages.NewPasskey{
+		Email: user.Email, Path: oauth.PathSignInEnrolPasskey, Flow: h.Flows.Seal(f), Ceremony: ceremony,
+		Back: h.again(f), BackText: "Sign in another way",
+	}
+	view.Problem = problem
+	return h.Pages.Render(w, r, formStatus(problem), view)
+}
+
+// ownerOf returns whom a passkey is created for, with the passkeys of that user.
+func ownerOf(user oidc.User, list []passkey.Passkey) passkey.Owner {
+	return passkey.Owner{
+		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),
+	}
+}
+
+// EnrolPasskey serves POST /sign-in/enrol/passkey: a user who has to sign in with a passkey creates the first
+// one, and is signed in then.
+func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
+	f, user, err := h.provedFlow(r)
+	if err != nil {
+		return err
+	}
+	keyName, ok := passkeyName(r)
+	if !ok {
+		return h.showEnrolPasskey(w, r, f, user, badPasskeyName)
+	}
+	err = h.enrolPasskey(w, r, f, user, keyName)
+	var problem passkey.Problem
+	if errors.As(err, &problem) {
+		return h.showEnrolPasskey(w, r, f, user, string(problem))
+	}
+	return err
+}
+
+func (h *Handler) enrolPasskey(
+	w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User, keyName string,
+) error {
+	created, err := h.Passkeys.Created(user.ID, answer(r))
+	if err != nil {
+		return err
+	}
+	return h.signIn(w, r, f, proof{
+		passwordHash: user.PasswordHash, methods: passkeyMethods(),
+		commit: func(tx *db.Tx) (string, error) {
+			count, err := h.Passkeys.Count(tx, user.ID)
+			if err != nil {
+				return "", err
+			}
+			if count > 0 { // whoever has one signs in with it
+				return "", flow.ErrExpired
+			}
+			if err := h.Passkeys.Add(tx, user.ID, keyName, created); err != nil {
+				return "", err
+			}
+			return user.ID, h.changed(tx, user.ID, actionPasskey, NoticePasskey)
+		},
+	})
+}

@@ -1,0 +1,185 @@
+package signin
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/factor"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/stamp"
+)
+
+// A sign-in with one factor may not be enough: the user has an authenticator app, or an organization
+// requires one or a passkey. Then there is no session, and what was shown travels on in the flow, sealed, for a
+// few minutes and for this browser only.
+
+// step is what a user has to do before a sign-in is complete.
+type step int
+
+const (
+	stepNone    step = iota
+	stepCode         // enter a code of the authenticator app
+	stepEnrol        // add an authenticator app
+	stepPasskey      // use a passkey, or add one
+)
+
+// remaining is what a user has to do to complete a sign-in.
+type remaining struct {
+	userID string
+	step   step
+}
+
+// provedLifetime is how long a user may take between the steps of a sign-in.
+const provedLifetime = 10 * time.Minute
+
+// remaining returns what a user has to do who has signed in with methods. A passkey is always enough.
+func (h *Handler) remaining(tx *db.Tx, userID string, methods oauth.Methods) (remaining, error) {
+	required, err := h.Users.RequiredLevel(tx, userID)
+	if err != nil {
+		return remaining{}, err
+	}
+	app, err := factor.Get(tx, userID)
+	if err != nil {
+		return remaining{}, err
+	}
+	return remaining{userID, nextStep(methods, required, app != nil)}, nil
+}
+
+// nextStep returns the step after a sign-in with methods of a user who must reach a level, and has an
+// authenticator app or not.
+func nextStep(methods oauth.Methods, required string, hasApp bool) step {
+	switch {
+	case hasApp && !methods.Reach(oauth.LevelSeveral):
+		return stepCode
+	case methods.Reach(required):
+		return stepNone
+	case required == oauth.LevelPhishingResistant:
+		return stepPasskey
+	}
+	return stepEnrol
+}
+
+// showStep renders the page of what a user has to do to complete a sign-in.
+func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, left remaining) error {
+	user, err := h.userOf(r.Context(), f, left.userID)
+	if err != nil {
+		return err
+	}
+	switch left.step {
+	case stepCode:
+		return h.showFactor(w, r, factorForm{flow: f, user: user})
+	case stepPasskey:
+		return h.showPasskeyStep(w, r, f, user)
+	}
+	return h.showEnrol(w, r, f, user)
+}
+
+// showPasskeyStep renders the page of a user who must have signed in with a passkey. One who has a
+// passkey signs in with it. The others add one.
+func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User) error {
+	has, err := h.Passkeys.Registered(r.Context(), user.ID)
+	if err != nil {
+		return err
+	}
+	if !has && h.Passkeys.Unavailable() == "" {
+		return h.showEnrolPasskey(w, r, f, user, "")
+	}
+	view := &pages.Message{
+		Title: "A passkey is required", Text: "Your organization requires that you sign in with a passkey.",
+	}
+	if has {
+		view.Next = h.again(f)
+		view.NextText = "Sign in with a passkey"
+	}
+	return h.Pages.Render(w, r, http.StatusForbidden, view)
+}
+
+// again returns where a flow begins anew, with the sign-in page.
+func (h *Handler) again(f *flow.Flow) string {
+	fresh := *f
+	fresh.Proved = nil
+	return h.Flows.Location(&fresh)
+}
+
+// ReachableLevel returns the strongest value of the claim acr with which a user can sign in.
+func (h *Handler) ReachableLevel(ctx context.Context, userID string) (string, error) {
+	passkey, err := h.Passkeys.Registered(ctx, userID)
+	if err != nil {
+		return "", err
+	}
+	if passkey {
+		return oauth.LevelPhishingResistant, nil
+	}
+	app, err := factor.Get(h.DB.Read(ctx), userID)
+	if err != nil {
+		return "", err
+	}
+	if app != nil {
+		return oauth.LevelSeveral, nil
+	}
+	return oauth.LevelPassword, nil
+}
+
+// userOf returns a user. On the way to an invitation that is also its user, who may have left all
+// organizations.
+func (h *Handler) userOf(ctx context.Context, f *flow.Flow, userID string) (oidc.User, error) {
+	user, err := h.Users.ByID(ctx, userID)
+	token, invited := invitationToken(f)
+	if !invited || errs.KindOf(err) != errs.NotFound {
+		return user, err
+	}
+	invitation, err := h.Users.Invitation(ctx, token)
+	if err != nil {
+		return oidc.User{}, err
+	}
+	user, err = h.Users.Invited(ctx, token, invitation.Email)
+	if err == nil && user.ID != userID {
+		return oidc.User{}, errs.Missing("user", userID)
+	}
+	return user, err
+}
+
+// proved returns what a flow says about a proof that is not enough.
+func (h *Handler) proved(r *http.Request, userID string, p proof) *flow.Proved {
+	return &flow.Proved{
+		UserID: userID, Methods: p.methods, At: stamp.Of(h.Now()),
+		Password: h.passwordDigest(p.passwordHash), Browser: h.Pages.Browser(r),
+	}
+}
+
+func (h *Handler) passwordDigest(hash string) string {
+	return base64.RawURLEncoding.EncodeToString(h.Key.MAC("proved password", []byte(hash))[:16])
+}
+
+// provedFlow returns the flow of a form, and the user who has shown something of who they are in it. It
+// returns ErrExpired if that was too long ago or in another browser, or if the password has changed since.
+func (h *Handler) provedFlow(r *http.Request) (*flow.Flow, oidc.User, error) {
+	f, err := h.Flows.Open(r.PostForm.Get("flow"))
+	if err != nil {
+		return nil, oidc.User{}, err
+	}
+	shown := f.Proved
+	if shown == nil || h.Now().Sub(shown.At.Std()) > provedLifetime || shown.Browser == "" ||
+		shown.Browser != h.Pages.Browser(r) {
+		return nil, oidc.User{}, flow.ErrExpired
+	}
+	user, err := h.userOf(r.Context(), f, shown.UserID)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, oidc.User{}, flow.ErrExpired
+	}
+	if err != nil {
+		return nil, oidc.User{}, err
+	}
+	if slices.Contains(shown.Methods, oauth.MethodPassword) && shown.Password != h.passwordDigest(user.PasswordHash) {
+		return nil, oidc.User{}, flow.ErrExpired
+	}
+	return f, user, nil
+}
