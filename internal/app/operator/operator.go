@@ -23,6 +23,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/factor"
+	"steward/internal/oidc/provider/passkey"
 	browser "steward/internal/oidc/provider/session"
 )
 
@@ -42,7 +43,7 @@ func New(d *db.DB, baseURL string) *Operator {
 		db: d,
 		accounts: &account.Store{
 			DB: d, Now: time.Now, Audit: log.Record,
-			FactorsGone: []func(*db.Tx, string) error{factor.Remove, browser.RemoveAll},
+			FactorsGone: []func(*db.Tx, string) error{passkey.RemoveAll, factor.Remove, browser.RemoveAll},
 		},
 		keys:    &apikey.Store{DB: d, Now: time.Now},
 		log:     log,

@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc/provider/factor"
+	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 )
@@ -18,8 +19,11 @@ func installationName(issuer string) string {
 	return "Steward " + u.Hostname()
 }
 
-// ClearFactors removes the second factors of a user, ends the user's sessions, and tells the user.
+// ClearFactors removes the authenticator app, the recovery codes and the passkeys of a user, ends the user's sessions, and tells the user.
 func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
+	if err := passkey.RemoveAll(tx, userID); err != nil {
+		return err
+	}
 	if err := factor.Remove(tx, userID); err != nil {
 		return err
 	}

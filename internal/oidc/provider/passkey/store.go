@@ -137,6 +137,14 @@ func (m *Manager) Remove(tx *db.Tx, userID, passkeyID string) error {
 	return changed(n, err, passkeyID)
 }
 
+// RemoveAll removes all passkeys of a user.
+func RemoveAll(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`DELETE FROM oidc_passkeys WHERE user_id = $1`, userID); err != nil {
+		return fmt.Errorf("delete passkeys: %w", err)
+	}
+	return nil
+}
+
 // changed returns the error of a statement that has changed n rows of a passkey.
 func changed(n int64, err error, passkeyID string) error {
 	if err != nil {
