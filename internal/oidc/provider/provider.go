@@ -14,7 +14,7 @@
 // write.
 //
 // The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7636, 7662, 8252,
-// 8414, 8628, 8707, 9068, 9126, 9207 and 9449.
+// 8414, 8628, 8693, 8707, 9068, 9126, 9207 and 9449, and the logout specifications of OpenID Connect.
 package provider
 
 import (
