@@ -1,7 +1,7 @@
 // Package signin owns how users prove who they are and what they can see and end on their own: the
-// sign-in page, passwords and passkeys, the links of invitations and resets with which they are set, and the
-// account page with connected applications, API keys and sessions. Besides base packages it imports
-// clientauth, flow, grant, oauth, oidc, pages, passkey and session.
+// sign-in page, passwords and passkeys, the links of invitations and resets with which they are set,
+// and the account page with connected applications, API keys and sessions. Besides base packages it
+// imports clientauth, flow, grant, oauth, oidc, pages, passkey and session.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
