@@ -69,7 +69,8 @@ func TestPasskeyWithChromium(t *testing.T) {
 	onPage(b, "Your account") // autofill has signed in again
 	b.DisableAutofill()
 	signOut(b, s)
-	if got := chromium.Evaluate[string](b, `document.querySelector('input[name=email]').autocomplete`); got != "username webauthn" {
+	got := chromium.Evaluate[string](b, `document.querySelector('input[name=email]').autocomplete`)
+	if got != "username webauthn" {
 		t.Errorf("the autocomplete of the email address is %q", got)
 	}
 	b.Do(chromedp.WaitVisible(chromedp.CSS(`#passkey button`)))
@@ -93,7 +94,8 @@ func TestPasskeyWithChromium(t *testing.T) {
 	if text := onPage(b, "Sign in"); !strings.Contains(text, "a copy of it") {
 		t.Errorf("a copy of the passkey was accepted: %s", text)
 	}
-	if entries := s.Call("GET", "/audit?action=user.passkey_copy", nil).Want(200); !strings.Contains(string(entries.Body), "user.passkey_copy") {
+	entries := s.Call("GET", "/audit?action=user.passkey_copy", nil).Want(200)
+	if !strings.Contains(string(entries.Body), "user.passkey_copy") {
 		t.Error("the copy is not in the audit log")
 	}
 }

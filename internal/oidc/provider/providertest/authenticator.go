@@ -59,9 +59,8 @@ func (a *Authenticator) Create(text string) (credential string) {
 	Must(a.T, err)
 	a.id = make([]byte, 16)
 	rand.Read(a.id)
-	object, err := webauthncbor.Marshal(map[string]any{
-		"fmt": "none", "attStmt": map[string]any{}, "authData": append(a.data(protocol.FlagAttestedCredentialData), a.attested()...),
-	})
+	data := append(a.data(protocol.FlagAttestedCredentialData), a.attested()...)
+	object, err := webauthncbor.Marshal(map[string]any{"fmt": "none", "attStmt": map[string]any{}, "authData": data})
 	Must(a.T, err)
 	return a.encode(map[string][]byte{
 		"clientDataJSON": a.clientData("webauthn.create", o.Challenge), "attestationObject": object,

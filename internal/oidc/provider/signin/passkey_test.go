@@ -67,6 +67,15 @@ func withPasskey(f *providertest.Fixture) (*providertest.Browser, *providertest.
 	return b, a
 }
 
+// signedInStranger returns the browser of a user of another organization.
+func signedInStranger(f *providertest.Fixture) *providertest.Browser {
+	f.T.Helper()
+	f.NewUser("other@example.com", "another password")
+	b := f.Browser()
+	b.Submit(b.Get(f.URL+"/account"), "email", "other@example.com", "password", "another password").Want(http.StatusSeeOther)
+	return b
+}
+
 // audited reports whether the audit log of the organization has an action.
 func audited(f *providertest.Fixture, action string) bool {
 	f.T.Helper()
@@ -78,7 +87,8 @@ func audited(f *providertest.Fixture, action string) bool {
 func TestPasskeySignsInWithoutNameAndPassword(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		first, key := withPasskey(f)
-		if list := first.Get(f.URL + "/account").Body; !strings.Contains(list, "<strong>Laptop</strong>") || !strings.Contains(list, "not used yet") {
+		list := first.Get(f.URL + "/account").Body
+		if !strings.Contains(list, "<strong>Laptop</strong>") || !strings.Contains(list, "not used yet") {
 			t.Error("the account page does not list the passkey")
 		}
 		app := f.NewApp(providertest.Confidential)
@@ -99,7 +109,8 @@ func TestPasskeySignsInWithoutNameAndPassword(t *testing.T) {
 		tokens := app.Redeem(b.Complete(consent).Get("code")).Want(http.StatusOK)
 		claims := providertest.Claims(t, tokens.Text("id_token"))
 		methods, _ := claims["amr"].([]any)
-		if claims["sub"] != f.UserID || claims["acr"] != oauth.LevelPhishingResistant || !slices.Equal(methods, []any{"pop", "user", "mfa"}) {
+		if claims["sub"] != f.UserID || claims["acr"] != oauth.LevelPhishingResistant ||
+			!slices.Equal(methods, []any{"pop", "user", "mfa"}) {
 			t.Errorf("the claims are %v", claims)
 		}
 		if strings.Contains(b.Get(f.URL+"/account").Body, "not used yet") {
@@ -116,9 +127,7 @@ func TestAnswersOfPasskeysAreVerified(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		_, key := withPasskey(f)
 		stranger := f.NewAuthenticator()
-		strangers := f.Browser()
-		f.NewUser("other@example.com", "another password")
-		strangers.Follow(strangers.Submit(strangers.Get(f.URL+"/account"), "email", "other@example.com", "password", "another password"))
+		strangers := signedInStranger(f)
 		addPasskey(strangers, strangers.Get(f.URL+"/account/passkeys"), stranger).Want(http.StatusOK)
 
 		unregistered := f.NewAuthenticator()
@@ -287,9 +296,7 @@ func TestPasskeysAreChangedByTheirUserOnly(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		owner, key := withPasskey(f)
 		passkeyID := passkeyField.FindStringSubmatch(owner.Get(f.URL + "/account").Body)[1]
-		stranger := f.Browser()
-		f.NewUser("other@example.com", "another password")
-		stranger.Follow(stranger.Submit(stranger.Get(f.URL+"/account"), "email", "other@example.com", "password", "another password"))
+		stranger := signedInStranger(f)
 		post(stranger, "/account/passkeys/remove", "passkey", passkeyID).Want(http.StatusSeeOther)
 		post(stranger, "/account/passkeys/rename", "passkey", passkeyID, "name", "Mine").Want(http.StatusSeeOther)
 		if list := owner.Get(f.URL + "/account").Body; !strings.Contains(list, "<strong>Laptop</strong>") {
