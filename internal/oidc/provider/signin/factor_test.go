@@ -95,10 +95,14 @@ func require(f *providertest.Fixture, factor account.Factor, from auth.Role) {
 }
 
 // isCode reports whether a page asks for a code.
-func isCode(r *providertest.Response) bool { return strings.Contains(r.Body, `action="/sign-in/factor"`) }
+func isCode(r *providertest.Response) bool {
+	return strings.Contains(r.Body, `action="/sign-in/factor"`)
+}
 
 // isEnrol reports whether a page asks to set up an authenticator app.
-func isEnrol(r *providertest.Response) bool { return strings.Contains(r.Body, `action="/sign-in/enrol"`) }
+func isEnrol(r *providertest.Response) bool {
+	return strings.Contains(r.Body, `action="/sign-in/enrol"`)
+}
 
 // sessionCookie returns the session cookie of a browser, or "".
 func sessionCookie(b *providertest.Browser) string {
