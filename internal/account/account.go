@@ -41,6 +41,10 @@ type Org struct {
 
 	ID   string `json:"id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Name string `json:"name" example:"Acme"`
+	// RequireMFA is set where organizations are listed or changed.
+	RequireMFA *RequireMFA `json:"require_mfa,omitempty" doc:"Second factor that members must sign in with; absent if there is none. API keys and tokens are not affected"`
+
+	version int64
 }
 
 // Project is a part of an organization to which keys, threads and evaluations can be confined.

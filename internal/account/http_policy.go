@@ -10,8 +10,8 @@ import (
 )
 
 // Orgs serves GET /cli/organization.
-func (h *Handler) Orgs(ctx context.Context, _ *struct{}) (OrgDetails, error) {
-	return h.Store.OrgDetails(ctx, auth.From(ctx))
+func (h *Handler) Orgs(ctx context.Context, _ *struct{}) (Orgs, error) {
+	return h.Store.OrgsWithPolicy(ctx, auth.From(ctx))
 }
 
 // ChangeOrg serves PUT /cli/organization/{id}.
@@ -20,9 +20,9 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	page.IfMatch
 	Body OrgPatch
 },
-) (OrgDetail, error) {
+) (Org, error) {
 	if in.ID != auth.From(ctx).OrgID {
-		return OrgDetail{}, errs.Missing("organization", in.ID)
+		return Org{}, errs.Missing("organization", in.ID)
 	}
 	var faults errs.Faults
 	in.Body.Check(&faults)
@@ -30,7 +30,7 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	faults.Check(required == nil || required.Factor != Passkey || h.Passkeys,
 		"body.require_mfa.factor", "passkeys cannot be used with the base URL of this server")
 	if err := faults.Err(); err != nil {
-		return OrgDetail{}, err
+		return Org{}, err
 	}
 	return h.Store.ChangeOrg(ctx, in.ID, in.IfMatch, in.Body)
 }

@@ -38,30 +38,23 @@ func (r RequireMFA) covers(role auth.Role) bool {
 	return slices.Index(auth.Roles, role) <= slices.Index(auth.Roles, r.From)
 }
 
-// OrgDetail is an organization with what it requires of its members.
-type OrgDetail struct {
-	_ struct{} `goName:"OrganizationDetail"`
-
-	Org
-	RequireMFA *RequireMFA `json:"require_mfa" doc:"Second factor that members must sign in with; null if there is none. API keys and tokens are not affected"`
-
-	version int64
-}
-
 // ETag returns the version of the row.
-func (o OrgDetail) ETag() string { return page.ETag(o.version) }
+func (o Org) ETag() string { return page.ETag(o.version) }
 
 // SDK returns the organization as SDKs know it.
-func (o OrgDetail) SDK() any { return o.Org }
+func (o Org) SDK() any { return o.named() }
 
-// OrgDetails is a list of organizations.
-type OrgDetails []OrgDetail
+// named returns the organization with its id and name alone.
+func (o Org) named() Org { return Org{ID: o.ID, Name: o.Name} }
+
+// Orgs is a list of organizations.
+type Orgs []Org
 
 // SDK returns the list as SDKs know it.
-func (l OrgDetails) SDK() any {
+func (l Orgs) SDK() any {
 	shown := make([]Org, len(l))
 	for i, o := range l {
-		shown[i] = o.Org
+		shown[i] = o.named()
 	}
 	return shown
 }
@@ -75,7 +68,7 @@ type OrgPatch struct {
 }
 
 // apply returns the patched organization.
-func (p OrgPatch) apply(o OrgDetail) OrgDetail {
+func (p OrgPatch) apply(o Org) Org {
 	p.Name.Set(&o.Name)
 	p.RequireMFA.SetPtr(&o.RequireMFA)
 	o.version++

@@ -13,7 +13,7 @@ import (
 
 const selectOrg = `SELECT o.id, o.name, o.mfa_factor, o.mfa_from, o.version FROM orgs o `
 
-func scanOrg(row db.Row) (o OrgDetail, err error) {
+func scanOrg(row db.Row) (o Org, err error) {
 	var factor *Factor
 	var from *auth.Role
 	err = row.Scan(&o.ID, &o.Name, &factor, &from, &o.version)
@@ -23,29 +23,28 @@ func scanOrg(row db.Row) (o OrgDetail, err error) {
 	return o, err
 }
 
-// OrgDetails returns the organizations of Orgs, with what they require of their members.
-func (s *Store) OrgDetails(ctx context.Context, caller *auth.Caller) ([]OrgDetail, error) {
+// OrgsWithPolicy returns the organizations of Orgs, with what they require of their members.
+func (s *Store) OrgsWithPolicy(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	orgs, err := s.Orgs(ctx, caller)
 	if err != nil {
 		return nil, err
 	}
-	details := make([]OrgDetail, len(orgs))
 	for i, o := range orgs {
-		if details[i], err = org(s.DB.Read(ctx), o.ID); err != nil {
+		if orgs[i], err = org(s.DB.Read(ctx), o.ID); err != nil {
 			return nil, err
 		}
 	}
-	return details, nil
+	return orgs, nil
 }
 
 // org returns an organization, or NotFound.
-func org(q db.Querier, orgID string) (OrgDetail, error) {
+func org(q db.Querier, orgID string) (Org, error) {
 	o, err := scanOrg(q.Row(selectOrg+`WHERE o.id = $1`, orgID))
 	if errors.Is(err, db.ErrNoRows) {
-		return OrgDetail{}, errs.Missing("organization", orgID)
+		return Org{}, errs.Missing("organization", orgID)
 	}
 	if err != nil {
-		return OrgDetail{}, fmt.Errorf("get organization: %w", err)
+		return Org{}, fmt.Errorf("get organization: %w", err)
 	}
 	return o, nil
 }
@@ -53,7 +52,7 @@ func org(q db.Querier, orgID string) (OrgDetail, error) {
 // ChangeOrg updates an organization. It returns NotFound if there is none.
 func (s *Store) ChangeOrg(
 	ctx context.Context, orgID string, match page.IfMatch, p OrgPatch,
-) (after OrgDetail, err error) {
+) (after Org, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, orgID); err != nil {
 			return fmt.Errorf("lock organization: %w", err)
@@ -74,7 +73,7 @@ func (s *Store) ChangeOrg(
 	return after, err
 }
 
-func updateOrg(tx *db.Tx, o OrgDetail) error {
+func updateOrg(tx *db.Tx, o Org) error {
 	var factor *Factor
 	var from *auth.Role
 	if required := o.RequireMFA; required != nil {

@@ -102,6 +102,7 @@ func TestFieldTypes(t *testing.T) {
 	for _, test := range []struct{ schema, field, key, want string }{
 		{"WebhookPatch", "description", "x-go-type", "Field[string]"},
 		{"BucketConfigPatch", "cors", "x-go-type", "Field[CORS]"},
+		{"OrganizationPatch", "require_mfa", "x-go-type", "Field[RequireMFA]"},
 		{"WebhookPatch", "name", "x-go-type", "<nil>"},
 		{"NewAPIKey", "scopes", "x-omitzero", "true"}, // an empty list must not become the default
 		{"NewAPIKey", "projectId", "nullable", "<nil>"},

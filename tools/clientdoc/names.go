@@ -16,6 +16,8 @@ func hoistedNames() map[string]string {
 		"Destination.config":      "DestinationConfig",
 		"DestinationPatch.config": "DestinationConfig",
 		"NewDestination.config":   "DestinationConfig",
+
+		"OrganizationPatch.require_mfa": "RequireMFA",
 	}
 }
 
@@ -23,6 +25,7 @@ func hoistedNames() map[string]string {
 func enumNames() map[string]string {
 	return map[string]string{
 		"admin member owner viewer": "Role",
+		"any passkey":               "Factor",
 		"asc desc":                  "Direction",
 		"confidential public":       "ClientType",
 		"day hour minute":           "Granularity",

@@ -485,7 +485,7 @@ func TestRemovingTheAppNeedsPasswordOrCode(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		b := f.Browser()
 		password(b)
-		app := addApp(b)
+		addApp(b)
 		_, _, values := b.Get(f.URL + "/account").Form()
 		remove := func(proof string) *providertest.Response {
 			values.Set("proof", proof)
@@ -498,8 +498,7 @@ func TestRemovingTheAppNeedsPasswordOrCode(t *testing.T) {
 		}
 		for _, proof := range []string{providertest.OwnerPassword, ""} {
 			if proof == "" {
-				app = addApp(b)
-				proof = app.code()
+				proof = addApp(b).code()
 			}
 			if got := remove(proof).Want(http.StatusOK); !strings.Contains(got.Body, "was removed") {
 				t.Errorf("the app was not removed: %s", got.Body)
