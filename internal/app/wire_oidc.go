@@ -40,6 +40,23 @@ func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Pr
 		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
 		DPoPNonce: b.cfg.DPoPNonce, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
 		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys),
+		Setup: firstSetup(b.setup(u.accounts)),
+	}
+}
+
+// setup returns the setup of the installation.
+func (b base) setup(accounts *account.Store) *account.Setup {
+	return &account.Setup{Store: accounts, Ring: b.ring}
+}
+
+// firstSetup returns the setup of the installation as the provider sees it.
+func firstSetup(s *account.Setup) signin.Setup {
+	return signin.Setup{
+		Pending: s.Pending, Check: s.Check,
+		Problem: func(a signin.FirstAccount) string { return account.FirstAccount(a).Problem() },
+		Complete: func(tx *db.Tx, token string, a signin.FirstAccount, hash string) (string, error) {
+			return s.Complete(tx, token, account.FirstAccount(a), hash)
+		},
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package operator does what the operator of a server may do without a key: create a root key, make
-// a link to reset a password, and create an organization. The commands ask the server that runs on
+// a link to reset a password or to set the installation up, and create an organization. The commands ask the server that runs on
 // the data directory, over a socket that only the user of the server can connect to, or do it
 // themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
-// config and datadir.
+// config, datadir and masterkey.
 package operator
 
 import (
@@ -17,11 +17,13 @@ import (
 	"steward/internal/apikey"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/app/masterkey"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/seal"
 )
 
 // Operator does the operations. Nobody is the caller of them in the audit log.
@@ -30,17 +32,20 @@ type Operator struct {
 	accounts *account.Store
 	keys     *apikey.Store
 	log      *audit.Store
-	baseURL  string
+	// ring returns the ring of the master key.
+	ring    func(ctx context.Context) (*seal.Ring, error)
+	baseURL string
 }
 
 // New returns the operator of an installation whose links begin with baseURL.
-func New(d *db.DB, baseURL string) *Operator {
+func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 	log := &audit.Store{DB: d, Now: time.Now}
 	return &Operator{
 		db:       d,
 		accounts: &account.Store{DB: d, Now: time.Now, Audit: log.Record},
 		keys:     &apikey.Store{DB: d, Now: time.Now},
 		log:      log,
+		ring:     func(context.Context) (*seal.Ring, error) { return ring, nil },
 		baseURL:  baseURL,
 	}
 }
@@ -128,10 +133,13 @@ func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 	return int64(len(ids)), nil
 }
 
+// errBaseURL is returned if no URL is known that a link could begin with.
+var errBaseURL = errs.New(errs.Invalid, "set --base-url, with which the link begins")
+
 // resetPassword returns a link with which a user can set a new password.
 func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
 	if o.baseURL == "" {
-		return account.Reset{}, errs.New(errs.Invalid, "set --base-url, with which the link begins")
+		return account.Reset{}, errBaseURL
 	}
 	token, expires, err := o.accounts.ResetByEmail(ctx, in.Email)
 	if err != nil {
@@ -220,7 +228,6 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 			return nil, nil, err
 		}
 	}
-	// Nothing here is sealed, so that no master key is needed.
 	d, err := db.Open(ctx, cfg.Database())
 	if err != nil {
 		release()
@@ -230,7 +237,8 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 		_ = d.Close() // nothing is lost: what was written is committed
 		release()
 	}
-	o = New(d, lastBaseURL(cfg))
+	o = New(d, nil, lastBaseURL(cfg))
+	o.ring = func(ctx context.Context) (*seal.Ring, error) { return masterkey.Existing(ctx, d, cfg) }
 	if _, err := o.accounts.FirstOwner(ctx); err != nil {
 		closeAll()
 		return nil, nil, err

@@ -61,6 +61,8 @@ type Provider struct {
 	Users     signin.Directory
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
+	// Setup completes the first owner of an installation.
+	Setup signin.Setup
 	// APIKeys are the keys that users manage on their account page.
 	APIKeys signin.APIKeys
 	// Note counts an access of a client; the user is empty for client_credentials.
@@ -122,7 +124,7 @@ func (p *Provider) connect(key oauth.Key) {
 	}
 	p.auth = &clientauth.Authenticator{Clients: p.Clients}
 	p.signin = &signin.Handler{
-		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
+		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Setup: p.Setup, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
 	}
 	p.logout = &logout.Handler{
@@ -211,7 +213,9 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathInvitation + "{token}": form(p.signin.AnswerInvitation),
 		"GET " + oauth.PathReset + "{token}":       page(p.signin.Reset),
 		"POST " + oauth.PathReset + "{token}":      form(p.signin.UseReset),
-		"GET /{$}":                                 p.root,
+		"GET /{$}":                                 page(p.root),
+		"GET " + oauth.PathSetup:                   page(p.signin.SetupPage),
+		"POST " + oauth.PathSetup:                  form(p.signin.SetUp),
 		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
 		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),
 		"POST " + oauth.PathAccountProfile:         form(signedIn(p.signin.ChangeProfile)),

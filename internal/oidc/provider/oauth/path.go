@@ -34,4 +34,6 @@ const (
 	PathAccountKeys        = PathAccount + "/keys"
 	PathAccountKeyDelete   = PathAccountKeys + "/delete"
 	PathConsole            = "/console/"
+	PathConsoleSignIn      = PathConsole + "sign-in"
+	PathSetup              = PathConsole + "setup"
 )
