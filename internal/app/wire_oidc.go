@@ -38,7 +38,7 @@ func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
 func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Provider {
 	return &provider.Provider{
 		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
-		DPoPNonce: b.cfg.DPoPNonce, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
+		DPoPNonce: b.cfg.DPoPNonce, SessionIdle: b.cfg.SessionIdle, SessionMax: b.cfg.SessionMax, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
 		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys),
 		Setup: firstSetup(b.setup(u.accounts)),
 	}
@@ -65,7 +65,8 @@ func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *consol
 	c := &console.Console{
 		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL,
 		RequireSignIn: p.RequireSignIn, SessionUser: p.SessionUser, SignOut: p.SignOut,
-		Role: accounts.Role,
+		SessionMax: b.cfg.SessionMax,
+		Role:       accounts.Role,
 		Orgs: func(ctx context.Context, userID string) ([]string, error) {
 			list, err := accounts.Memberships(ctx, userID)
 			ids := make([]string, len(list))

@@ -17,6 +17,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime"
@@ -61,6 +62,9 @@ type Provider struct {
 	Users     signin.Directory
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
+	// SessionIdle is how long a session lasts that is not used, and SessionMax how long it lasts at most.
+	// 0 is the default.
+	SessionIdle, SessionMax time.Duration
 	// Setup completes the first owner of an installation.
 	Setup signin.Setup
 	// APIKeys are the keys that users manage on their account page.
@@ -115,7 +119,10 @@ func (p *Provider) connect(key oauth.Key) {
 	if p.DPoPNonce {
 		p.proofs.NonceKey = key
 	}
-	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
+	sessions := &session.Manager{
+		DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID,
+		IdleTimeout: cmp.Or(p.SessionIdle, session.IdleTimeout), MaxAge: cmp.Or(p.SessionMax, session.MaxAge),
+	}
 	p.sessions = sessions
 	audiences := &grant.Audiences{Issuer: p.Issuer, Clients: p.Clients}
 	consents := &grant.ConsentPage{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
