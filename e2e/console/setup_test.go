@@ -62,7 +62,7 @@ func TestConsoleAsksForARecentSignIn(t *testing.T) {
 	c := signedIn(t, s)
 	s.Offline(func(ctx context.Context, store *db.DB) {
 		s.Must(store.Write(ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE oidc_sessions SET auth_time = auth_time - 3600000`)
+			_, err := tx.Exec(`UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
 			return err
 		}))
 	})

@@ -181,9 +181,14 @@ func TestFirstAccountIsChecked(t *testing.T) {
 		t.Error(problem)
 	}
 	for _, bad := range []account.FirstAccount{
-		{"", "Acme"}, {"ada", "Acme"}, {"Ada <ada@example.com>", "Acme"}, {"ada@example.com\r\nBcc: eve@example.com", "Acme"},
+		{"", "Acme"},
+		{"ada", "Acme"},
+		{"Ada <ada@example.com>", "Acme"},
+		{"ada@example.com\r\nBcc: eve@example.com", "Acme"},
 		{strings.Repeat("a", 250) + "@example.com", "Acme"},
-		{"ada@example.com", " "}, {"ada@example.com", "A\r\nB"}, {"ada@example.com", strings.Repeat("é", 257)},
+		{"ada@example.com", " "},
+		{"ada@example.com", "A\r\nB"},
+		{"ada@example.com", strings.Repeat("é", 257)},
 	} {
 		if bad.Problem() == "" {
 			t.Errorf("%q is accepted", bad)

@@ -75,6 +75,7 @@ func (h *Handler) ShowSetupHint(w http.ResponseWriter, r *http.Request) error {
 		Title: "Set up Steward",
 		Text: "Open the link that the server printed when it started, after the words “Set up”. " +
 			"Run steward setup-link on the server to see it again.",
+		Next: oauth.PathConsole, NextText: "Sign in, if you have an account",
 	})
 }
 
