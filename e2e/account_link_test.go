@@ -32,7 +32,7 @@ func joinOrganization(b *installation.Browser, link string) {
 		p = b.Submit(p, map[string]string{"email": b.Email, "password": b.Password})
 		p = b.Do("GET", b.Steward.URL+p.Location, nil)
 	}
-	if p = b.Submit(p, nil); p.Location != "/account" {
+	if p = b.Submit(p, nil); p.Location != "/console/sign-in" {
 		b.Steward.T.Fatalf("the invitation leads to %d %q: %s", p.Status, p.Location, p.Body)
 	}
 }
@@ -47,7 +47,7 @@ func TestTwoOrganizationsInviteTheSameAddress(t *testing.T) {
 		mine := inviteMember(s, "grace@example.com", "viewer")
 		holder := browserOf(s, "grace@example.com", "a first password")
 		p := holder.Submit(holder.Do("GET", mine.Link, nil), map[string]string{"password": holder.Password})
-		if p.Location != "/account" {
+		if p.Location != "/console/sign-in" {
 			t.Fatalf("the invitation leads to %q: %s", p.Location, p.Body)
 		}
 		joined := s.MemberOf("grace@example.com")

@@ -259,7 +259,7 @@ func usesReset(s *installation.Steward, b *installation.Browser, link string) {
 	elsewhere.Email = b.Email
 	const password = "a second password"
 	form := elsewhere.Do("GET", link, nil)
-	if p := elsewhere.Submit(form, map[string]string{"password": password}); p.Location != "/account" {
+	if p := elsewhere.Submit(form, map[string]string{"password": password}); p.Location != "/console/sign-in" {
 		s.T.Fatalf("the reset leads to %q: %s", p.Location, p.Body)
 	}
 	if p := b.Do("GET", s.URL+"/account", nil); !strings.Contains(p.Body, `name="password"`) || strings.Contains(p.Body, "Sign out") {
@@ -292,7 +292,7 @@ func TestInvitationLinkIsReplaced(t *testing.T) {
 			t.Errorf("the first link: %d", got.Status)
 		}
 		p := b.Submit(b.Do("GET", second.Link, nil), map[string]string{"password": "a first password"})
-		if p.Location != "/account" {
+		if p.Location != "/console/sign-in" {
 			t.Errorf("the second link leads to %q: %s", p.Location, p.Body)
 		}
 		s.Call("POST", "/oidc/org/members/"+first.ID+"/invite", nil).Want(404)

@@ -213,7 +213,7 @@ func (w *stored) checkInvitation(s *installation.Steward) {
 	}
 	b := browserOf(s, "grace@example.com", "a first password")
 	page := b.Do("GET", s.URL+"/invite/"+storedInvitation, nil)
-	if p := b.Submit(page, map[string]string{"password": b.Password}); p.Location != "/account" {
+	if p := b.Submit(page, map[string]string{"password": b.Password}); p.Location != "/console/sign-in" {
 		s.T.Errorf("the invitation leads to %d: %s", p.Status, p.Body)
 	}
 	if m := s.MemberOf("grace@example.com"); m.Pending || m.Role != "viewer" {

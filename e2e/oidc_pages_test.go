@@ -34,6 +34,8 @@ func TestPagesAreAccessible(t *testing.T) {
 		b.Check(name)
 	}
 
+	b.Open(installation.Start(t, "sqlite").URL + "/console/setup")
+	check("setup.html", "setup")
 	b.Open(s.URL + "/invite/unknown")
 	check("message.html", "message")
 	b.Open(invited.Text("link"))

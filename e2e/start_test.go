@@ -1,9 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +52,8 @@ func TestRootKeyIsPrintedOnce(t *testing.T) {
 			}
 			second, stop := startOutput(s)
 			stop()
-			if strings.Contains(second, "sk_") || !strings.Contains(second, "steward root-key") {
+			if strings.Contains(second, "sk_") || !strings.Contains(second, "steward root-key") ||
+				!setupLink.MatchString(second) {
 				t.Fatalf("the second start prints:\n%s", second)
 			}
 			s.Key = key[1]
@@ -64,23 +65,97 @@ func TestRootKeyIsPrintedOnce(t *testing.T) {
 	}
 }
 
+// setupLink matches the line with the link with which an installation is set up.
+var setupLink = regexp.MustCompile(`(?m)^Set up  http://[^/]+/console/setup#([\w-]{54})$`)
+
+// TestSetupLinkIsPrintedUntilItIsUsed sets an installation up with the link that its start prints.
+func TestSetupLinkIsPrintedUntilItIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, name := range process.Databases {
+		t.Run(name, func(t *testing.T) {
+			s := installation.Prepare(t, name)
+			first, stop := startOutput(s)
+			link := setupLink.FindStringSubmatch(first)
+			if link == nil {
+				t.Fatalf("the first start prints:\n%s", first)
+			}
+			fields := strings.Fields(link[0])
+			s.URL, _, _ = strings.Cut(fields[2], "/console/")
+			if out, err := s.Command("setup-link", "--data", s.Dir).Output(); err != nil || !strings.HasPrefix(string(out), fields[2]+"\n") {
+				t.Errorf("setup-link: %v: %s", err, out)
+			}
+			setUp(s.NewBrowser(), link[1])
+			out, err := s.Command("setup-link", "--data", s.Dir).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "is set up") {
+				t.Errorf("setup-link after the setup: %v: %s", err, out)
+			}
+			stop()
+			if strings.Contains(s.Log(), link[1]) {
+				t.Error("the log contains the link")
+			}
+			second, stop := startOutput(s)
+			stop()
+			if strings.Contains(second, "Set up") {
+				t.Errorf("the start after the setup prints:\n%s", second)
+			}
+		})
+	}
+}
+
+// setUp sets an installation up with the token of a link, and follows the browser into the console.
+func setUp(b *installation.Browser, token string) {
+	s := b.Steward
+	s.T.Helper()
+	form := b.Do("GET", s.URL+"/console/setup", nil)
+	p := b.Submit(form, map[string]string{
+		"token": token, "organization": "Acme", "email": b.Email, "password": b.Password,
+	})
+	if p.Location != "/console/sign-in" {
+		s.T.Fatalf("the setup leads to %d %q: %s", p.Status, p.Location, p.Body)
+	}
+	if p = b.Do("GET", s.URL+p.Location, nil); p.Location != "/console/" {
+		s.T.Errorf("the console is not open: %d %s", p.Status, p.Body)
+	}
+	if p = b.Do("GET", s.URL+"/console/setup", nil); p.Status != http.StatusGone {
+		s.T.Errorf("the page of the setup: %d", p.Status)
+	}
+}
+
+// TestStartWithSettingsPrintsNoSetupLink covers installations whose first key or owner is given.
+func TestStartWithSettingsPrintsNoSetupLink(t *testing.T) {
+	t.Parallel()
+	for env, want := range map[string]string{
+		"STEWARD_ROOT_KEY=a-root-key-of-24-letters": "steward setup-link",
+		"STEWARD_ADMIN_EMAIL=ada@example.com":       "steward reset-password ada@example.com",
+	} {
+		s := installation.Prepare(t, "sqlite")
+		s.Env = []string{env}
+		output, stop := startOutput(s)
+		stop()
+		if strings.Contains(output, "#") && strings.Contains(output, "/console/setup") || !strings.Contains(output, want) {
+			t.Errorf("%s prints:\n%s", env, output)
+		}
+	}
+}
+
 // startOutput starts the process without STEWARD_ROOT_KEY. It returns what the process prints until
 // it is ready, and a function that stops it.
 func startOutput(s *installation.Steward) (output string, stop func()) {
 	s.T.Helper()
 	cmd := s.Serve()
+	cmd.Env = append(cmd.Env, s.Env...)
+	log, err := os.Create(filepath.Join(s.Dir, "stderr.log"))
+	s.Must(err)
+	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
 	s.Must(err)
 	s.Must(cmd.Start())
+	s.Must(log.Close())
 	s.T.Cleanup(func() { _ = cmd.Process.Kill() })
-	var b strings.Builder
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		b.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "steward member create") || strings.Contains(lines.Text(), "steward root-key") {
-			break
-		}
-	}
-	return b.String(), func() {
+	printed := make([]byte, 64<<10)
+	n, err := stdout.Read(printed) // it is written at once
+	s.Must(err)
+	return string(printed[:n]), func() {
 		s.Must(cmd.Process.Signal(os.Interrupt))
 		s.Must(cmd.Wait())
 	}

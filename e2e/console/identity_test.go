@@ -66,7 +66,7 @@ func TestConsoleMembers(t *testing.T) {
 	if p := b.Do("GET", first, nil); strings.Contains(p.Body, `name="password"`) {
 		t.Error("the link of before still works")
 	}
-	if p := b.Submit(b.Do("GET", c.text(".secret pre"), nil), map[string]string{"password": "a first password"}); p.Location != "/account" {
+	if p := b.Submit(b.Do("GET", c.text(".secret pre"), nil), map[string]string{"password": "a first password"}); p.Location != "/console/sign-in" {
 		t.Fatalf("the invitation leads to %q: %s", p.Location, p.Body)
 	}
 	c.at("/members?find=grace", "Joined")

@@ -91,7 +91,7 @@ func (s *Steward) Invite(email, role string) (b *Browser, userID string) {
 	b.Email = email
 	b.Password = "a first password"
 	invitation := b.Do("GET", made.Text("link"), nil)
-	if p := b.Submit(invitation, map[string]string{"password": b.Password}); p.Location != "/account" {
+	if p := b.Submit(invitation, map[string]string{"password": b.Password}); p.Location != "/console/sign-in" {
 		s.T.Fatalf("the invitation leads to %q: %s", p.Location, p.Body)
 	}
 	return b, s.MemberOf(email).ID

@@ -35,6 +35,9 @@ import (
 // maxOrgName is the number of characters that the name of an organization may have.
 const maxOrgName = 256
 
+// maxEmail is the number of characters that an e-mail address may have.
+const maxEmail = 254
+
 // Org is an organization.
 type Org struct {
 	_ struct{} `goName:"Organization"`

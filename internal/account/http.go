@@ -16,7 +16,7 @@ type Handler struct {
 	// BaseURL begins the links.
 	BaseURL string
 	// Passkeys reports whether users can sign in with passkeys at the base URL.
-	Passkeys bool
+	Passkeys func() bool
 }
 
 // Members serves GET /oidc/org/members.

@@ -27,7 +27,7 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	var faults errs.Faults
 	in.Body.Check(&faults)
 	required := in.Body.RequireMFA.Ptr()
-	faults.Check(required == nil || required.Factor != Passkey || h.Passkeys,
+	faults.Check(required == nil || required.Factor != Passkey || h.Passkeys(),
 		"body.require_mfa.factor", "passkeys cannot be used with the base URL of this server")
 	if err := faults.Err(); err != nil {
 		return Org{}, err

@@ -108,8 +108,12 @@ func (s *Store) insertOrg(tx *db.Tx, f First, o newOrg) error {
 // FirstOwner returns the longest-standing enabled owner of the oldest organization. It returns
 // NotFound if there is none.
 func (s *Store) FirstOwner(ctx context.Context) (First, error) {
+	return firstOwner(s.DB.Read(ctx))
+}
+
+func firstOwner(q db.Querier) (First, error) {
 	var f First
-	err := s.DB.Read(ctx).Row(`SELECT m.org_id, m.user_id FROM members m JOIN orgs o ON o.id = m.org_id
+	err := q.Row(`SELECT m.org_id, m.user_id FROM members m JOIN orgs o ON o.id = m.org_id
 		WHERE m.role = $1 AND NOT m.disabled ORDER BY o.created_at, o.id, m.created_at, m.user_id LIMIT 1`, auth.Owner).
 		Scan(&f.OrgID, &f.UserID)
 	if errors.Is(err, db.ErrNoRows) {

@@ -8,12 +8,29 @@ import (
 	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/db"
+	"steward/internal/errs"
 )
 
 // installation is what bootstrap created.
 type installation struct {
 	account.First
 	rootKey string
+}
+
+// setupLink returns the link with which the installation is set up, or nil if it is set up.
+func (p *parts) setupLink(ctx context.Context) (*account.SetupLink, error) {
+	setup := p.setup(p.accounts)
+	if err := setup.Settle(ctx); err != nil {
+		return nil, err
+	}
+	link, err := setup.Link(ctx, p.addresses.BaseURL)
+	if errs.KindOf(err) == errs.Conflict {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &link, nil
 }
 
 // bootstrap creates the organization, owner, project and root key of an empty installation. It

@@ -76,7 +76,8 @@ var folders = [][]string{
 
 	{"app/datadir"},
 	{"app/config", "app/metrics"},
-	{"app/listeners", "app/masterkey", "app/operator"},
+	{"app/listeners", "app/masterkey"},
+	{"app/operator"},
 	{"app/blobs", "app/docs", "app/doctor"},
 	{"app"},
 }

@@ -41,7 +41,7 @@ func Main(ctx context.Context, args []string, process session.Program) int {
 		Program: process, serve: Serve, copyBlobs: blobs.Copy,
 		operator: operator.Functions{
 			NewRootKey: operator.NewRootKey, ResetPassword: operator.ResetPassword,
-			CreateOrganization: operator.CreateOrganization,
+			SetupLink: operator.SetupLink, CreateOrganization: operator.CreateOrganization,
 		},
 	}
 	return p.run(ctx, args)

@@ -34,6 +34,10 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 				_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", reset.Email, cfg.Data, cfg.BaseURL)
 				return errors.Join(err, fail)
 			},
+			SetupLink: func(_ context.Context, p session.Program, cfg config.Config) error {
+				_, err := fmt.Fprintf(p.Out, "setup-link %s %s", cfg.Data, cfg.BaseURL)
+				return errors.Join(err, fail)
+			},
 			CreateOrganization: func(_ context.Context, p session.Program, cfg config.Config, name string) error {
 				_, err := fmt.Fprintf(p.Out, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
 				return errors.Join(err, fail)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
@@ -91,8 +92,11 @@ func (s *process) run(ctx context.Context) error {
 	}
 	handler := p.server.Handler()
 	// After everything that can fail: the root key is printed once.
-	created, err := p.bootstrap(ctx)
-	if err != nil {
+	var begun start
+	if begun.created, err = p.bootstrap(ctx); err != nil {
+		return err
+	}
+	if begun.setup, err = p.setupLink(ctx); err != nil {
 		return err
 	}
 	if err := p.ensureCLI(ctx); err != nil {
@@ -103,8 +107,8 @@ func (s *process) run(ctx context.Context) error {
 	p.start(&watch, &work)
 	defer watch.Stop()
 	defer work.Stop()
-	defer operator.New(s.db, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
-	return s.serve(ctx, p, handler, created)
+	defer operator.New(s.db, s.ring, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
+	return s.serve(ctx, p, handler, begun)
 }
 
 // prepare opens what the slices need before they serve.
@@ -133,7 +137,7 @@ func (s *process) prepare(ctx context.Context, p *parts) error {
 }
 
 // serve serves on all listeners until ctx ends or one of them fails, and drains.
-func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, created *installation) error {
+func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, begun start) error {
 	api := &http.Server{
 		Handler: s.leaving(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -149,7 +153,7 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, cre
 	if err := datadir.WriteAddresses(s.cfg.Data, s.addresses); err != nil {
 		s.log.Warn("steward.json was not written", "error", err)
 	}
-	if _, err := io.WriteString(s.stdout, banner(s.cfg, s.addresses, created)); err != nil {
+	if _, err := io.WriteString(s.stdout, banner(s.cfg, s.addresses, begun)); err != nil {
 		s.log.Warn("the addresses and the root key were not printed", "error", err)
 	}
 	select {
@@ -176,8 +180,15 @@ func (s *process) ready(ctx context.Context) error {
 	return s.db.Ping(ctx)
 }
 
-// banner returns what a start prints: where to go next, and the root key if it was generated now.
-func banner(cfg config.Config, a datadir.Addresses, created *installation) string {
+// start is what the start of a process has found or made.
+type start struct {
+	created *installation      // nil if there was one
+	setup   *account.SetupLink // nil if the installation is set up
+}
+
+// banner returns what a start prints: where to go next, the root key if it was generated now, and how to
+// sign in to the console for the first time.
+func banner(cfg config.Config, a datadir.Addresses, begun start) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
 	fmt.Fprintf(&b, "  API           %s\n", a.BaseURL)
@@ -191,28 +202,44 @@ func banner(cfg config.Config, a datadir.Addresses, created *installation) strin
 		fmt.Fprintf(&b, "  Metrics       http://%s/metrics\n", address)
 	}
 	fmt.Fprintf(&b, "  Data          %s\n", cfg.Data)
-	if created == nil {
+	if begun.created == nil {
 		b.WriteString("\nThe root key was printed at the first start; `steward root-key` creates another.\n")
-		return b.String()
+	} else {
+		writeCreated(&b, cfg, a, begun.created)
 	}
+	writeSignIn(&b, cfg, begun)
+	return b.String()
+}
+
+// writeCreated writes the root key, and how to try it.
+func writeCreated(b *strings.Builder, cfg config.Config, a datadir.Addresses, created *installation) {
 	key := created.rootKey
 	if cfg.RootKey != "" {
 		key = "$STEWARD_ROOT_KEY"
 	}
-	fmt.Fprintf(&b, "  Organization  %s\n", created.OrgID)
-	fmt.Fprintf(&b, "  Project       %s\n", created.ProjectID)
-	fmt.Fprintf(&b, "  Root key      %s\n", key)
-	fmt.Fprintf(&b, "\nStore the root key: it is not printed again. Try it:\n\n")
-	fmt.Fprintf(&b, "  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
-	fmt.Fprintf(&b, "  steward login %s --key -    # paste the root key\n", a.BaseURL)
+	fmt.Fprintf(b, "  Organization  %s\n", created.OrgID)
+	fmt.Fprintf(b, "  Project       %s\n", created.ProjectID)
+	fmt.Fprintf(b, "  Root key      %s\n", key)
+	fmt.Fprintf(b, "\nStore the root key: it is not printed again. Try it:\n\n")
+	fmt.Fprintf(b, "  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
+	fmt.Fprintf(b, "  steward login %s --key -    # paste the root key\n", a.BaseURL)
+}
+
+// writeSignIn writes how to sign in to the console for the first time. Whoever has set a root key or an
+// owner may collect what is printed, so that no link is.
+func writeSignIn(b *strings.Builder, cfg config.Config, begun start) {
 	switch {
+	case begun.setup != nil && cfg.RootKey == "" && cfg.AdminEmail == "":
+		fmt.Fprintf(b, "\nOpen this link to choose how you sign in to the console. It works once, until %v:\n\n", begun.setup.ExpiresAt)
+		fmt.Fprintf(b, "Set up  %s\n", begun.setup.Link)
+	case begun.setup != nil:
+		fmt.Fprintf(b, "\nTo sign in to the console, open the link of:\n\n")
+		fmt.Fprintf(b, "  steward setup-link --data %s\n", cfg.Data)
+	case begun.created == nil || cfg.AdminEmail == "":
 	case cfg.AdminPassword != "":
-	case cfg.AdminEmail != "":
-		fmt.Fprintf(&b, "\nTo sign in to the console, set a password with the link of:\n\n")
-		fmt.Fprintf(&b, "  steward reset-password %s --data %s\n", cfg.AdminEmail, cfg.Data)
+		fmt.Fprintf(b, "\nSign in to the console as %s.\n", cfg.AdminEmail)
 	default:
-		fmt.Fprintf(&b, "\nTo sign in to the console, invite yourself and set a password with the link:\n\n")
-		fmt.Fprintf(&b, "  steward member create you@example.com --role owner\n")
+		fmt.Fprintf(b, "\nTo sign in to the console, set a password with the link of:\n\n")
+		fmt.Fprintf(b, "  steward reset-password %s --data %s\n", cfg.AdminEmail, cfg.Data)
 	}
-	return b.String()
 }

@@ -129,7 +129,7 @@ func (p *parts) newServer() *server.Server {
 	socket := thread.NewSocket(p.threads, p.authenticator.Identify, min(descriptors()/2, 16_384), p.poolSizes.threads)
 	socket.Disk = p.databaseDisk
 	return &server.Server{
-		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL},
+		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL, Passkeys: p.provider.HasPasskeys},
 		Key:         &apikey.Handler{Store: p.apiKeys},
 		Audit:       &audit.Handler{Store: p.auditLog},
 		Search:      &search.Handler{Sources: p.searchSources()},

@@ -38,8 +38,25 @@ func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
 func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Provider {
 	return &provider.Provider{
 		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
-		DPoPNonce: b.cfg.DPoPNonce, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
+		DPoPNonce: b.cfg.DPoPNonce, SessionIdle: b.cfg.SessionIdle, SessionMax: b.cfg.SessionMax, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
 		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys), Log: b.log,
+		Setup: firstSetup(b.setup(u.accounts)),
+	}
+}
+
+// setup returns the setup of the installation.
+func (b base) setup(accounts *account.Store) *account.Setup {
+	return &account.Setup{Store: accounts, Ring: b.ring}
+}
+
+// firstSetup returns the setup of the installation as the provider sees it.
+func firstSetup(s *account.Setup) signin.Setup {
+	return signin.Setup{
+		Pending: s.Pending, Check: s.Check,
+		Problem: func(a signin.FirstAccount) string { return account.FirstAccount(a).Problem() },
+		Complete: func(tx *db.Tx, token string, a signin.FirstAccount, hash string) (string, error) {
+			return s.Complete(tx, token, account.FirstAccount(a), hash)
+		},
 	}
 }
 
@@ -48,7 +65,8 @@ func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *consol
 	c := &console.Console{
 		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL,
 		RequireSignIn: p.RequireSignIn, SessionUser: p.SessionUser, SignOut: p.SignOut,
-		Role: accounts.Role,
+		SessionMax: b.cfg.SessionMax,
+		Role:       accounts.Role,
 		Orgs: func(ctx context.Context, userID string) ([]string, error) {
 			list, err := accounts.Memberships(ctx, userID)
 			ids := make([]string, len(list))

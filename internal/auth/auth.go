@@ -48,6 +48,9 @@ type Caller struct {
 	// Scopes are those of the access token or API key. An API key without scopes (nil) has all
 	// rights of its user.
 	Scopes []string
+	// Stale says that the caller is a browser whose user has signed in too long ago for what asks for a
+	// recent sign-in. It is false for API keys and access tokens.
+	Stale bool
 }
 
 // Actor returns the id of who is responsible for what the caller does: the user, or the OAuth client

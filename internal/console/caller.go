@@ -13,8 +13,6 @@ import (
 const (
 	// cookieName is the name of the cookie that names the provider's session.
 	cookieName = "steward_console"
-	// cookieAge is as long as a session lasts at most, in seconds.
-	cookieAge = 30 * 24 * 60 * 60
 	// cookiePurpose binds sealed cookies to this package.
 	cookiePurpose = "console.session"
 
@@ -39,7 +37,7 @@ func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
 	if !ok {
 		return nil, errSignIn
 	}
-	userID, err := c.SessionUser(r.Context(), sessionID)
+	userID, recent, err := c.SessionUser(r.Context(), sessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +45,13 @@ func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
 		return nil, errSignIn
 	}
 	m := member{orgID: r.Header.Get(orgHeader), userID: userID}
-	return c.callers.Get(m, func() (*auth.Caller, error) { return c.load(r, m) })
+	caller, err := c.callers.Get(m, func() (*auth.Caller, error) { return c.load(r, m) })
+	if err != nil || recent {
+		return caller, err
+	}
+	stale := *caller // which other sessions of the user share
+	stale.Stale = true
+	return &stale, nil
 }
 
 // load reads the role of a member.
@@ -139,7 +143,7 @@ func (c *Console) setCookie(w http.ResponseWriter, sessionID string) {
 	}
 	if sessionID != "" {
 		cookie.Value = base64.RawURLEncoding.EncodeToString(c.Ring.Seal(cookiePurpose, []byte(sessionID)))
-		cookie.MaxAge = cookieAge
+		cookie.MaxAge = int(c.SessionMax.Seconds())
 	}
 	http.SetCookie(w, cookie)
 }

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -42,8 +43,11 @@ type Console struct {
 	// RequireSignIn returns a handler that calls next with the id of the browser's session, after
 	// the user has signed in.
 	RequireSignIn func(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler
-	// SessionUser returns the user of a session, or "" if it has ended.
-	SessionUser func(ctx context.Context, sessionID string) (userID string, err error)
+	// SessionMax is how long a session lasts at most.
+	SessionMax time.Duration
+	// SessionUser returns the user of a session, or "" if it has ended, and whether the user has signed in
+	// recently.
+	SessionUser func(ctx context.Context, sessionID string) (userID string, recent bool, err error)
 	// SignOut ends a session.
 	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
 	// Orgs returns the organizations in which a user is an enabled member, and Role the user's role

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/auth"
 	"steward/internal/errs"
@@ -18,6 +19,7 @@ type fixture struct {
 	*Console
 	mux   *http.ServeMux
 	ended map[string]bool
+	stale bool
 	roles map[string]auth.Role // by organization
 }
 
@@ -35,11 +37,12 @@ func newFixture(t testing.TB) *fixture {
 		RequireSignIn: func(next func(http.ResponseWriter, *http.Request, string)) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next(w, r, "ses_1") })
 		},
-		SessionUser: func(_ context.Context, sessionID string) (string, error) {
+		SessionMax: time.Hour,
+		SessionUser: func(_ context.Context, sessionID string) (string, bool, error) {
 			if sessionID != "ses_1" || f.ended[sessionID] {
-				return "", nil
+				return "", false, nil
 			}
-			return "usr_1", nil
+			return "usr_1", !f.stale, nil
 		},
 		SignOut: func(_ http.ResponseWriter, _ *http.Request, sessionID string) error {
 			f.ended[sessionID] = true
@@ -63,6 +66,18 @@ func newFixture(t testing.TB) *fixture {
 		web.Write(w, r, 200, map[string]string{"path": r.URL.Path, "org": caller.OrgID, "role": string(caller.Role)})
 	}))
 	return f
+}
+
+func TestStaleSignInIsThatOfTheSession(t *testing.T) {
+	f := newFixture(t)
+	r := f.request(t, "GET", "/console/api/x")
+	for _, stale := range []bool{false, true, false} {
+		f.stale = stale
+		caller, err := f.Caller(http.Header{}, r)
+		if err != nil || caller.Stale != stale {
+			t.Errorf("got %+v, %v, want %t", caller, err, stale)
+		}
+	}
 }
 
 func (f *fixture) send(r *http.Request) *httptest.ResponseRecorder {

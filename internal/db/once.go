@@ -1,6 +1,9 @@
 package db
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Once stores a value for the whole installation, unless the key has one. It returns the value that is
 // stored, and whether this call stored it; of several replicas that try at once, one does.
@@ -16,6 +19,18 @@ func (t *Tx) Once(key, value string) (stored string, first bool, err error) {
 		return "", false, fmt.Errorf("read %s: %w", key, err)
 	}
 	return stored, false, nil
+}
+
+// Stored returns the value that Once has stored for a key, if there is one.
+func Stored(q Querier, key string) (value string, ok bool, err error) {
+	err = q.Row(`SELECT value FROM meta WHERE key = $1`, key).Scan(&value)
+	if errors.Is(err, ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("read %s: %w", key, err)
+	}
+	return value, true, nil
 }
 
 // Lock makes transactions that lock the same name run one after the other.

@@ -24,6 +24,21 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 	})
 }
 
+func TestStoredReturnsTheValueOfOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if value, ok, err := db.Stored(d.Read(t.Context()), "key"); value != "" || ok || err != nil {
+			t.Errorf("before: %q, %v, %v", value, ok, err)
+		}
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			_, _, err := tx.Once("key", "a")
+			return err
+		}))
+		if value, ok, err := db.Stored(d.Read(t.Context()), "key"); value != "a" || !ok || err != nil {
+			t.Errorf("after: %q, %v, %v", value, ok, err)
+		}
+	})
+}
+
 func TestOnceStoresOneOfManyValues(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const callers = 8

@@ -21,6 +21,7 @@ const (
 	Malformed            Kind = "malformed"
 	Unauthorized         Kind = "unauthorized"
 	Forbidden            Kind = "forbidden"
+	Reauthentication     Kind = "reauthentication_required"
 	NotFound             Kind = "not_found"
 	MethodNotAllowed     Kind = "method_not_allowed"
 	Conflict             Kind = "conflict"

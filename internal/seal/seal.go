@@ -17,6 +17,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -50,6 +51,7 @@ var ErrKey = errors.New("seal: value cannot be opened with this master key")
 type Ring struct {
 	current keyID
 	ciphers map[cipherID]cipher.AEAD
+	macKey  []byte // derived from the current key
 }
 
 // keyID identifies a master key without revealing it.
@@ -71,6 +73,10 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 		if err := r.add(k); err != nil {
 			return nil, fmt.Errorf("seal: %w", err)
 		}
+	}
+	var err error
+	if r.macKey, err = hkdf.Key(sha256.New, keys[0], nil, "steward mac", sha256.Size); err != nil {
+		return nil, fmt.Errorf("seal: %w", err)
 	}
 	return r, nil
 }
@@ -138,6 +144,14 @@ func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 		return nil, ErrKey
 	}
 	return plain, nil
+}
+
+// MAC returns an HMAC-SHA-256 of a text under a key that is derived from the current master key, so that
+// all replicas make the same. The purpose separates the uses of the key; it must not contain a zero byte.
+func (r *Ring) MAC(purpose, text string) []byte {
+	h := hmac.New(sha256.New, r.macKey)
+	h.Write([]byte(purpose + "\x00" + text))
+	return h.Sum(nil)
 }
 
 // Hash returns the hash of a secret that is only compared.

@@ -115,3 +115,17 @@ func TestKeyFileIsCreatedOnce(t *testing.T) {
 		t.Fatal("an invalid file is accepted")
 	}
 }
+
+func TestMACDependsOnTheCurrentKeyPurposeAndText(t *testing.T) {
+	mac := ring(t, 1).MAC("a", "text")
+	if !bytes.Equal(mac, ring(t, 1, 2).MAC("a", "text")) {
+		t.Error("a ring with the same current key makes another MAC")
+	}
+	for name, other := range map[string][]byte{
+		"key": ring(t, 2, 1).MAC("a", "text"), "purpose": ring(t, 1).MAC("b", "text"), "text": ring(t, 1).MAC("a", "texts"),
+	} {
+		if bytes.Equal(mac, other) {
+			t.Errorf("another %s makes the same MAC", name)
+		}
+	}
+}

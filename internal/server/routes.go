@@ -50,19 +50,23 @@ func (s *Server) Routes() []web.Route {
 		web.Group("Members",
 			web.On("GET /oidc/org/members", "listMembers", auth.ListMembers, 200, "List members", account.Members),
 			web.On("POST /oidc/org/members", "inviteMember",
-				auth.WriteMembers, 201, "Invite a member", account.Invite).WithErrors(409),
+				auth.WriteMembers, 201, "Invite a member", account.Invite).
+				WithErrors(409).RecentSignIn(),
 			web.On("PUT /oidc/org/members/{id}", "updateMember",
-				auth.WriteMembers, 200, "Update a member", account.Change).WithErrors(409).Small(),
+				auth.WriteMembers, 200, "Update a member", account.Change).
+				WithErrors(409).Small().RecentSignIn(),
 			web.On("POST /oidc/org/members/{id}/invite", "renewInvitation",
 				auth.WriteMembers, 200, "Renew the invitation of a pending member", account.Reinvite).
-				WithErrors(409).Small(),
+				WithErrors(409).Small().RecentSignIn(),
 			web.On("POST /oidc/org/members/{id}/reset-password", "resetMemberPassword",
 				auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword).
-				WithErrors(409).Small(),
+				WithErrors(409).Small().RecentSignIn(),
 			web.On("DELETE /oidc/org/members/{id}/factors", "clearMemberFactors",
-				auth.ClearFactors, 204, "Remove the second factors of a member", account.ClearFactors).WithErrors(409),
+				auth.ClearFactors, 204, "Remove the second factors of a member", account.ClearFactors).
+				WithErrors(409).RecentSignIn(),
 			web.On("DELETE /oidc/org/members/{id}", "removeMember",
-				auth.WriteMembers, 204, "Remove a member or revoke an invitation", account.Remove).WithErrors(409),
+				auth.WriteMembers, 204, "Remove a member or revoke an invitation", account.Remove).
+				WithErrors(409).RecentSignIn(),
 		),
 		web.Group("OAuth",
 			web.On("GET /oidc/clients", "listOAuthClients",
@@ -96,7 +100,8 @@ func (s *Server) Routes() []web.Route {
 			web.On("GET /oidc/keys", "listSigningKeys",
 				auth.ReadSigning, 200, "List the signing keys", oauth.SigningKeys),
 			web.On("POST /oidc/keys/rotate", "rotateSigningKeys",
-				auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys).Small(),
+				auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys).
+				Small().RecentSignIn(),
 		),
 		web.Group("API keys",
 			web.On("POST /cli/apikey", "createAPIKey", auth.WriteKeys, 201, "Create an API key", key.Create),
@@ -153,7 +158,7 @@ func (s *Server) Routes() []web.Route {
 				WithRules(web.RulesOf(s.Resource.CheckCreate)).WithErrors(409),
 			web.On("DELETE /resource/{orgId}/{region}", "deleteResources",
 				auth.WriteResources, 204, "Delete resources with all that they hold, all or none", s.Resource.Delete).
-				WithErrors(409),
+				WithErrors(409).RecentSignIn(),
 			web.On("GET /resource/{orgId}/{region}/{name}/tables", "listTables",
 				auth.ReadResources, 200, "List the tables and views of a database", s.Resource.Tables),
 			web.On("POST /resource/{orgId}/{region}/{name}/query", "queryDatabase",

@@ -22,6 +22,7 @@ var statuses = map[errs.Kind]int{
 	errs.Malformed:            http.StatusBadRequest,
 	errs.Unauthorized:         http.StatusUnauthorized,
 	errs.Forbidden:            http.StatusForbidden,
+	errs.Reauthentication:     http.StatusForbidden,
 	errs.NotFound:             http.StatusNotFound,
 	errs.MethodNotAllowed:     http.StatusMethodNotAllowed,
 	errs.Conflict:             http.StatusConflict,

@@ -48,6 +48,7 @@ type Route struct {
 	errors  []int     // further statuses of its errors
 	other   *response // of an alternative value
 	small   bool
+	recent  bool
 	body    reflect.Type // nil if the route takes none
 	maxBody int64
 	rules   Rules // nil if the bodies have none but those of Checked
@@ -82,6 +83,16 @@ func (r Route) Small() Route {
 	r.small = true
 	return r
 }
+
+// RecentSignIn returns the route as one for which a user of the console must have signed in recently.
+// API keys and access tokens are not affected.
+func (r Route) RecentSignIn() Route {
+	r.recent = true
+	return r
+}
+
+// NeedsRecentSignIn reports whether a user of the console must have signed in recently.
+func (r Route) NeedsRecentSignIn() bool { return r.recent }
 
 // Adds reports whether requests of the route make the database grow.
 func (r Route) Adds() bool {

@@ -27,6 +27,40 @@ export function setCaller(c: Caller) {
   caller = c;
 }
 
+// SignInAgain asks for a new sign-in. ask returns whether to send a request again, and end is called
+// when it is no longer refused.
+export interface SignInAgain {
+  ask(): Promise<boolean>;
+  end(again: boolean): void;
+}
+
+let signInAgain: SignInAgain = { ask: async () => false, end: () => undefined };
+
+// setSignInAgain is called by the module with the dialog, as setCaller is by the session.
+export function setSignInAgain(s: SignInAgain) {
+  signInAgain = s;
+}
+
+// isStale reports whether a response says that a recent sign-in is needed.
+async function isStale(response: Response): Promise<boolean> {
+  if (response.status !== 403) return false;
+  const body = parse(await response.clone().text()) as { code?: string } | undefined;
+  return body?.code === 'reauthentication_required';
+}
+
+// repeated sends a request, and again after a new sign-in if it needs one. The server refuses such
+// a request before it does anything.
+async function repeated(request: () => Promise<Response>): Promise<Response> {
+  let response = await request();
+  if (!(await isStale(response))) return response;
+  while (await isStale(response)) {
+    if (!(await signInAgain.ask())) return response;
+    response = await request();
+  }
+  signInAgain.end(true);
+  return response;
+}
+
 // headers returns the headers of every request.
 export function headers(more: Record<string, string> = {}): Record<string, string> {
   const all: Record<string, string> = { 'X-Steward-Console': '1', ...more };
@@ -40,7 +74,7 @@ export async function send(
   init: RequestInit & { headers?: Record<string, string> } = {},
 ): Promise<Response> {
   try {
-    return await fetch(base + path, { ...init, headers: headers(init.headers) });
+    return await repeated(() => fetch(base + path, { ...init, headers: headers(init.headers) }));
   } catch (thrown) {
     if (thrown instanceof DOMException && thrown.name === 'AbortError') throw thrown;
     throw asProblem(thrown);
@@ -54,7 +88,7 @@ export const api = createClient<paths>({
   fetch: async (request: Request) => {
     for (const [name, value] of Object.entries(headers())) request.headers.set(name, value);
     try {
-      return await fetch(request);
+      return await repeated(() => fetch(request.clone()));
     } catch (thrown) {
       if (thrown instanceof DOMException && thrown.name === 'AbortError') throw thrown;
       throw asProblem(thrown);

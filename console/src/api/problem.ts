@@ -72,6 +72,8 @@ export function titleOf(p: Problem): string {
       return 'You are signed out';
     case 'forbidden':
       return 'You may not do this';
+    case 'reauthentication_required':
+      return 'A new sign-in is needed';
     case 'not_found':
       return 'Not found';
     case 'conflict':
@@ -100,6 +102,8 @@ export function adviceOf(p: Problem): string {
       return 'Sign in again. What you have entered stays here.';
     case 'forbidden':
       return 'Ask an owner or admin of the organization for the role that is needed, or to do it for you.';
+    case 'reauthentication_required':
+      return 'Try again and sign in. What you have entered stays here.';
     case 'not_found':
       return 'It may have been deleted, or it belongs to another organization.';
     case 'conflict':

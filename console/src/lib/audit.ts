@@ -73,6 +73,7 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
   user: {
     label: 'Account',
     verbs: {
+      setup: 'set up',
       sign_in: 'signed in',
       sign_in_failed: 'sign-in failed',
       password: 'password set',

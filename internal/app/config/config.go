@@ -48,6 +48,8 @@ type Config struct {
 	AuditRetention        time.Duration
 	EgressAllow           []netip.Prefix
 	TrustedProxies        []netip.Prefix
+	SessionIdle           time.Duration
+	SessionMax            time.Duration
 	RequirePKCE           bool
 	BlobURL               *blob.S3Options // nil: files in Data
 	BlobAccessKey         Secret          // with BlobURL
@@ -237,6 +239,14 @@ func settings(c *Config) []setting {
 		{
 			"trusted-proxies", "", list, into(&c.TrustedProxies, optional(prefixes)),
 			"reverse proxies whose X-Forwarded-For is trusted: `CIDRs` separated by commas",
+		},
+		{
+			"session-idle", "7d", plain, into(&c.SessionIdle, sessionIdle),
+			"`duration` after which a session ends that is not used, 5m or more",
+		},
+		{
+			"session-max", "30d", plain, into(&c.SessionMax, duration),
+			"`duration` after which a session ends in any case, counted from the sign-in",
 		},
 		{
 			"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue),

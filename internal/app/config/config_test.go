@@ -62,6 +62,8 @@ func TestDefaults(t *testing.T) {
 		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, DiskReserve: 256 << 20, KVStoreMemory: 256 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
 		DrainDelay:     3 * time.Second,
 		AuditRetention: 365 * 24 * time.Hour,
+		SessionIdle:    7 * 24 * time.Hour,
+		SessionMax:     30 * 24 * time.Hour,
 		Regions:        []Region{newRegion("local", "This machine")},
 	}
 	if diff := cmp.Diff(want, mustLoad(t, nil), comparePrefix); diff != "" {
@@ -93,6 +95,8 @@ webhook_retention: 1d12h
 thread_retention: 90m
 drain_delay: 20s
 audit_retention: 90d
+session_idle: 1h
+session_max: 12h
 egress_allow: [10.0.0.0/8, "fd00::/8"]
 trusted_proxies: 127.0.0.1/32
 require_pkce: true
@@ -111,6 +115,7 @@ regions:
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048, DiskReserve: 4096, KVMemory: 2 << 20, KVStoreMemory: 1 << 20,
 		DrainDelay:       20 * time.Second,
 		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute, AuditRetention: 90 * 24 * time.Hour,
+		SessionIdle: time.Hour, SessionMax: 12 * time.Hour,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true, DPoPNonce: true,
 		BlobURL: &blob.S3Options{Endpoint: "https://s3.example.com", Bucket: "bytes", Prefix: "p"}, BlobAccessKey: "AK", BlobSecretKey: "SK",
 		PresignExpiry: 2 * time.Hour, StoragePrices: map[object.Tier]float64{object.Standard: 0.03, object.Archive: 0},
@@ -158,6 +163,8 @@ var samples = map[string][3]string{
 	"thread-retention":  {"1h", "2d", "3m"},
 	"drain-delay":       {"0", "2s", "3m"},
 	"audit-retention":   {"1h", "2d", "3m"},
+	"session-idle":      {"1h", "2d", "5m"},
+	"session-max":       {"1h", "2d", "3m"},
 	"egress-allow":      {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"require-pkce":      {"true", "false", "true"},
@@ -284,6 +291,8 @@ var invalid = map[string][]string{
 	"thread-retention":  {"", "QQQ"},
 	"drain-delay":       {"", "QQQ", "3", "-1s", "1d", "6m"},
 	"audit-retention":   {"", "QQQ", "0d"},
+	"session-idle":      {"", "QQQ", "0d", "4m59s"},
+	"session-max":       {"", "QQQ", "0d"},
 	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
 	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
 	"require-pkce":      {"", "QQQ", "yes", "2"},

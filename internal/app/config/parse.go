@@ -289,6 +289,15 @@ func masterKeys(v string) ([]Secret, error) {
 	return all, nil
 }
 
+// sessionIdle parses a duration that lasts while a user reads a page.
+func sessionIdle(v string) (time.Duration, error) {
+	d, err := duration(v)
+	if err != nil || d < 5*time.Minute {
+		return 0, mustBe("a duration from 5m on, such as 12h")
+	}
+	return d, nil
+}
+
 func email(v string) (string, error) {
 	a, err := mail.ParseAddress(v)
 	if err != nil || a.Address != v {

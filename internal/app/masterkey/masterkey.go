@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"steward/internal/app/config"
 	"steward/internal/db"
@@ -28,6 +30,18 @@ func Ring(cfg config.Config) (*seal.Ring, error) {
 		keys = append(keys, []byte(old))
 	}
 	return seal.NewRing(keys...)
+}
+
+// Existing returns the master keys that a database was written with, and creates none.
+func Existing(ctx context.Context, d *db.DB, cfg config.Config) (*seal.Ring, error) {
+	if _, err := os.Stat(filepath.Join(cfg.Data, "master.key")); err != nil && len(cfg.MasterKey) == 0 {
+		return nil, errMasterKey
+	}
+	ring, err := Ring(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return ring, Check(ctx, d, ring)
 }
 
 // knownText is sealed at the first start; a master key that opens it is the right one.

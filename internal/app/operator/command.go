@@ -14,12 +14,13 @@ import (
 type Functions struct {
 	NewRootKey         func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
 	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error
+	SetupLink          func(ctx context.Context, p session.Program, cfg config.Config) error
 	CreateOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
 }
 
 // Commands returns the commands of the operator.
 func Commands(p session.Program, f Functions) []*cobra.Command {
-	return []*cobra.Command{f.rootKeyCommand(p), f.resetPasswordCommand(p), f.organizationCommand(p)}
+	return []*cobra.Command{f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p), f.organizationCommand(p)}
 }
 
 func (f Functions) rootKeyCommand(p session.Program) *cobra.Command {

@@ -35,12 +35,13 @@ func socketPath(dir string) string { return filepath.Join(dir, "steward.sock") }
 func (o *Operator) Serve(dir string, log *slog.Logger) (stop func()) {
 	listener, err := listenControl(dir)
 	if err != nil {
-		log.Warn("steward root-key, reset-password and organization will not work while this process runs", "error", err)
+		log.Warn("steward root-key, reset-password, setup-link and organization will not work while this process runs", "error", err)
 		return func() {}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+rootKeyOperation().path, rootKeyOperation().handler(o))
 	mux.Handle("POST "+resetOperation().path, resetOperation().handler(o))
+	mux.Handle("POST "+setupOperation().path, setupOperation().handler(o))
 	mux.Handle("POST "+organizationOperation().path, organizationOperation().handler(o))
 	srv := &http.Server{
 		Handler: mux, ReadTimeout: controlTimeout, WriteTimeout: controlTimeout,

@@ -18,6 +18,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/seal"
 )
 
 // shortDir returns a temporary directory with a path that is short enough for a socket.
@@ -34,8 +35,12 @@ func shortDir(t *testing.T) string {
 // bootstrapped returns an operator of an installation with an owner.
 func bootstrapped(t *testing.T, d *db.DB) *Operator {
 	t.Helper()
-	o := New(d, "https://steward.example")
-	err := d.Write(t.Context(), func(tx *db.Tx) error {
+	ring, err := seal.NewRing(make([]byte, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := New(d, ring, "https://steward.example")
+	err = d.Write(t.Context(), func(tx *db.Tx) error {
 		_, err := o.accounts.Bootstrap(tx, "ada@example.com", "")
 		return err
 	})
@@ -139,6 +144,10 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if err == nil || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
+		_, err = setupOperation().run(t.Context(), cfg, struct{}{})
+		if err == nil || !strings.Contains(err.Error(), "is set up") {
+			t.Errorf("setup of an installation with an owner: %v", err)
+		}
 		org, err := organizationOperation().run(t.Context(), cfg, organizationInput{"Acme"})
 		if err != nil || !strings.HasPrefix(org.ID, "org_") || !strings.HasPrefix(org.RootKey, "sk_") {
 			t.Errorf("organization: %v, %v", org, err)
@@ -183,6 +192,9 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 		},
 		"organization": func(ctx context.Context, cfg config.Config) error {
 			return CreateOrganization(ctx, session.Program{}, cfg, "a")
+		},
+		"setup-link": func(ctx context.Context, cfg config.Config) error {
+			return SetupLink(ctx, session.Program{}, cfg)
 		},
 		"reset-password": func(ctx context.Context, cfg config.Config) error {
 			return ResetPassword(ctx, session.Program{}, cfg, Reset{Email: "a@b.example"})

@@ -1,8 +1,8 @@
 // Package operator does what the operator of a server may do without a key: create a root key, make
-// a link to reset a password, and create an organization. The commands ask the server that runs on
-// the data directory, over a socket that only the user of the server can connect to, or do it
-// themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
-// config, datadir, oidc/provider/factor and oidc/provider/session.
+// a link to reset a password or to set the installation up, and create an organization. The commands
+// ask the server that runs on the data directory, over a socket that only the user of the server can
+// connect to, or do it themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
+// config, datadir, masterkey, oidc/provider/factor, oidc/provider/passkey and oidc/provider/session.
 package operator
 
 import (
@@ -17,6 +17,7 @@ import (
 	"steward/internal/apikey"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/app/masterkey"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/cli/session"
@@ -25,6 +26,7 @@ import (
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/passkey"
 	browser "steward/internal/oidc/provider/session"
+	"steward/internal/seal"
 )
 
 // Operator does the operations. Nobody is the caller of them in the audit log.
@@ -33,11 +35,13 @@ type Operator struct {
 	accounts *account.Store
 	keys     *apikey.Store
 	log      *audit.Store
-	baseURL  string
+	// ring returns the ring of the master key.
+	ring    func(ctx context.Context) (*seal.Ring, error)
+	baseURL string
 }
 
 // New returns the operator of an installation whose links begin with baseURL.
-func New(d *db.DB, baseURL string) *Operator {
+func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 	log := &audit.Store{DB: d, Now: time.Now}
 	return &Operator{
 		db: d,
@@ -47,6 +51,7 @@ func New(d *db.DB, baseURL string) *Operator {
 		},
 		keys:    &apikey.Store{DB: d, Now: time.Now},
 		log:     log,
+		ring:    func(context.Context) (*seal.Ring, error) { return ring, nil },
 		baseURL: baseURL,
 	}
 }
@@ -135,10 +140,13 @@ func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 	return int64(len(ids)), nil
 }
 
+// errBaseURL is returned if no URL is known that a link could begin with.
+var errBaseURL = errs.New(errs.Invalid, "set --base-url, with which the link begins")
+
 // resetPassword returns a link with which a user can set a new password.
 func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
 	if o.baseURL == "" {
-		return account.Reset{}, errs.New(errs.Invalid, "set --base-url, with which the link begins")
+		return account.Reset{}, errBaseURL
 	}
 	token, expires, err := o.accounts.ResetByEmail(ctx, in.Email, in.ClearFactors)
 	if err != nil {
@@ -240,7 +248,6 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 			return nil, nil, err
 		}
 	}
-	// Nothing here is sealed, so that no master key is needed.
 	d, err := db.Open(ctx, cfg.Database())
 	if err != nil {
 		release()
@@ -250,7 +257,8 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 		_ = d.Close() // nothing is lost: what was written is committed
 		release()
 	}
-	o = New(d, lastBaseURL(cfg))
+	o = New(d, nil, lastBaseURL(cfg))
+	o.ring = func(ctx context.Context) (*seal.Ring, error) { return masterkey.Existing(ctx, d, cfg) }
 	if _, err := o.accounts.FirstOwner(ctx); err != nil {
 		closeAll()
 		return nil, nil, err

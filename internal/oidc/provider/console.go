@@ -7,28 +7,32 @@ import (
 
 // RequireSignIn returns the handler of a page of the console that requires a signed-in user. It
 // calls next with the id of the browser's session. Others see the sign-in page, and continue with
-// the same request.
+// the same request. So does who has signed in long ago, if the request asks for a recent sign-in.
 func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler {
 	return p.pages.Page(func(w http.ResponseWriter, r *http.Request) error {
-		s, _, err := p.sessions.SignedIn(r)
+		s, user, err := p.sessions.SignedIn(r)
 		if err != nil {
 			return err
 		}
 		if s == nil {
 			return p.signin.ShowSignIn(w, r, p.signin.Flows.ToPath(r.URL.RequestURI()), "")
 		}
+		if r.URL.Query().Has("recent") && !s.Recent(p.Now()) {
+			return p.signin.ShowSignIn(w, r, p.signin.Flows.ToPath(r.URL.RequestURI()), user.Email)
+		}
 		next(w, r, s.ID)
 		return nil
 	})
 }
 
-// SessionUser returns the user of a session, or "" if the session has ended.
-func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID string, err error) {
+// SessionUser returns the user of a session, or "" if the session has ended, and whether the user has
+// signed in recently.
+func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID string, recent bool, err error) {
 	s, err := p.sessions.Use(ctx, sessionID)
 	if err != nil || s == nil {
-		return "", err
+		return "", false, err
 	}
-	return s.UserID, nil
+	return s.UserID, s.Recent(p.Now()), nil
 }
 
 // SignOut ends a session of a browser and deletes its cookie.

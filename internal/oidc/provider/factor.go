@@ -19,6 +19,9 @@ func installationName(issuer string) string {
 	return "Steward " + u.Hostname()
 }
 
+// HasPasskeys reports whether users can sign in with passkeys at the base URL.
+func (p *Provider) HasPasskeys() bool { return p.passkeys.Unavailable() == "" }
+
 // ClearFactors removes the authenticator app, the recovery codes and the passkeys of a user, ends the user's sessions, and tells the user.
 func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
 	if err := passkey.RemoveAll(tx, userID); err != nil {

@@ -18,6 +18,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -67,6 +68,11 @@ type Provider struct {
 	Users     signin.Directory
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
+	// SessionIdle is how long a session lasts that is not used, and SessionMax how long it lasts at most.
+	// 0 is the default.
+	SessionIdle, SessionMax time.Duration
+	// Setup completes the first owner of an installation.
+	Setup signin.Setup
 	// APIKeys are the keys that users manage on their account page.
 	APIKeys signin.APIKeys
 	// Note counts an access of a client; the user is empty for client_credentials.
@@ -134,6 +140,7 @@ func (p *Provider) connect(key oauth.Key) {
 	}
 	sessions := &session.Manager{
 		DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID, RequiredLevel: p.Users.RequiredLevel,
+		IdleTimeout: cmp.Or(p.SessionIdle, session.IdleTimeout), MaxAge: cmp.Or(p.SessionMax, session.MaxAge),
 	}
 	p.sessions = sessions
 	audiences := &grant.Audiences{Issuer: p.Issuer, Clients: p.Clients}
@@ -144,7 +151,7 @@ func (p *Provider) connect(key oauth.Key) {
 	p.auth = &clientauth.Authenticator{Clients: p.Clients}
 	frontChannel := &logout.FrontChannel{Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions}
 	p.signin = &signin.Handler{
-		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
+		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Setup: p.Setup, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
 		Frames:   frontChannel.Frames,
 		Passkeys: p.passkeys,
@@ -261,7 +268,9 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathInvitation + "{token}": form(p.signin.AnswerInvitation),
 		"GET " + oauth.PathReset + "{token}":       page(p.signin.Reset),
 		"POST " + oauth.PathReset + "{token}":      form(p.signin.UseReset),
-		"GET /{$}":                                 p.root,
+		"GET /{$}":                                 page(p.root),
+		"GET " + oauth.PathSetup:                   page(p.signin.SetupPage),
+		"POST " + oauth.PathSetup:                  form(p.signin.SetUp),
 		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
 		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),
 		"GET " + oauth.PathAccountFactor:           page(signedIn(p.signin.NewFactor)),

@@ -17,16 +17,24 @@ type links struct {
 	Account string `json:"account"`
 }
 
-// root serves GET /. A browser is sent to the console, which shows the way to the sign-in page; everybody
-// else is told where the API is.
-func (p *Provider) root(w http.ResponseWriter, r *http.Request) {
+// root serves GET /. A browser is sent to the console, which shows the way to the sign-in page, or is
+// told how the installation is set up; everybody else is told where the API is.
+func (p *Provider) root(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		pending, err := p.Setup.Pending(r.Context())
+		if err != nil {
+			return err
+		}
+		if pending {
+			return p.signin.ShowSetupHint(w, r)
+		}
 		http.Redirect(w, r, oauth.PathConsole, http.StatusSeeOther)
-		return
+		return nil
 	}
 	web.Write(w, r, http.StatusOK, links{
 		Service: "Steward", OpenAPI: p.Issuer + "/openapi.json", Docs: p.Issuer + "/docs",
 		Console: p.Issuer + oauth.PathConsole, Account: p.Issuer + oauth.PathAccount,
 	})
+	return nil
 }

@@ -46,4 +46,6 @@ const (
 	PathAccountFactorGone  = PathAccountFactor + "/remove"
 	PathAccountRecovery    = PathAccount + "/recovery-codes"
 	PathConsole            = "/console/"
+	PathConsoleSignIn      = PathConsole + "sign-in"
+	PathSetup              = PathConsole + "setup"
 )

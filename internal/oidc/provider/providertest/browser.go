@@ -41,6 +41,7 @@ func (b *Browser) Do(method, target string, form url.Values, headers ...string) 
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
+	req.Host = req.Header.Get("Host")
 	resp, err := b.HTTP.Do(req)
 	Must(b.Fixture.T, err)
 	defer resp.Body.Close()

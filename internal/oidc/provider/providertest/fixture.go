@@ -162,6 +162,7 @@ func (f *Fixture) NewProvider() *provider.Provider {
 		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
 		Users: f.directory(), OrgName: f.Accounts.OrgName, APIKeys: f.apiKeys(),
 		Log:     slog.New(slog.DiscardHandler),
+		Setup:   f.setup(),
 		Note:    f.Calls.note,
 		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },
@@ -236,6 +237,27 @@ func (f *Fixture) directory() signin.Directory {
 			return out, err
 		},
 	}
+}
+
+// setup is the setup of the fixture's accounts, as package app makes it.
+func (f *Fixture) setup() signin.Setup {
+	s := &account.Setup{Store: f.Accounts, Ring: f.ring}
+	return signin.Setup{
+		Pending: s.Pending, Check: s.Check,
+		Problem: func(a signin.FirstAccount) string { return account.FirstAccount(a).Problem() },
+		Complete: func(tx *db.Tx, token string, a signin.FirstAccount, hash string) (string, error) {
+			return s.Complete(tx, token, account.FirstAccount(a), hash)
+		},
+	}
+}
+
+// SetupToken returns the token of the current setup link.
+func (f *Fixture) SetupToken() string {
+	f.T.Helper()
+	link, err := (&account.Setup{Store: f.Accounts, Ring: f.ring}).Link(f.T.Context(), f.URL)
+	Must(f.T, err)
+	_, token, _ := strings.Cut(link.Link, "#")
+	return token
 }
 
 // apiKeys gives access to real API keys, with what the account page needs of them.

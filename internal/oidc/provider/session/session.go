@@ -20,12 +20,14 @@ import (
 )
 
 const (
-	// IdleTimeout is how long a session lasts that is not used.
+	// IdleTimeout is how long a session lasts by default that is not used.
 	IdleTimeout = 7 * 24 * time.Hour
-	// MaxAge is how long a session lasts at most.
+	// MaxAge is how long a session lasts by default at most.
 	MaxAge = 30 * 24 * time.Hour
-	// touchInterval keeps a busy browser from causing a write with every request.
-	touchInterval = 10 * time.Minute
+	// maxTouchInterval keeps a busy browser from causing a write with every request.
+	maxTouchInterval = 10 * time.Minute
+	// recent is how long ago a sign-in may be for what asks for a recent one.
+	recent = 10 * time.Minute
 
 	// CookieName is the name of the cookie that holds the session's token.
 	CookieName = "steward_session"
@@ -48,16 +50,17 @@ type Session struct {
 	ExpiresAt  stamp.Time
 }
 
-func (s *Session) touch(now stamp.Time) {
-	s.LastSeenAt = now
-	s.ExpiresAt = min(now.Add(IdleTimeout), s.AuthTime.Add(MaxAge))
-}
+// Recent reports whether the user has signed in in the last ten minutes.
+func (s *Session) Recent(now time.Time) bool { return stamp.Of(now).Sub(s.AuthTime) <= recent }
 
 // Manager starts, finds and ends sessions.
 type Manager struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Cookies pages.Cookies
+	// IdleTimeout is how long a session lasts that is not used, and MaxAge how long it lasts at most after
+	// the sign-in. A change applies to the sessions that there are.
+	IdleTimeout, MaxAge time.Duration
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (oidc.User, error)
 	// RequiredLevel returns the value of the claim acr that a user's sign-ins must have at least, or "".
@@ -87,7 +90,7 @@ func (m *Manager) current(r *http.Request) (*Session, error) {
 		return nil, nil
 	}
 	now := stamp.Of(m.Now())
-	s, err := byToken(m.DB.Read(r.Context()), token, now)
+	s, err := byToken(m.DB.Read(r.Context()), token, m.bounds(now))
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
 	}
@@ -100,12 +103,21 @@ func (m *Manager) current(r *http.Request) (*Session, error) {
 	return s, nil
 }
 
+// touch notes that a session is used now.
+func (m *Manager) touch(s *Session, now stamp.Time) {
+	s.LastSeenAt = now
+	s.ExpiresAt = min(now.Add(m.IdleTimeout), s.AuthTime.Add(m.MaxAge))
+}
+
+// touchInterval is how often it is stored that a session is used. A session in use must not expire.
+func (m *Manager) touchInterval() time.Duration { return min(maxTouchInterval, m.IdleTimeout/4) }
+
 // seen notes that a session is used.
 func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
-	if now.Sub(s.LastSeenAt) < touchInterval {
+	if now.Sub(s.LastSeenAt) < m.touchInterval() {
 		return nil
 	}
-	s.touch(now)
+	m.touch(s, now)
 	return m.DB.Write(ctx, func(tx *db.Tx) error { return saveTouch(tx, s) })
 }
 
@@ -113,8 +125,8 @@ func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 // has ended.
 func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 	now := stamp.Of(m.Now())
-	s, err := m.cache.GetWithin(touchInterval, sessionID, func() (*Session, error) {
-		s, err := byID(m.DB.Read(ctx), sessionID, now)
+	s, err := m.cache.GetWithin(m.touchInterval(), sessionID, func() (*Session, error) {
+		s, err := byID(m.DB.Read(ctx), sessionID, m.bounds(now))
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +187,7 @@ func (m *Manager) Start(
 	if err != nil || s == nil {
 		return nil, err
 	}
-	m.Cookies.Set(w, CookieName, token, int(MaxAge.Seconds()))
+	m.Cookies.Set(w, CookieName, token, int(m.MaxAge.Seconds()))
 	return s, nil
 }
 
@@ -185,7 +197,7 @@ func (m *Manager) newSession(r *http.Request, userID string) *Session {
 		ID: id.At(prefix, m.Now()), UserID: userID, AuthTime: now, CreatedAt: now,
 		UserAgent: userAgent(r), RemoteAddr: web.Request(r.Context()).RemoteAddr,
 	}
-	s.touch(now)
+	m.touch(s, now)
 	return s
 }
 
@@ -231,12 +243,12 @@ func (m *Manager) Remove(ctx context.Context, userID, sessionID string) error {
 
 // Live reports whether a session has not ended.
 func (m *Manager) Live(ctx context.Context, sessionID string) (bool, error) {
-	return live(m.DB.Read(ctx), sessionID, stamp.Of(m.Now()))
+	return live(m.DB.Read(ctx), sessionID, m.bounds(stamp.Of(m.Now())))
 }
 
 // List returns the latest 100 sessions of a user, most recently used first.
 func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
-	return list(m.DB.Read(ctx), userID, stamp.Of(m.Now()))
+	return list(m.DB.Read(ctx), userID, m.bounds(stamp.Of(m.Now())))
 }
 
 // userAgent returns the User-Agent header in a form that can be stored.

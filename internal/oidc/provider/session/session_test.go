@@ -32,6 +32,41 @@ func TestSessionsExpire(t *testing.T) {
 	})
 }
 
+// TestLifetimesOfSessionsAreSettings also checks that a shorter lifetime applies to sessions that there are.
+func TestLifetimesOfSessionsAreSettings(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		b := f.Browser()
+		b.SignIn(b.Get(f.URL + "/account"))
+		f.Clock.Add(31 * time.Minute)
+		p := f.NewProvider()
+		p.SessionIdle = 8 * time.Minute
+		p.SessionMax = 30 * time.Minute
+		f.Serve(p)
+		if b.SignedIn() {
+			t.Fatal("a session of before is older than the new maximum")
+		}
+		in := b.Submit(b.Get(f.URL+"/account"), "email", providertest.OwnerEmail, "password", providertest.OwnerPassword)
+		if set := strings.Join(in.Header.Values("Set-Cookie"), "\n"); !strings.Contains(set, "Max-Age=1800") {
+			t.Errorf("got %s", set)
+		}
+		for range 4 {
+			f.Clock.Add(7 * time.Minute)
+			if !b.SignedIn() {
+				t.Fatal("a session in use has expired")
+			}
+		}
+		f.Clock.Add(2 * time.Minute)
+		if b.SignedIn() {
+			t.Error("the session outlives its maximum")
+		}
+		b.SignIn(b.Get(f.URL + "/account"))
+		f.Clock.Add(8 * time.Minute)
+		if b.SignedIn() {
+			t.Error("the idle session has not ended")
+		}
+	})
+}
+
 // TestSignInReplacesTheCookie checks that a cookie which somebody has planted or copied before a
 // sign-in is useless after it.
 func TestSignInReplacesTheCookie(t *testing.T) {

@@ -55,29 +55,41 @@ func renew(tx *db.Tx, s *Session, token string) (bool, error) {
 	return n == 1, tx.Invalidate(Cache)
 }
 
+// hasNotEnded is the condition of sessions that have not ended, with the arguments of bounds.
+const hasNotEnded = `expires_at > @now AND last_seen_at > @seen_after AND auth_time > @signed_in_after`
+
+// bounds returns the arguments of hasNotEnded. The lifetimes of now apply to sessions that began before
+// they were set, too.
+func (m *Manager) bounds(now stamp.Time) db.Args {
+	return db.Args{"now": now, "seen_after": now.Add(-m.IdleTimeout), "signed_in_after": now.Add(-m.MaxAge)}
+}
+
 // byToken returns the session of a token, or db.ErrNoRows if it has ended.
-func byToken(q db.Querier, token string, now stamp.Time) (*Session, error) {
-	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE token_hash = $1 AND expires_at > $2`,
-		seal.Hash(token), now))
+func byToken(q db.Querier, token string, bounds db.Args) (*Session, error) {
+	bounds["token_hash"] = seal.Hash(token)
+	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE token_hash = @token_hash AND `+hasNotEnded, bounds))
 }
 
 // byID returns a session, or db.ErrNoRows if it has ended.
-func byID(q db.Querier, sessionID string, now stamp.Time) (*Session, error) {
-	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE id = $1 AND expires_at > $2`, sessionID, now))
+func byID(q db.Querier, sessionID string, bounds db.Args) (*Session, error) {
+	bounds["id"] = sessionID
+	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE id = @id AND `+hasNotEnded, bounds))
 }
 
-func live(q db.Querier, sessionID string, now stamp.Time) (bool, error) {
+func live(q db.Querier, sessionID string, bounds db.Args) (bool, error) {
 	var n int
-	err := q.Row(`SELECT count(*) FROM oidc_sessions WHERE id = $1 AND expires_at > $2`, sessionID, now).Scan(&n)
+	bounds["id"] = sessionID
+	err := q.Row(`SELECT count(*) FROM oidc_sessions WHERE id = @id AND `+hasNotEnded, bounds).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("read session: %w", err)
 	}
 	return n > 0, nil
 }
 
-func list(q db.Querier, userID string, now stamp.Time) ([]*Session, error) {
-	return db.Collect(q, scan, `SELECT `+columns+` FROM oidc_sessions WHERE user_id = $1 AND expires_at > $2
-		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, userID, now)
+func list(q db.Querier, userID string, bounds db.Args) ([]*Session, error) {
+	bounds["user_id"] = userID
+	return db.Collect(q, scan, `SELECT `+columns+` FROM oidc_sessions WHERE user_id = @user_id AND `+hasNotEnded+`
+		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, bounds)
 }
 
 // saveTouch stores when a session was used.

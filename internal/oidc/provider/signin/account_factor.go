@@ -40,7 +40,7 @@ func (h *Handler) NewFactor(w http.ResponseWriter, v visit) error {
 func (h *Handler) showOwnSetup(w http.ResponseWriter, v visit, setup factor.Setup, problem string) error {
 	view := &pages.Enrol{Email: v.user.Email, Action: oauth.PathAccountFactor}
 	view.Problem = problem
-	return h.showSetup(w, v.Request, setup, view)
+	return h.showNewApp(w, v.Request, setup, view)
 }
 
 // AddFactor serves POST /account/authenticator. Its response is the only one with the recovery codes.

@@ -97,7 +97,7 @@ func (h *Handler) showEnrol(w http.ResponseWriter, r *http.Request, f *flow.Flow
 	if err != nil {
 		return err
 	}
-	return h.showSetup(w, r, setup, h.enrolView(f, user, ""))
+	return h.showNewApp(w, r, setup, h.enrolView(f, user, ""))
 }
 
 func (h *Handler) enrolView(f *flow.Flow, user oidc.User, problem string) *pages.Enrol {
@@ -108,8 +108,8 @@ func (h *Handler) enrolView(f *flow.Flow, user oidc.User, problem string) *pages
 	return view
 }
 
-// showSetup renders the page of an authenticator app that is being added.
-func (h *Handler) showSetup(w http.ResponseWriter, r *http.Request, setup factor.Setup, view *pages.Enrol) (err error) {
+// showNewApp renders the page of an authenticator app that is being added.
+func (h *Handler) showNewApp(w http.ResponseWriter, r *http.Request, setup factor.Setup, view *pages.Enrol) (err error) {
 	view.Setup = setup.Sealed
 	view.Secret = setup.Secret
 	if view.QR, err = pages.NewQR(setup.URI); err != nil {
@@ -130,7 +130,7 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if problem != "" {
-		return h.showSetup(w, r, setup, h.enrolView(f, user, problem))
+		return h.showNewApp(w, r, setup, h.enrolView(f, user, problem))
 	}
 	var codes []string
 	left, err := h.start(w, r, f, proof{
@@ -142,7 +142,7 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 	})
 	switch {
 	case errors.Is(err, factor.ErrCode):
-		return h.showSetup(w, r, setup, h.enrolView(f, user, wrongCode))
+		return h.showNewApp(w, r, setup, h.enrolView(f, user, wrongCode))
 	case errors.Is(err, factor.ErrExists): // added in another request: now it must be used
 		return h.showFactor(w, r, factorForm{flow: f, user: user})
 	case err != nil:

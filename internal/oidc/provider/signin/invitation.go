@@ -104,7 +104,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation In
 	if err != nil {
 		return err
 	}
-	return h.signIn(w, r, h.Flows.ToPath(oauth.PathAccount), proof{
+	return h.signIn(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), proof{
 		methods: oauth.Methods{oauth.MethodPassword}, passwordHash: hash,
 		commit: func(tx *db.Tx) (string, error) {
 			userID, err := h.Users.Register(tx, r.PathValue("token"), hash)
@@ -132,7 +132,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation Invi
 		if err != nil {
 			return err
 		}
-		http.Redirect(w, r, oauth.PathAccount, http.StatusSeeOther)
+		http.Redirect(w, r, oauth.PathConsoleSignIn, http.StatusSeeOther)
 		return nil
 	case "deny":
 		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Users.Decline(tx, token, s.UserID) })

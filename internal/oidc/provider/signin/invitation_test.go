@@ -208,7 +208,11 @@ func TestInvitedMemberSetsAndChangesThePassword(t *testing.T) {
 		for _, refused := range []string{"too short", "Password123!", "new@example.com"} {
 			b.Submit(page, "password", refused).Want(http.StatusBadRequest)
 		}
-		mine := b.Follow(b.Submit(page, "password", "a first password")).Want(http.StatusOK)
+		in := b.Submit(page, "password", "a first password").Want(http.StatusSeeOther)
+		if to := in.Header.Get("Location"); to != "/console/sign-in" {
+			t.Errorf("the invitation leads to %q", to)
+		}
+		mine := b.Get(f.URL + "/account").Want(http.StatusOK)
 		if !strings.Contains(mine.Body, "new@example.com") || !strings.Contains(mine.Body, ">current<") {
 			t.Fatalf("not signed in: %s", mine.Body)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"steward/internal/db"
@@ -111,9 +110,6 @@ func defaultName(userAgent string) string {
 	return "Passkey"
 }
 
-// recently is how long ago a user may have signed in who changes how to sign in.
-const recently = 10 * time.Minute
-
 // SignedInRecently is SignedIn for what changes how a user signs in, so that nobody can do it at a
 // browser that was left open. A user who signed in longer ago signs in again.
 func (h *Handler) SignedInRecently(next func(w http.ResponseWriter, v visit) error) pages.Handler {
@@ -125,7 +121,7 @@ func (h *Handler) SignedInRecently(next func(w http.ResponseWriter, v visit) err
 	})
 }
 
-func (h *Handler) isRecent(v visit) bool { return h.Now().Sub(v.session.AuthTime.Std()) < recently }
+func (h *Handler) isRecent(v visit) bool { return v.session.Recent(h.Now()) }
 
 // showSignInAgain renders the sign-in page, after which the user sees the page of the request, or the
 // account page if it was a form.

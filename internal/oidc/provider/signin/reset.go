@@ -73,7 +73,7 @@ func (h *Handler) UseReset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	err = h.signIn(w, r, h.Flows.ToPath(oauth.PathAccount), proof{
+	err = h.signIn(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), proof{
 		methods: oauth.Methods{oauth.MethodPassword}, passwordHash: hash,
 		commit: func(tx *db.Tx) (string, error) {
 			userID, err := h.Users.UseReset(tx, r.PathValue("token"), hash)

@@ -86,8 +86,8 @@ func TestResetReplacesThePasswordAndEndsEverythingElse(t *testing.T) {
 			b.Submit(page, "password", refused).Want(http.StatusBadRequest)
 		}
 		done := b.Submit(page, "password", "a new password").Want(http.StatusSeeOther)
-		if done.Header.Get("Location") != "/account" || !b.SignedIn() {
-			t.Error("the user is not signed in on the account page")
+		if done.Header.Get("Location") != "/console/sign-in" || !b.SignedIn() {
+			t.Error("the user is not signed in on the way to the console")
 		}
 		i.wantEnded(t)
 		if i.here.SignedIn() {

@@ -36,6 +36,7 @@ type Handler struct {
 	Key      oauth.Key
 	Users    Directory
 	APIKeys  APIKeys
+	Setup    Setup
 	Clients  *oidc.Store
 	Sessions *session.Manager
 	Flows    *flow.Sealer

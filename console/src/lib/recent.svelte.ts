@@ -1,0 +1,38 @@
+// Requests that need a recent sign-in. One that is refused is sent again once the user has signed
+// in, in another tab, until it is no longer refused or the user cancels.
+import { setSignInAgain } from '../api/client';
+import { session } from './session.svelte';
+
+class Recent {
+  // asking is whether the page asks for a new sign-in.
+  asking = $state(false);
+  private waiting: ((again: boolean) => void)[] = [];
+
+  // ask returns whether to send a request again.
+  ask(): Promise<boolean> {
+    this.asking = true;
+    return new Promise((resolve) => this.waiting.push(resolve));
+  }
+
+  // look has the requests sent again, unless somebody else is signed in now.
+  async look() {
+    const user = session.user?.id;
+    await session.start();
+    if (session.user?.id === user) this.resolve(true);
+  }
+
+  // end has the requests fail, or closes the dialog when they have succeeded.
+  end(again: boolean) {
+    this.asking = false;
+    this.resolve(again);
+  }
+
+  private resolve(again: boolean) {
+    const waiting = this.waiting;
+    this.waiting = [];
+    for (const resolve of waiting) resolve(again);
+  }
+}
+
+export const recent = new Recent();
+setSignInAgain(recent);

@@ -1,0 +1,95 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/internal/db"
+)
+
+// TestConsoleSetup opens the link of a fresh installation: one form later the owner is in the console.
+func TestConsoleSetup(t *testing.T) {
+	t.Parallel()
+	s := installation.Start(t, "sqlite")
+	out, err := s.Command("setup-link").Output()
+	s.Must(err)
+	link, _, _ := bytes.Cut(out, []byte("\n"))
+	c := newConsole(t, s)
+	c.Do(chromedp.Navigate(s.URL + "/"))
+	c.see("steward setup-link")
+	c.LoadAxe()
+	c.Check("setup-hint")
+	c.Do(chromedp.EmulateViewport(390, 800))
+	c.Do(chromedp.Navigate(string(link)))
+	c.wait("the form", `document.querySelector('[name="token"]')?.value.length === 54`)
+	if shown := chromium.Evaluate[string](c.Browser, `location.href + document.body.innerText`); strings.Contains(shown, "#") {
+		t.Errorf("the page shows the token: %s", shown)
+	}
+	c.LoadAxe()
+	c.Check("setup")
+	if wide := chromium.Evaluate[bool](c.Browser, `document.documentElement.scrollWidth > 390`); wide {
+		t.Error("the page is wider than the screen")
+	}
+	c.fill("organization", "Acme")
+	c.fill("email", "ada@example.com")
+	c.fill("password", "ada@example.com")
+	c.press("Set up and open the console")
+	c.wait("the problem", `document.querySelector('[role="alert"]')`)
+	c.fill("password", "a first password")
+	c.press("Set up and open the console")
+	c.Do(chromedp.EmulateViewport(1280, 900))
+	c.wait("the console", `location.pathname === '/console/' && document.querySelector('#app h1')`)
+	c.see("Acme")
+	c.clean()
+	c.Do(chromedp.Navigate(string(link)))
+	c.see("This installation is set up")
+}
+
+var stepUp = regexp.QuoteMeta("This needs a sign-in of the last ten minutes.")
+
+// TestConsoleAsksForARecentSignIn invites a member an hour after the sign-in: the request is sent when the
+// user has signed in in another tab, with what was entered.
+func TestConsoleAsksForARecentSignIn(t *testing.T) {
+	t.Parallel()
+	s := fixedPort(t)
+	c := signedIn(t, s)
+	s.Offline(func(ctx context.Context, store *db.DB) {
+		s.Must(store.Write(ctx, func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
+			return err
+		}))
+	})
+	c.at("/members", "ada@example.com")
+	c.press("Invite member")
+	c.fill("email", "grace@example.com")
+	c.press("Invite")
+	asked := `[...document.querySelectorAll('dialog')].some(d => /` + stepUp + `/.test(d.innerText))`
+	c.wait("the prompt", asked)
+	c.LoadAxe()
+	c.Check("sign-in-again")
+	c.press("Cancel")
+	c.see("A new sign-in is needed")
+	c.press("Invite")
+	c.wait("the prompt", asked)
+	address := chromium.Evaluate[string](c.Browser, control("Sign in")+`.href`)
+	other := c.newTab()
+	other.Do(chromedp.Navigate(address))
+	other.wait("the address", `document.querySelector('input[name="email"]')?.value === 'ada@example.com'`)
+	other.Do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), installation.AdminPassword))
+	other.Do(chromedp.Click(chromedp.CSS(`form button`)))
+	other.wait("the console", `location.pathname === '/console/members' && document.querySelector('#app h1')`)
+	c.Do(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event('focus')); undefined`))
+	c.see("/invite/")
+	c.wait("no prompt", `!`+asked)
+	if m := s.MemberOf("grace@example.com"); !m.Pending {
+		t.Errorf("the member is %+v", m)
+	}
+	c.clean()
+}

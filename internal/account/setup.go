@@ -1,0 +1,219 @@
+package account
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/name"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+const (
+	// setupPeriod divides time for the links of the setup. Those that are made in the same period are the
+	// same, and expire at the end of the next one: after 12 to 24 hours.
+	setupPeriod = 12 * time.Hour
+	// setupMark is stored when an installation is set up, and never deleted.
+	setupMark = "setup_done"
+	// setupPurpose separates the MACs of setup links from others.
+	setupPurpose = "account.setup"
+	// setupPath is that of the page on which the setup is done. The token is in the fragment, which
+	// browsers do not send, so that no proxy logs it.
+	setupPath = "/console/setup#"
+)
+
+// Setup lets the owner whom the first start has created, and who owns the root key, set an e-mail address
+// and a password by a link that the server prints. An installation is set up once: by such a link, by
+// settings at the first start, or by an owner who was invited with the root key.
+//
+// Nothing of a link is stored. Its token is its expiry and a MAC of expiry and owner under the master
+// key, so that all replicas make and accept the same.
+type Setup struct {
+	Store *Store
+	Ring  *seal.Ring
+}
+
+// SetupLink is a link to set up an installation.
+type SetupLink struct {
+	Link      string     `json:"link"`
+	ExpiresAt stamp.Time `json:"expires_at"`
+}
+
+// FirstAccount is what the first owner chooses.
+type FirstAccount struct{ Email, OrgName string }
+
+// Problem returns what is wrong with the choice, as a sentence, or "".
+func (a FirstAccount) Problem() string {
+	address, err := mail.ParseAddress(a.Email)
+	switch {
+	case err != nil || address.Address != a.Email || len(a.Email) > maxEmail:
+		return "Enter an email address, such as ada@example.com."
+	case !name.Valid(a.OrgName) || utf8.RuneCountInString(a.OrgName) > maxOrgName:
+		return "Enter the name of your organization, without control or invisible characters."
+	}
+	return ""
+}
+
+var (
+	errSetupLink = errs.New(errs.NotFound, "this link is not valid or has expired")
+	errSetUp     = errs.New(errs.Conflict, "this installation is set up; "+
+		"steward reset-password makes a link for a user who cannot sign in")
+)
+
+// Pending reports whether the installation is not set up yet.
+func (s *Setup) Pending(ctx context.Context) (bool, error) {
+	_, err := pendingOwner(s.Store.DB.Read(ctx))
+	if errs.KindOf(err) == errs.Conflict {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// pendingOwner returns the owner who has to set up the installation. It returns Conflict if it is set up:
+// it was once, or somebody can sign in as an owner.
+func pendingOwner(q db.Querier) (First, error) {
+	_, done, err := db.Stored(q, setupMark)
+	if err != nil {
+		return First{}, err
+	}
+	if done {
+		return First{}, errSetUp
+	}
+	return ownerWithoutAddress(q)
+}
+
+// ownerWithoutAddress returns the first owner, or Conflict if an owner of the organization has an address.
+func ownerWithoutAddress(q db.Querier) (First, error) {
+	owner, err := firstOwner(q)
+	if err != nil {
+		return First{}, err
+	}
+	var addressed bool
+	err = q.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
+		WHERE m.org_id = $1 AND m.role = $2 AND u.email IS NOT NULL)`, owner.OrgID, auth.Owner).Scan(&addressed)
+	if err != nil {
+		return First{}, fmt.Errorf("find an owner with an address: %w", err)
+	}
+	if addressed {
+		return First{}, errSetUp
+	}
+	return owner, nil
+}
+
+// Link returns the current link, which begins with baseURL. It returns Conflict if the installation is
+// set up.
+func (s *Setup) Link(ctx context.Context, baseURL string) (SetupLink, error) {
+	owner, err := pendingOwner(s.Store.DB.Read(ctx))
+	if err != nil {
+		return SetupLink{}, err
+	}
+	expires := stamp.Of(s.Store.Now().Truncate(setupPeriod).Add(2 * setupPeriod))
+	return SetupLink{Link: baseURL + setupPath + s.token(owner, expires), ExpiresAt: expires}, nil
+}
+
+// Settle marks an installation as set up in which somebody can sign in as an owner, such as one of an
+// earlier version.
+func (s *Setup) Settle(ctx context.Context) error {
+	pending, err := s.Pending(ctx)
+	if err != nil || pending {
+		return err
+	}
+	return s.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		_, _, err := tx.Once(setupMark, s.Store.now().String())
+		return err
+	})
+}
+
+// token returns the token of a link.
+func (s *Setup) token(owner First, expires stamp.Time) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(expires.Std().Unix()))
+	return base64.RawURLEncoding.EncodeToString(append(raw, s.mac(owner, raw)...))
+}
+
+func (s *Setup) mac(owner First, expires []byte) []byte {
+	return s.Ring.MAC(setupPurpose, owner.UserID+" "+string(expires))
+}
+
+// Check returns NotFound unless a token is that of a link which has not expired, and Conflict if the
+// installation is set up.
+func (s *Setup) Check(ctx context.Context, token string) error {
+	_, err := s.owner(s.Store.DB.Read(ctx), token)
+	return err
+}
+
+// owner returns the owner whom a token is for. Errors are those of Check.
+func (s *Setup) owner(q db.Querier, token string) (First, error) {
+	owner, err := pendingOwner(q)
+	if err != nil {
+		return First{}, err
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) < 8 {
+		return First{}, errSetupLink
+	}
+	expires, mac := raw[:8], raw[8:]
+	if !hmac.Equal(mac, s.mac(owner, expires)) {
+		return First{}, errSetupLink
+	}
+	if s.Store.Now().Unix() >= int64(binary.BigEndian.Uint64(expires)) {
+		return First{}, errSetupLink
+	}
+	return owner, nil
+}
+
+// Complete sets the address of the owner whom a token is for, the password, given its hash, and the name of
+// the organization. Besides the errors of Check it returns Invalid if another user has the address.
+func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (userID string, err error) {
+	owner, err := s.owner(tx, token)
+	if err != nil {
+		return "", err
+	}
+	_, first, err := tx.Once(setupMark, s.Store.now().String())
+	if err != nil {
+		return "", err
+	}
+	if !first {
+		return "", errSetUp
+	}
+	if err := setAddress(tx, owner, strings.ToLower(a.Email)); err != nil {
+		return "", err
+	}
+	if _, err := tx.Exec(`UPDATE orgs SET name = $2 WHERE id = $1`, owner.OrgID, a.OrgName); err != nil {
+		return "", fmt.Errorf("update organization: %w", err)
+	}
+	return owner.UserID, s.Store.SetPassword(tx, owner.UserID, hash)
+}
+
+// errTaken is returned for an address that another user has.
+var errTaken = errs.New(errs.Invalid, "this e-mail address belongs to another user")
+
+// setAddress sets the address of an owner who has none.
+func setAddress(tx *db.Tx, owner First, email string) error {
+	var other string
+	err := tx.Row(`SELECT id FROM users WHERE email = $1`, email).Scan(&other)
+	if err == nil {
+		return errTaken
+	}
+	if !errors.Is(err, db.ErrNoRows) {
+		return fmt.Errorf("find user: %w", err)
+	}
+	n, err := tx.Exec(`UPDATE users SET email = $2 WHERE id = $1 AND email IS NULL`, owner.UserID, email)
+	if err != nil {
+		return fmt.Errorf("set address: %w", err)
+	}
+	if n == 0 {
+		return errSetUp
+	}
+	return nil
+}
