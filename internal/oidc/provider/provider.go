@@ -220,6 +220,12 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathAccountApps:            form(signedIn(p.signin.Disconnect)),
 		"POST " + oauth.PathAccountKeys:            form(signedIn(p.signin.CreateKey)),
 		"POST " + oauth.PathAccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
+
+		"GET " + oauth.PathForgot:                     page(p.signin.Forgot),
+		"POST " + oauth.PathForgot:                    form(p.signin.RequestReset),
+		"POST " + oauth.PathAccountEmail:              form(signedIn(p.signin.ChangeEmail)),
+		"GET " + oauth.PathAccountEmail + "/{token}":  page(p.signin.Email),
+		"POST " + oauth.PathAccountEmail + "/{token}": form(signedIn(p.signin.UseEmail)),
 	} {
 		handle(pattern, handler)
 	}

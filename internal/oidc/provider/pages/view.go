@@ -68,6 +68,8 @@ type SignIn struct {
 	Client string
 	// Invited says that the user continues to an invitation.
 	Invited bool
+	// Forgot says that users can have a link to set a new password mailed.
+	Forgot bool
 }
 
 func (*SignIn) template() string { return "signin.html" }
@@ -162,6 +164,9 @@ type Account struct {
 	Base
 	Email, FirstName, LastName, PhotoURL string
 	MinPassword                          int
+	// CanChangeEmail says that the user can change the email address, and HasPassword that this needs the
+	// password.
+	CanChangeEmail, HasPassword bool
 	// Done confirms what was changed.
 	Done string
 	Apps []App

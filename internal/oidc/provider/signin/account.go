@@ -53,6 +53,8 @@ func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view p
 	view.LastName = v.user.LastName
 	view.PhotoURL = v.user.PhotoURL
 	view.MinPassword = h.Users.MinPassword
+	view.CanChangeEmail = h.Users.Mailed != nil
+	view.HasPassword = v.user.PasswordHash != ""
 	if view.Apps, err = h.apps(v); err != nil {
 		return err
 	}

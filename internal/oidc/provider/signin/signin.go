@@ -77,6 +77,7 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 	view := &pages.SignIn{Flow: h.Flows.Seal(form.flow), Email: form.email}
 	view.Problem = form.problem
 	_, view.Invited = invitationToken(form.flow)
+	view.Forgot = h.Users.Mailed != nil
 	if req := form.flow.Request; req != nil {
 		c, err := clientauth.Find(r.Context(), h.Clients, req.ClientID)
 		if err != nil {
@@ -122,9 +123,15 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		return h.showSignIn(w, r, http.StatusBadRequest, signInForm{flow: f, email: email, problem: wrongPassword})
 	}
 	h.throttle.Refund(taken...)
+	_, known := h.device(r, user)
 	return h.signIn(w, r, f, proof{
 		passwordHash: user.PasswordHash, methods: oauth.Methods{oauth.MethodPassword},
-		commit: func(*db.Tx) (string, error) { return user.ID, nil },
+		commit: func(tx *db.Tx) (string, error) {
+			if known {
+				return user.ID, nil
+			}
+			return user.ID, h.notify(tx, user.ID, NoticeDevice)
+		},
 	})
 }
 
