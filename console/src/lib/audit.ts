@@ -76,6 +76,7 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
       sign_in_failed: 'sign-in failed',
       password: 'password set',
       update: 'profile changed',
+      email: 'email address changed',
     },
   },
   webhook: {

@@ -1,4 +1,5 @@
-// Package mailtest is a mail server for tests, which keeps what it gets. Of Steward it imports waittest.
+// Package mailtest is a mail server for tests, which keeps what it gets. It imports base
+// packages only.
 package mailtest
 
 import (
@@ -22,6 +23,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
+	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
 
@@ -66,12 +68,7 @@ func New(t testing.TB) *Server {
 // address.
 func Prepare(t testing.TB) *Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{t: t, Address: listener.Addr().String()}
-	must(t, listener.Close())
+	s := &Server{t: t, Address: porttest.Address(porttest.Free(t))}
 	t.Cleanup(s.Stop)
 	return s
 }
