@@ -18,7 +18,7 @@ var owners = map[string][]string{
 	"job":         {"leases"},
 	"idempotency": {"idempotency"},
 	"account":     {"orgs", "users", "members", "invitations", "password_resets", "email_changes", "projects"},
-	"mail":        {"mails"},
+	"mail":        {"mails", "mail_quotas"},
 	"apikey":      {"api_keys"},
 	"audit":       {"audit"},
 	"oidc": {

@@ -40,9 +40,7 @@ func (b base) wireMail(accounts *account.Store) (*mailing, error) {
 		accounts: accounts, baseURL: b.addresses.BaseURL,
 	}
 	m.worker = &mail.Worker{Store: m.store, Server: server, Log: b.log, Compose: m.compose}
-	accounts.MailInvitation = func(tx *db.Tx, orgID, invitationID string) error {
-		return m.store.Add(tx, mail.Request{Kind: mail.KindInvitation, OrgID: orgID, InvitationID: invitationID})
-	}
+	accounts.MailInvitation = m.store.AddInvitation
 	return m, nil
 }
 

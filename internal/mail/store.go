@@ -36,6 +36,27 @@ func (s *Store) Add(tx *db.Tx, r Request) error {
 	return nil
 }
 
+// maxInvitations is how many invitations of an organization are mailed on a day. Whoever may invite chooses
+// the addresses, and must not be able to send any amount of mail through the operator's server.
+const maxInvitations = 500
+
+// AddInvitation adds a mail with the link of an invitation to the queue, unless the organization has had too
+// many mailed today. Who has invited sees a link as well, and can hand it over.
+func (s *Store) AddInvitation(tx *db.Tx, orgID, invitationID string) error {
+	var mails int64
+	day := s.Now().Unix() / (24 * 60 * 60)
+	if err := tx.Row(`INSERT INTO mail_quotas (org_id, day, mails) VALUES ($1, $2, 1)
+		ON CONFLICT (org_id) DO UPDATE SET day = excluded.day,
+			mails = CASE WHEN mail_quotas.day = excluded.day THEN mail_quotas.mails + 1 ELSE 1 END
+		RETURNING mails`, orgID, day).Scan(&mails); err != nil {
+		return fmt.Errorf("count invitation: %w", err)
+	}
+	if mails > maxInvitations {
+		return nil
+	}
+	return s.Add(tx, Request{Kind: KindInvitation, OrgID: orgID, InvitationID: invitationID})
+}
+
 // queued is a row of the queue.
 type queued struct {
 	id        string

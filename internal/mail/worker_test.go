@@ -202,6 +202,28 @@ func TestUsersDoNotWaitForInvitations(t *testing.T) {
 	})
 }
 
+func TestInvitationsOfAnOrganizationAreBounded(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		invite := func(orgID string, n int) {
+			must(t, f.worker.Store.DB.Write(t.Context(), func(tx *db.Tx) error {
+				for range n {
+					if err := f.worker.Store.AddInvitation(tx, orgID, "inv_1"); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		invite("org_1", maxInvitations+10)
+		f.wantQueued(maxInvitations)
+		invite("org_2", 1)
+		f.wantQueued(maxInvitations + 1)
+		f.advance(24 * time.Hour)
+		invite("org_1", 1)
+		f.wantQueued(maxInvitations + 2)
+	})
+}
+
 // TestQueueHasNoPlainText looks at the stored row.
 func TestQueueHasNoPlainText(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {

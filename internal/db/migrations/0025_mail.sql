@@ -13,6 +13,13 @@ CREATE TABLE mails (
 );
 CREATE INDEX mails_next ON mails (next_at);
 
+-- mail_quotas counts the invitations that an organization has had mailed on a day (since 1970).
+CREATE TABLE mail_quotas (
+    org_id TEXT   NOT NULL PRIMARY KEY,
+    day    BIGINT NOT NULL,
+    mails  BIGINT NOT NULL
+);
+
 -- email_verified is whether the user has used a link that was mailed to the address, and shown to nobody
 -- else.
 ALTER TABLE users ADD COLUMN email_verified BOOLEAN NOT NULL DEFAULT FALSE;
