@@ -2,7 +2,7 @@ package mail
 
 import (
 	"bufio"
-	"fmt"
+	"io"
 	"net"
 	netmail "net/mail"
 	"strings"
@@ -112,29 +112,30 @@ func TestFailedSTARTTLSNeverFallsBack(t *testing.T) {
 	}
 }
 
-// stripTLS serves one connection as plain SMTP, answers STARTTLS with a reply and everything else with 250, and
+// stripTLS serves one connection as plain SMTP, answers STARTTLS as given and everything else with 250, and
 // returns what it has got.
-func stripTLS(listener net.Listener, reply string) string {
+func stripTLS(listener net.Listener, answer string) string {
 	conn, err := listener.Accept()
 	if err != nil {
 		return err.Error()
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(conn, "220 mail\r\n")
+	reply := func(text string) { _, _ = io.WriteString(conn, text+"\r\n") } // the client may be gone
+	reply("220 mail")
 	var got strings.Builder
 	for in := bufio.NewScanner(conn); in.Scan(); {
 		got.WriteString(in.Text() + "\n")
 		switch {
 		case strings.HasPrefix(in.Text(), "EHLO"):
-			fmt.Fprintf(conn, "250-mail\r\n250-AUTH PLAIN\r\n250 STARTTLS\r\n")
+			reply("250-mail\r\n250-AUTH PLAIN\r\n250 STARTTLS")
 		case in.Text() == "STARTTLS":
-			fmt.Fprintf(conn, "%s\r\n", reply)
-			if strings.HasPrefix(reply, "220") {
+			reply(answer)
+			if strings.HasPrefix(answer, "220") {
 				return got.String()
 			}
 		default:
-			fmt.Fprintf(conn, "250 ok\r\n")
+			reply("250 ok")
 		}
 	}
 	return got.String()
