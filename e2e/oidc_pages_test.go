@@ -18,7 +18,7 @@ const templates = "../internal/oidc/provider/pages/templates/"
 // page is made of fails the test. Screenshots are written to e2e/artifacts.
 func TestPagesAreAccessible(t *testing.T) {
 	t.Parallel()
-	s := installation.StartOnLocalhost(t, "sqlite")
+	s, mail := startWithMail(t, "sqlite", installation.OnLocalhost(t)...)
 	reset := newReset(s)
 	invited := s.Call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "member"}).Want(201)
 	scopes := []string{"openid", "profile", "email", "offline_access", "storage:read", "webhook:write"}
@@ -42,6 +42,8 @@ func TestPagesAreAccessible(t *testing.T) {
 	check("invite.html", "invitation")
 	b.Open(reset)
 	check("reset.html", "reset")
+	b.Open(s.URL + "/forgot-password")
+	check("forgot.html", "forgot-password")
 	b.Open(config.AuthCodeURL("s"))
 	check("signin.html", "sign-in")
 	b.Submit("email", installation.AdminEmail, "password", "wrong password")
@@ -70,6 +72,13 @@ func TestPagesAreAccessible(t *testing.T) {
 	check("account.html", "account-wrong")
 	b.Open(s.URL + "/account/passkeys")
 	check("passkey.html", "passkey")
+	b.Open(s.URL + "/account")
+	b.Do(chromedp.SetValue(chromedp.CSS(`input[name="new_email"]`), "countess@example.com"))
+	b.Do(chromedp.SetValue(chromedp.CSS(`form[action="/account/email"] input[name="password"]`), installation.AdminPassword))
+	b.Do(chromedp.Click(chromedp.CSS(`form[action="/account/email"] button`)), chromedp.WaitVisible(chromedp.CSS(`.good`)))
+	check("account.html", "account-email")
+	b.Open(mail.WaitSubject("countess@example.com", "Confirm your email address").Link())
+	check("email.html", "email")
 	joins := s.SecondOrganization().Call("POST", "/oidc/org/members", object{"email": installation.AdminEmail, "role": "member"}).Want(201)
 	b.Open(joins.Text("link"))
 	check("join.html", "join")

@@ -39,11 +39,17 @@ func StartWithOwner(t *testing.T, database string) *Steward {
 
 // StartOnLocalhost is StartWithOwner with a host name in the base URL, so that browsers use passkeys.
 func StartOnLocalhost(t *testing.T, database string) *Steward {
-	port := porttest.Free(t)
-	s := Prepare(t, database, "--listen", porttest.Address(port), "--base-url", fmt.Sprintf("http://localhost:%d", port))
+	s := Prepare(t, database, OnLocalhost(t)...)
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword}
 	s.Start()
 	return s
+}
+
+// OnLocalhost returns the flags of a server whose base URL has a host name, so that browsers let it use
+// passkeys.
+func OnLocalhost(t *testing.T) []string {
+	port := porttest.Free(t)
+	return []string{"--listen", porttest.Address(port), "--base-url", fmt.Sprintf("http://localhost:%d", port)}
 }
 
 // Application has the credentials of an OAuth client.

@@ -17,12 +17,16 @@ import (
 )
 
 // Store is the SQL of this package: organizations here, members in store_member.go and
-// store_invite.go, projects in store_project.go, sign-in in store_signin.go and store_reset.go.
+// store_invite.go, projects in store_project.go, sign-in in store_signin.go and store_reset.go,
+// mailed links in store_mail.go and store_email.go.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Audit records an action in its transaction.
 	Audit func(tx *db.Tx, action, target string) error
+	// MailInvitation has the link of an invitation mailed, in the transaction that makes it. It is nil if no
+	// mail can be sent.
+	MailInvitation func(tx *db.Tx, orgID, invitationID string) error
 	// ProjectGone is called in the transaction that removes a project, to remove what belongs to it.
 	ProjectGone []func(tx *db.Tx, orgID, projectID string) error
 	// MemberGone is called in the transaction that removes or disables a member, to remove what the

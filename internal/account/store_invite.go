@@ -59,6 +59,9 @@ func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Me
 		if belongs {
 			return errs.New(errs.Conflict, "this e-mail address already belongs to a member")
 		}
+		if err := s.mailInvitation(tx, orgID, m.ID); err != nil {
+			return err
+		}
 		return s.Audit(tx, "member.create", m.ID)
 	})
 	return m, token, err
@@ -120,13 +123,16 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 		}
 		m.version++
 		m.ExpiresAt = new(s.now().Add(invitationLifetime))
-		if _, err := tx.Exec(`UPDATE invitations SET token_hash = @token_hash, expires_at = @expires_at, version = @version
-			WHERE org_id = @org_id AND id = @id`,
+		if _, err := tx.Exec(`UPDATE invitations SET token_hash = @token_hash, mailed_hash = NULL, expires_at = @expires_at,
+			version = @version WHERE org_id = @org_id AND id = @id`,
 			db.Args{
 				"org_id": caller.OrgID, "id": m.ID, "token_hash": seal.Hash(token), "expires_at": *m.ExpiresAt,
 				"version": m.version,
 			}); err != nil {
 			return fmt.Errorf("renew invitation: %w", err)
+		}
+		if err := s.mailInvitation(tx, caller.OrgID, m.ID); err != nil {
+			return err
 		}
 		return s.Audit(tx, "member.invite", m.ID)
 	})
@@ -183,8 +189,8 @@ func (s *Store) changeInvitation(
 
 // updateInvitation stores a changed invitation. The link of another role is void.
 func updateInvitation(tx *db.Tx, orgID string, m Member) error {
-	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = @role THEN token_hash END, role = @role,
-		first_name = @first_name, last_name = @last_name, version = @version WHERE org_id = @org_id AND id = @id`,
+	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = @role THEN token_hash END,
+		mailed_hash = CASE WHEN role = @role THEN mailed_hash END, role = @role, first_name = @first_name, last_name = @last_name, version = @version WHERE org_id = @org_id AND id = @id`,
 		db.Args{
 			"org_id": orgID, "id": m.ID, "role": m.Role, "first_name": m.FirstName, "last_name": m.LastName,
 			"version": m.version,
@@ -217,7 +223,7 @@ func (s *Store) revokeInvitation(
 const purgeBatch = 500
 
 // PurgeLinks removes, in batches, the invitations whose links have expired long ago, and the links to
-// reset passwords that have expired.
+// reset passwords and to change addresses that have expired.
 func (s *Store) PurgeLinks(ctx context.Context) error {
 	now := s.now()
 	err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
@@ -229,6 +235,11 @@ func (s *Store) PurgeLinks(ctx context.Context) error {
 		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
 	if err != nil {
 		return fmt.Errorf("delete old password resets: %w", err)
+	}
+	err = s.purge(ctx, `DELETE FROM email_changes WHERE user_id IN (SELECT user_id FROM email_changes
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
+	if err != nil {
+		return fmt.Errorf("delete old changes of addresses: %w", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, err
 			WHERE m.user_id = u.id) THEN u.id ELSE '' END
 		FROM invitations i JOIN orgs o ON o.id = i.org_id
 		LEFT JOIN users u ON u.email = i.email LEFT JOIN users b ON b.id = i.created_by
-		WHERE i.token_hash = $1 AND i.expires_at > $2`, seal.Hash(token), s.now()).
+		WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.expires_at > $2`, seal.Hash(token), s.now()).
 		Scan(&i.Email, &i.OrgName, &i.Role, &first, &last, &address, &i.UserID)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invitation{}, errNoInvitation
@@ -76,17 +76,18 @@ func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err erro
 		return "", err
 	}
 	// A user who exists is changed only if nobody can sign in as that user yet.
-	err = tx.Row(`INSERT INTO users (id, email, first_name, last_name, password_hash, version, created_at, updated_at)
-		VALUES (@id, @email, @first_name, @last_name, @hash, 1, @now, @now)
+	err = tx.Row(`INSERT INTO users (id, email, email_verified, first_name, last_name, password_hash, version, created_at,
+		updated_at) VALUES (@id, @email, @mailed, @first_name, @last_name, @hash, 1, @now, @now)
 		ON CONFLICT (email) DO UPDATE SET password_hash = excluded.password_hash,
 			first_name = COALESCE(users.first_name, excluded.first_name),
 			last_name = COALESCE(users.last_name, excluded.last_name),
+			email_verified = users.email_verified OR excluded.email_verified,
 			version = users.version + 1, updated_at = excluded.updated_at
 		WHERE users.password_hash IS NULL AND NOT EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id)
 		RETURNING id`,
 		db.Args{
 			"id": id.New(id.User), "email": i.email, "first_name": i.firstName, "last_name": i.lastName,
-			"hash": hash, "now": s.now(),
+			"mailed": i.mailed, "hash": hash, "now": s.now(),
 		}).Scan(&userID)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", errs.New(errs.Conflict, "this e-mail address has an account: sign in to accept the invitation")
@@ -107,6 +108,11 @@ func (s *Store) Join(tx *db.Tx, token, userID string) error {
 	}
 	if err := lockAddressee(tx, i, userID); err != nil {
 		return err
+	}
+	if i.mailed {
+		if err := verifyEmail(tx, userID); err != nil {
+			return err
+		}
 	}
 	return s.join(tx, i, userID)
 }
@@ -129,13 +135,15 @@ type takenInvitation struct {
 	id, orgID, email    string
 	firstName, lastName *string
 	role                auth.Role
+	mailed              bool // whether the link that was mailed was used
 }
 
 // takeInvitation deletes the invitation with a token, so that the link works once.
 func (s *Store) takeInvitation(tx *db.Tx, token string) (i takenInvitation, err error) {
-	err = tx.Row(`DELETE FROM invitations WHERE token_hash = $1 AND expires_at > $2
-		RETURNING id, org_id, email, first_name, last_name, role`, seal.Hash(token), s.now()).
-		Scan(&i.id, &i.orgID, &i.email, &i.firstName, &i.lastName, &i.role)
+	err = tx.Row(`DELETE FROM invitations WHERE (token_hash = $1 OR mailed_hash = $1) AND expires_at > $2
+		RETURNING id, org_id, email, first_name, last_name, role, COALESCE(mailed_hash = $1, FALSE)`,
+		seal.Hash(token), s.now()).
+		Scan(&i.id, &i.orgID, &i.email, &i.firstName, &i.lastName, &i.role, &i.mailed)
 	if errors.Is(err, db.ErrNoRows) {
 		return i, errNoInvitation
 	}

@@ -139,7 +139,8 @@ func (s *Store) NewReset(tx *db.Tx, userID string) (token string, expires stamp.
 	if _, err := tx.Exec(`INSERT INTO password_resets (user_id, token_hash, made_for, created_at, expires_at)
 		VALUES (@user_id, @token_hash, @made_for, @created_at,
 		@expires_at) ON CONFLICT (user_id) DO UPDATE SET token_hash = excluded.token_hash,
-		made_for = excluded.made_for, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		made_for = excluded.made_for, created_at = excluded.created_at, expires_at = excluded.expires_at,
+		mailed = FALSE`,
 		db.Args{
 			"user_id": userID, "token_hash": seal.Hash(token), "made_for": state, "created_at": now,
 			"expires_at": expires,
@@ -224,8 +225,14 @@ func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, err erro
 	if _, err := s.resetUser(tx, token); err != nil { // again, now that nobody else can change it
 		return "", err
 	}
-	if _, err := tx.Exec(`DELETE FROM password_resets WHERE user_id = $1`, userID); err != nil {
+	var mailed bool
+	if err := tx.Row(`DELETE FROM password_resets WHERE user_id = $1 RETURNING mailed`, userID).Scan(&mailed); err != nil {
 		return "", fmt.Errorf("use password reset: %w", err)
+	}
+	if mailed {
+		if err := verifyEmail(tx, userID); err != nil {
+			return "", err
+		}
 	}
 	return userID, s.SetPassword(tx, userID, hash)
 }

@@ -16,19 +16,22 @@ import (
 type Login struct {
 	ID, Email, FirstName, LastName, PhotoURL, PasswordHash string
 	UpdatedAt                                              stamp.Time
+	// EmailVerified is whether the user has used a link that was mailed to the address.
+	EmailVerified bool
 }
 
 const (
 	// selectUser selects users.
 	selectUser = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''),
-		COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at FROM users WHERE `
+		COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at, email_verified FROM users WHERE `
 	// selectLogin selects users who can sign in: those with an enabled membership.
 	selectLogin = selectUser + `EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled) AND `
 )
 
 func scanLogin(row db.Row, name string) (Login, error) {
 	var l Login
-	err := row.Scan(&l.ID, &l.Email, &l.FirstName, &l.LastName, &l.PhotoURL, &l.PasswordHash, &l.UpdatedAt)
+	err := row.Scan(&l.ID, &l.Email, &l.FirstName, &l.LastName, &l.PhotoURL, &l.PasswordHash, &l.UpdatedAt,
+		&l.EmailVerified)
 	if errors.Is(err, db.ErrNoRows) {
 		return Login{}, errs.Missing("user", name)
 	}

@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "redis", "waittest", "porttest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job", "list"},
-	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
+	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search", "mail"},
 	{"sdk", "console"},
 	{"server"},
 	{"cli"},
@@ -100,6 +100,8 @@ var restricted = map[string][]string{
 	"github.com/tidwall/btree":            {"redis"},
 	"github.com/yuin/gopher-lua":          {"redis"},
 	"github.com/redis/go-redis":           {"cli", "resource"},
+	"github.com/wneessen/go-mail":         {"mail"},
+	"github.com/emersion/go-smtp":         {"mail"},
 }
 
 func TestImportsGoDown(t *testing.T) {

@@ -51,6 +51,13 @@ func (p *parts) start(watch, work *job.Group) {
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	})
+	if p.mail != nil {
+		l := job.Lease{DB: p.db, Now: p.now, Name: "mail", Owner: owner, TTL: leaseFor}
+		work.Go((&job.Job{
+			Lease: l, Log: p.log, Title: "send mail", Interval: time.Second, Pending: p.mail.store.Pending,
+			Do: p.mail.worker.Run,
+		}).Run)
+	}
 	objects := p.storage.cleaner
 	one(time.Minute, "delete expired objects", "object expiry", objects.Expire)
 	one(time.Minute, "delete what deleted buckets held", "object purge", objects.Purge)

@@ -128,7 +128,7 @@ To use a server from here or from another machine:
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	commands := []*cobra.Command{
 		p.serveCommand(), doctor.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
-		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(),
+		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(), p.mailCommand(),
 	}
 	for _, cmd := range append(commands, operator.Commands(p.Program, p.operator)...) {
 		cmd.GroupID = groupServer

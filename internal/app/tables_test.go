@@ -17,7 +17,8 @@ var owners = map[string][]string{
 	"status":      {"processes"},
 	"job":         {"leases"},
 	"idempotency": {"idempotency"},
-	"account":     {"orgs", "users", "members", "invitations", "password_resets", "projects"},
+	"account":     {"orgs", "users", "members", "invitations", "password_resets", "email_changes", "projects"},
+	"mail":        {"mails", "mail_quotas"},
 	"apikey":      {"api_keys"},
 	"audit":       {"audit"},
 	"oidc": {

@@ -55,6 +55,7 @@ type parts struct {
 	webhooks      webhooks
 	storage       storage
 	engines       *engines
+	mail          *mailing // nil if no mail server is set
 	resources     *resource.Manager
 	console       *console.Console
 	authenticator *server.Authenticator
@@ -88,8 +89,14 @@ func wire(b base) (*parts, error) {
 	p.engines = engines
 	p.resources = b.wireResources(p.engines, p.storage)
 
+	if p.mail, err = b.wireMail(p.accounts); err != nil {
+		return nil, err
+	}
 	p.provider = b.wireProvider(p.oauth, users{p.accounts, p.auditLog}, p.apiKeys)
 	p.provider.SendLogout = sendLogout(p.webhooks.sender.Send)
+	if p.mail != nil {
+		p.mail.connect(&p.provider.Users)
+	}
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/app/metrics"
 	"steward/internal/budget"
+	"steward/internal/mail"
 )
 
 // scrapeTimeout bounds what a scrape reads from the database.
@@ -21,6 +22,12 @@ func (p *parts) measure(m *metrics.Metrics) {
 	p.webhooks.ingest.Accepted = m.IngestAccepted
 	p.webhooks.ingest.Refused = m.IngestRefused
 	p.webhooks.sender.Delivered = m.Delivered
+	if p.mail != nil {
+		p.mail.worker.Sent = func(k mail.Kind) { m.MailSent(string(k)) }
+		p.mail.worker.Failed = m.MailFailed
+		p.mail.worker.Dropped = m.MailDropped
+		m.MailQueued(fromDatabase(p.mail.store.Queued))
+	}
 	stats := p.webhooks.scheduler.Stats
 	m.InFlightBytes(func() float64 { return float64(stats().Bytes) })
 	m.InFlightSockets(func() float64 { return float64(stats().Sockets) })

@@ -76,6 +76,8 @@ type Job struct {
 	Log      *slog.Logger
 	Title    string // for the log
 	Interval time.Duration
+	// Pending reports whether there is work, if it is set. A job without work writes nothing.
+	Pending func(context.Context) (bool, error)
 	// Do does the work. It must return soon after its context ends, which it also does when the lease
 	// is lost.
 	Do func(context.Context) error
@@ -95,6 +97,12 @@ func (j *Job) Run(ctx context.Context) {
 
 // runIfDue does the work if it is due, and nobody else does it.
 func (j *Job) runIfDue(ctx context.Context) error {
+	if j.Pending != nil {
+		pending, err := j.Pending(ctx)
+		if err != nil || !pending {
+			return err
+		}
+	}
 	began := stamp.Of(j.Now())
 	// Checks are an interval apart, more or less.
 	held, err := j.acquire(ctx, began.Add(-j.Interval*9/10))

@@ -187,3 +187,28 @@ func TestLongJobKeepsItsLease(t *testing.T) {
 		}
 	})
 }
+
+// TestJobWithoutWorkTakesNoLease has a job that asks for work before it writes.
+func TestJobWithoutWorkTakesNoLease(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		asked := make(chan bool)
+		j := newJob(d, newClock(), "a", func(context.Context) error { return errors.New("there was work") })
+		j.Pending = func(context.Context) (bool, error) { asked <- true; return false, nil }
+		var g job.Group
+		g.Go(j.Run)
+		for range 3 {
+			waittest.Receive(t, "a question for work", asked)
+		}
+		go func() {
+			for range asked { // until the job has stopped
+			}
+		}()
+		g.Stop()
+		close(asked)
+		var leases int
+		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM leases WHERE name = 'work'`).Scan(&leases))
+		if leases != 0 {
+			t.Error("a lease was taken")
+		}
+	})
+}

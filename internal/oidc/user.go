@@ -13,4 +13,6 @@ type User struct {
 	// PasswordHash is empty until the user has set a password.
 	PasswordHash string
 	UpdatedAt    stamp.Time
+	// EmailVerified is whether the user has used a link that was mailed to the address.
+	EmailVerified bool
 }

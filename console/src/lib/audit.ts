@@ -86,6 +86,7 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
       factor_add: 'authenticator app added',
       factor_remove: 'authenticator app removed',
       recovery_codes: 'recovery codes replaced',
+      email: 'email address changed',
     },
   },
   webhook: {

@@ -1,6 +1,6 @@
 // Package config reads and checks the configuration of the program: flags, environment, YAML file
 // and defaults. One table of settings makes them all, with their help. Besides base packages it
-// imports account, cli/exit, cli/output, cli/session, datadir, object and object/s3.
+// imports account, cli/exit, cli/output, cli/session, datadir, mail, object and object/s3.
 package config
 
 import (
@@ -57,6 +57,8 @@ type Config struct {
 	StoragePrices         map[object.Tier]float64
 	PresignExpiry         time.Duration
 	DPoPNonce             bool
+	SMTPURL               Secret // "": no mail is sent
+	MailFrom              string // with SMTPURL
 	RootKey               Secret // "": generated
 	MasterKey             Secret // 32 raw bytes; "": in a file in Data, generated at the first start
 	OldMasterKeys         []Secret
@@ -255,6 +257,14 @@ func settings(c *Config) []setting {
 		{
 			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),
 			"require a nonce of the server in DPoP proofs",
+		},
+		{
+			"mail-from", "", plain, into(&c.MailFrom, optional(mailFrom)),
+			"`address` that mail is sent from, such as Steward <steward@example.com>; required with STEWARD_SMTP_URL",
+		},
+		{
+			"smtp-url", "", secret, into(&c.SMTPURL, smtpURL),
+			"mail server, smtp://user:password@host:587, or smtps:// for TLS from the beginning (default: no mail is sent)",
 		},
 		{
 			"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential),

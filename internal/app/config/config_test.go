@@ -169,6 +169,7 @@ var samples = map[string][3]string{
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"require-pkce":      {"true", "false", "true"},
 	"dpop-nonce":        {"true", "false", "true"},
+	"mail-from":         {"a@example.com", "b@example.com", "Steward <c@example.com>"},
 }
 
 // TestPrecedence gives each setting in every combination of flag, environment and file.
@@ -297,6 +298,8 @@ var invalid = map[string][]string{
 	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
 	"require-pkce":      {"", "QQQ", "yes", "2"},
 	"dpop-nonce":        {"", "QQQ", "yes", "2"},
+	"mail-from":         {"QQQ", "QQQ@", "QQQ <a@b", "a@example.com\r\nBcc: QQQ@example.com"},
+	"smtp-url":          {"", "QQQ", "http://QQQ", "smtp://u:QQQ@", "smtp://u:QQQ@h?starttls=off", "smtp://u:QQQ@h:0", "smtp://u:QQQ%0d%0a@h"},
 	"root-key":          {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},
 	"master-key":        {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
 	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
@@ -364,6 +367,7 @@ func TestConfigurationFaults(t *testing.T) {
 		"secret for its path":   {environ: []string{"STEWARD_ROOT_KEY_FILE=" + key}, want: []string{"STEWARD_ROOT_KEY_FILE must be the path of a readable file: no such file or directory"}},
 		"secret twice":          {environ: []string{"STEWARD_ROOT_KEY=" + key, "STEWARD_ROOT_KEY_FILE=/dev/null"}, want: []string{"STEWARD_ROOT_KEY_FILE must not be set together with STEWARD_ROOT_KEY"}},
 		"password without user": {environ: []string{"STEWARD_ADMIN_PASSWORD=QQQ-password"}, want: []string{"STEWARD_ADMIN_PASSWORD requires STEWARD_ADMIN_EMAIL"}},
+		"mail without sender":   {environ: []string{"STEWARD_SMTP_URL=smtp://QQQ"}, want: []string{"STEWARD_SMTP_URL requires --mail-from"}},
 		"key given twice":       {file: "data: a\ndata: b", want: []string{"data (x.yaml, line 2) must not be given twice"}},
 		"list for a value":      {file: "data: [QQQ]", want: []string{"data (x.yaml, line 1) must be a single value"}},
 		"list in a list":        {file: "egress_allow: [[QQQ]]", want: []string{"egress_allow (x.yaml, line 1) must be a single value"}},
@@ -457,6 +461,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 		t, map[string]string{"database-url": "postgres://u:QQQ@h/d"}, "STEWARD_ROOT_KEY=QQQQQQQQQQQQQQQQQQQQ",
 		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString([]byte("QQQ45678901234567890123456789012")),
 		"STEWARD_ADMIN_EMAIL=a@b.c", "STEWARD_ADMIN_PASSWORD=QQQQQQQQQQ",
+		"STEWARD_SMTP_URL=smtp://u:QQQ@mail.example.com", "STEWARD_MAIL_FROM=a@b.c",
 	)
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

@@ -41,6 +41,9 @@ func load(flags map[string]string, environ []string) (Config, *loader) {
 	if source := l.sources["admin-password"]; source != "" && l.sources["admin-email"] == "" {
 		l.faults.Add(source, "requires STEWARD_ADMIN_EMAIL")
 	}
+	if source := l.sources["smtp-url"]; source != "" && l.texts["mail-from"] == "" {
+		l.faults.Add(source, "requires --mail-from")
+	}
 	return c, l
 }
 

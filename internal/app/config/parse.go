@@ -22,6 +22,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/blob"
 	"steward/internal/db"
+	smtp "steward/internal/mail"
 	"steward/internal/object"
 	"steward/internal/object/s3"
 )
@@ -304,6 +305,20 @@ func email(v string) (string, error) {
 		return "", mustBe("an e-mail address, such as owner@example.com")
 	}
 	return v, nil
+}
+
+func mailFrom(v string) (string, error) {
+	if _, err := mail.ParseAddress(v); err != nil || strings.ContainsFunc(v, unicode.IsControl) {
+		return "", mustBe("an e-mail address, such as Steward <steward@example.com>")
+	}
+	return v, nil
+}
+
+func smtpURL(v string) (Secret, error) {
+	if _, err := smtp.ParseURL(v); err != nil {
+		return "", mustBe(err.Error())
+	}
+	return Secret(v), nil
 }
 
 func password(v string) (Secret, error) {

@@ -39,6 +39,9 @@ type Metrics struct {
 	tokensIssued    *prometheus.CounterVec
 	tokensRefused   *prometheus.CounterVec
 	logoutTokens    *prometheus.CounterVec
+	mailSent        *prometheus.CounterVec
+	mailFailed      prometheus.Counter
+	mailDropped     prometheus.Counter
 }
 
 // New returns the metrics of a process with a version of the program.
@@ -82,10 +85,18 @@ func New(version string) *Metrics {
 			"Token requests refused, by grant type and OAuth error code.", "grant", "code"),
 		logoutTokens: counters("steward_oauth_logout_tokens_total",
 			"Attempts to send a logout token to a client, by result.", "result"),
+		mailSent: counters("steward_mail_sent_total", "Mails that the mail server has taken, by kind.", "kind"),
+		mailFailed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "steward_mail_failures_total", Help: "Attempts to send a mail that failed.",
+		}),
+		mailDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "steward_mail_dropped_total", Help: "Mails that were given up.",
+		}),
 	}
 	m.registry.MustRegister(
 		m.requests, m.requestDuration, m.s3Requests, m.s3Duration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
 		m.commitWrites, m.commitWait, m.slowWrites, m.invalidationLag, m.tokensIssued, m.tokensRefused, m.logoutTokens,
+		m.mailSent, m.mailFailed, m.mailDropped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "steward_build_info", Help: "1, with the version as a label.",
@@ -175,6 +186,20 @@ func (m *Metrics) IngestRefused(reason string) { m.refused.WithLabelValues(reaso
 func (m *Metrics) Delivered(result string, took time.Duration) {
 	m.deliveries.WithLabelValues(result).Inc()
 	m.attemptDuration.Observe(took.Seconds())
+}
+
+// MailSent counts a mail that the mail server has taken.
+func (m *Metrics) MailSent(kind string) { m.mailSent.WithLabelValues(kind).Inc() }
+
+// MailFailed counts an attempt to send a mail that failed.
+func (m *Metrics) MailFailed() { m.mailFailed.Inc() }
+
+// MailDropped counts a mail that was given up.
+func (m *Metrics) MailDropped() { m.mailDropped.Inc() }
+
+// MailQueued registers the number of mails that wait to be sent.
+func (m *Metrics) MailQueued(read func() float64) {
+	m.gauge("steward_mail_queued", "Mails that wait to be sent or tried again.", read)
 }
 
 // QueueDepth registers the number of deliveries that are waiting.

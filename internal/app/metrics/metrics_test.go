@@ -56,7 +56,11 @@ func everyMetric(t *testing.T) string {
 	m.IngestAccepted()
 	m.IngestRefused("too_large")
 	m.Delivered("success", time.Second)
+	m.MailSent("reset")
+	m.MailFailed()
+	m.MailDropped()
 	seven := func() float64 { return 7 }
+	m.MailQueued(seven)
 	m.QueueDepth(seven)
 	m.OldestDueAge(seven)
 	m.InFlightBytes(seven)

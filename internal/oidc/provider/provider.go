@@ -294,6 +294,11 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathAccountPasskeys:                form(recent(p.signin.AddPasskey)),
 		"POST " + oauth.PathAccountPasskeyName:             form(signedIn(p.signin.RenamePasskey)),
 		"POST " + oauth.PathAccountPasskeyGone:             form(recent(p.signin.RemovePasskey)),
+		"GET " + oauth.PathForgot:                          page(p.signin.Forgot),
+		"POST " + oauth.PathForgot:                         form(p.signin.RequestReset),
+		"POST " + oauth.PathAccountEmail:                   form(signedIn(p.signin.ChangeEmail)),
+		"GET " + oauth.PathAccountEmail + "/{token}":       page(p.signin.Email),
+		"POST " + oauth.PathAccountEmail + "/{token}":      form(signedIn(p.signin.UseEmail)),
 	} {
 		handle(pattern, handler)
 	}

@@ -112,10 +112,6 @@ type ProfileClaims struct {
 	EmailVerified *bool `json:"email_verified,omitempty"`
 }
 
-// emailVerified is whether users have shown that they receive mail at their address. None has: links are handed
-// over by whoever created them, and not mailed.
-const emailVerified = false
-
 // NewProfileClaims returns the claims about a user that the scopes allow.
 func NewProfileClaims(u oidc.User, scopes []string) ProfileClaims {
 	var c ProfileClaims
@@ -128,7 +124,7 @@ func NewProfileClaims(u oidc.User, scopes []string) ProfileClaims {
 	}
 	if slices.Contains(scopes, oidc.ScopeEmail) {
 		c.Email = u.Email
-		c.EmailVerified = new(emailVerified)
+		c.EmailVerified = new(u.EmailVerified)
 	}
 	return c
 }

@@ -74,6 +74,8 @@ type SignIn struct {
 	Invited bool
 	// Passkey is nil if passkeys cannot be used here.
 	Passkey *Ceremony
+	// Forgot says that users can have a link to set a new password mailed.
+	Forgot bool
 }
 
 func (*SignIn) template() string { return "signin.html" }
@@ -177,6 +179,8 @@ type Account struct {
 	Passkeys    []Passkey
 	// NoPasskeys is why passkeys cannot be used here; empty if they can.
 	NoPasskeys string
+	// CanChangeEmail says that the user can change the email address, which needs the password if there is one.
+	CanChangeEmail bool
 	// Done confirms what was changed.
 	Done string
 	Apps []App

@@ -58,6 +58,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view p
 	if view.Passkeys, err = h.passkeys(v); err != nil {
 		return err
 	}
+	view.CanChangeEmail = h.Users.Mailed != nil
 	if view.Apps, err = h.apps(v); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func TestAccountFormsRequireASession(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		for _, path := range []string{
 			"/account/password", "/account/profile", "/account/sessions", "/account/sign-out", "/account/apps", "/account/keys",
-			"/account/keys/delete",
+			"/account/keys/delete", "/account/email", "/account/email/token",
 		} {
 			b := f.Browser()
 			if r := post(b, path, "org", f.OrgID).Want(http.StatusOK); !strings.Contains(r.Body, `action="/sign-in"`) {

@@ -46,6 +46,8 @@ type Directory struct {
 	Audit func(tx *db.Tx, action, userID, by string) error
 	// Notify tells a user what happened to their account. It is nil if users cannot be told.
 	Notify func(tx *db.Tx, userID string, n Notice) error
+	// Mailed is nil if no mail can be sent.
+	Mailed *MailedLinks
 	// CheckPassword and HashPassword are expensive by design: about 20 ms of CPU and 19 MiB each.
 	CheckPassword func(hash, password string) bool
 	HashPassword  func(password string) string

@@ -14,6 +14,7 @@ const (
 	NoticeFactor         Notice = "factor"          // an authenticator app was added or removed
 	NoticeFactorsCleared Notice = "factors_cleared" // an owner has removed all second factors
 	NoticeIdentity       Notice = "identity"        // an account elsewhere was linked
+	NoticeEmail          Notice = "email"           // the address is about to change; told to the one of before
 )
 
 // notify tells the user of a change in the transaction of the change, if users can be told.

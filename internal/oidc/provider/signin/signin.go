@@ -93,6 +93,7 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 	if view.Passkey, err = h.Passkeys.SignIn(); err != nil {
 		return err
 	}
+	view.Forgot = h.Users.Mailed != nil
 	if req := form.flow.Request; req != nil {
 		c, err := clientauth.Find(r.Context(), h.Clients, req.ClientID)
 		if err != nil {
@@ -138,9 +139,15 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		return h.showSignIn(w, r, http.StatusBadRequest, signInForm{flow: f, email: email, problem: wrongPassword})
 	}
 	h.throttle.Refund(taken...)
+	_, known := h.device(r, user)
 	return h.signIn(w, r, f, proof{
 		passwordHash: user.PasswordHash, methods: oauth.Methods{oauth.MethodPassword},
-		commit: func(*db.Tx) (string, error) { return user.ID, nil },
+		commit: func(tx *db.Tx) (string, error) {
+			if known {
+				return user.ID, nil
+			}
+			return user.ID, h.notify(tx, user.ID, NoticeDevice)
+		},
 	})
 }
 

@@ -1,0 +1,276 @@
+package account_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/page"
+)
+
+// wantVerified checks whether the address of a user is proved.
+func (f *fixture) wantVerified(what, userID string, want bool) {
+	f.t.Helper()
+	login, err := f.store.LoginByID(f.t.Context(), userID)
+	must(f.t, err)
+	if login.EmailVerified != want {
+		f.t.Errorf("%s: the address is verified: %t", what, login.EmailVerified)
+	}
+}
+
+// mailInvitation returns the token of the link that is mailed.
+func (f *fixture) mailInvitation(orgID, invitationID string) string {
+	f.t.Helper()
+	m, err := f.store.NewMailedInvitation(f.t.Context(), orgID, invitationID)
+	must(f.t, err)
+	return m.Token
+}
+
+func TestOnlyTheMailedInvitationProvesTheAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann, shown := f.invite(f.owner, "ann@example.com", auth.Member)
+		mailed := f.mailInvitation(f.owner.OrgID, ann)
+		userID, err := f.register(shown) // by who has invited
+		must(t, err)
+		f.wantVerified("the link that was shown", userID, false)
+		f.wantNoInvitation("the other link", mailed, userID)
+
+		bob, shown := f.invite(f.owner, "bob@example.com", auth.Member)
+		mailed = f.mailInvitation(f.owner.OrgID, bob)
+		i, err := f.store.InvitationOf(t.Context(), mailed)
+		if err != nil || i.Email != "bob@example.com" || i.Inviter != "owner@example.com" {
+			t.Fatalf("got %+v, %v", i, err)
+		}
+		userID, err = f.register(mailed)
+		must(t, err)
+		f.wantVerified("the link that was mailed", userID, true)
+		f.wantNoInvitation("the other link", shown, userID)
+		_, err = f.store.NewMailedInvitation(t.Context(), f.owner.OrgID, bob)
+		wantKind(t, "mail for an invitation that was accepted", err, errs.NotFound)
+
+		other := f.organization("other@example.com")
+		ann, _ = f.invite(other, "ann@example.com", auth.Member)
+		member := f.members(f.owner)[1]
+		must(t, f.join(f.mailInvitation(other.OrgID, ann), member.ID))
+		f.wantVerified("a mailed link of a user", member.ID, true)
+	})
+}
+
+func TestMailedInvitationIsVoidWithTheOther(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann, _ := f.invite(f.owner, "ann@example.com", auth.Member)
+		first := f.mailInvitation(f.owner.OrgID, ann)
+		second := f.mailInvitation(f.owner.OrgID, ann)
+		f.wantNoInvitation("a mail that was sent again", first, "usr_none")
+		_, err := f.reinvite(f.owner, ann)
+		must(t, err)
+		f.wantNoInvitation("a renewed invitation", second, "usr_none")
+		third := f.mailInvitation(f.owner.OrgID, ann)
+		must(t, f.change(f.owner, ann, account.MemberPatch{Role: page.Some(auth.Owner)}))
+		f.wantNoInvitation("another role", third, "usr_none")
+		_, err = f.store.NewMailedInvitation(t.Context(), f.owner.OrgID, ann)
+		wantKind(t, "mail for a void link", err, errs.NotFound)
+		_, err = f.reinvite(f.owner, ann)
+		must(t, err)
+		fourth := f.mailInvitation(f.owner.OrgID, ann)
+		must(t, f.remove(f.owner, ann))
+		f.wantNoInvitation("a revoked invitation", fourth, "usr_none")
+		bob, _ := f.invite(f.owner, "bob@example.com", auth.Member)
+		fifth := f.mailInvitation(f.owner.OrgID, bob)
+		f.now = f.now.Add(8 * 24 * time.Hour)
+		f.wantNoInvitation("an old invitation", fifth, "usr_none")
+		_, err = f.store.NewMailedInvitation(t.Context(), f.owner.OrgID, bob)
+		wantKind(t, "mail for an old invitation", err, errs.NotFound)
+	})
+}
+
+func TestInvitationsAskForMail(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		var asked []string
+		f.store.MailInvitation = func(_ *db.Tx, orgID, invitationID string) error {
+			asked = append(asked, orgID+" "+invitationID)
+			return nil
+		}
+		ann, _ := f.invite(f.owner, "ann@example.com", auth.Member)
+		_, err := f.reinvite(f.owner, ann)
+		must(t, err)
+		_, _, err = f.store.Invite(f.as(f.owner), f.owner.OrgID, f.owner.UserID,
+			account.NewMember{Email: "ann@example.com", Role: auth.Member})
+		wantKind(t, "a second invitation", err, errs.Conflict)
+		if want := f.owner.OrgID + " " + ann; !slices.Equal(asked, []string{want, want}) {
+			t.Errorf("asked for %v", asked)
+		}
+	})
+}
+
+func TestOnlyTheMailedResetProvesTheAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		_, err := f.useReset(f.reset(ann.UserID), "second")
+		must(t, err)
+		f.wantVerified("a link of an owner", ann.UserID, false)
+
+		f.add(f.organization("other@example.com"), "ann@example.com", auth.Viewer) // a member elsewhere as well
+		token, _, err := f.store.NewMailedReset(t.Context(), "ann@example.com")
+		must(t, err)
+		_, _, err = f.store.NewMailedReset(t.Context(), "ann@example.com")
+		wantKind(t, "a second link a moment later", err, errs.NotFound)
+		_, err = f.useReset(token, "third")
+		must(t, err)
+		f.wantVerified("a mailed link", ann.UserID, true)
+		f.wantVoid("a used link", token)
+	})
+}
+
+func TestOwnersLinkReplacesTheMailedOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		mailed, _, err := f.store.NewMailedReset(t.Context(), "ann@example.com")
+		must(t, err)
+		shown := f.reset(ann.UserID)
+		f.wantVoid("the mailed link", mailed)
+		_, err = f.useReset(shown, "second")
+		must(t, err)
+		f.wantVerified("the link of an owner", ann.UserID, false)
+	})
+}
+
+func TestWhoCannotSignInGetsNoLink(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		must(t, f.disable(f.owner, ann.UserID, true))
+		f.invite(f.owner, "invited@example.com", auth.Member)
+		for _, email := range []string{"ann@example.com", "invited@example.com", "nobody@example.com", ""} {
+			_, _, err := f.store.NewMailedReset(t.Context(), email)
+			wantKind(t, email, err, errs.NotFound)
+		}
+	})
+}
+
+// askEmail notes that a user wants another address.
+func (f *fixture) askEmail(userID, email string) {
+	f.t.Helper()
+	must(f.t, f.store.DB.Write(f.t.Context(), func(tx *db.Tx) error { return f.store.RequestEmail(tx, userID, email) }))
+}
+
+// mailEmail returns the token of the link that is mailed to the new address.
+func (f *fixture) mailEmail(userID, email string) string {
+	f.t.Helper()
+	c, token, err := f.store.NewMailedEmail(f.t.Context(), userID)
+	must(f.t, err)
+	if c.Email != email || c.UserID != userID {
+		f.t.Fatalf("got %+v", c)
+	}
+	return token
+}
+
+func (f *fixture) useEmail(token, userID string) error {
+	return f.store.DB.Write(f.t.Context(), func(tx *db.Tx) error { return f.store.UseEmailChange(tx, token, userID) })
+}
+
+// wantNoEmail checks that the link of a change of address is void.
+func (f *fixture) wantNoEmail(what, token, userID string) {
+	f.t.Helper()
+	_, err := f.store.EmailChangeOf(f.t.Context(), token)
+	wantKind(f.t, what, err, errs.NotFound)
+	wantKind(f.t, what, f.useEmail(token, userID), errs.NotFound)
+}
+
+func TestMailedLinkChangesTheAddressOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		reset := f.reset(ann.UserID)
+		f.askEmail(ann.UserID, "Anna@example.com")
+		_, err := f.store.EmailChangeOf(t.Context(), "")
+		wantKind(t, "a link that was not mailed yet", err, errs.NotFound)
+		token := f.mailEmail(ann.UserID, "anna@example.com")
+		wantKind(t, "the link of another user", f.useEmail(token, f.owner.UserID), errs.NotFound)
+		must(t, f.useEmail(token, ann.UserID))
+		login, err := f.store.LoginByEmail(t.Context(), "anna@example.com")
+		if err != nil || login.ID != ann.UserID || !login.EmailVerified {
+			t.Errorf("got %+v, %v", login, err)
+		}
+		_, err = f.store.LoginByEmail(t.Context(), "ann@example.com")
+		wantKind(t, "the address of before", err, errs.NotFound)
+		f.wantNoEmail("a used link", token, ann.UserID)
+		f.wantVoid("a link to reset the password of before", reset)
+	})
+}
+
+func TestLinkOfAnAddressIsVoid(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for what, change := range map[string]func(f *fixture, userID string){
+			"a new link":      func(f *fixture, userID string) { f.mailEmail(userID, "new@example.com") },
+			"another request": func(f *fixture, userID string) { f.askEmail(userID, "newer@example.com") },
+			"another password": func(f *fixture, userID string) {
+				_, err := f.useReset(f.reset(userID), "second")
+				must(t, err)
+			},
+			"another role": func(f *fixture, userID string) {
+				must(t, f.change(f.owner, userID, account.MemberPatch{Role: page.Some(auth.Admin)}))
+			},
+			"the address was taken": func(f *fixture, _ string) { f.organization("new@example.com") },
+			"a day":                 func(f *fixture, _ string) { f.now = f.now.Add(25 * time.Hour) },
+		} {
+			f := newFixtureNamed(t, d, what)
+			ann := f.add(f.owner, "ann-"+f.owner.OrgID+"@example.com", auth.Member)
+			f.askEmail(ann.UserID, "new@example.com")
+			token := f.mailEmail(ann.UserID, "new@example.com")
+			change(f, ann.UserID)
+			f.wantNoEmail(what, token, ann.UserID)
+			_, err := d.Exec(t.Context(), `UPDATE users SET email = NULL WHERE email = 'new@example.com'`)
+			must(t, err)
+		}
+	})
+}
+
+// newFixtureNamed returns a fixture with an organization whose owner has an address of its own.
+func newFixtureNamed(t *testing.T, d *db.DB, what string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, now: time.Now()}
+	f.store = &account.Store{DB: d, Now: func() time.Time { return f.now }, Audit: f.audit}
+	f.owner = f.organization("owner of " + what + "@example.com")
+	return f
+}
+
+func TestTakenAddressGetsNoMail(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		f.askEmail(ann.UserID, "owner@example.com")
+		_, _, err := f.store.NewMailedEmail(t.Context(), ann.UserID)
+		wantKind(t, "the address of the owner", err, errs.NotFound)
+		_, _, err = f.store.NewMailedEmail(t.Context(), f.owner.UserID)
+		wantKind(t, "a user who wants none", err, errs.NotFound)
+	})
+}
+
+func TestOldChangesOfAddressesArePurged(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		count := func() (n int) {
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM email_changes`).Scan(&n))
+			return n
+		}
+		f.askEmail(f.owner.UserID, "new@example.com")
+		must(t, f.store.PurgeLinks(t.Context()))
+		before := count()
+		f.now = f.now.Add(25 * time.Hour)
+		must(t, f.store.PurgeLinks(t.Context()))
+		if before != 1 || count() != 0 {
+			t.Errorf("%d before, %d after", before, count())
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// emailLifetime is how long a user can confirm a new address.
+const emailLifetime = 24 * time.Hour
+
+// EmailProblem returns what is wrong with an address, as a sentence, or "".
+func EmailProblem(email string) string {
+	address, err := mail.ParseAddress(email)
+	if err != nil || address.Address != email || len(email) > maxEmail {
+		return "This is not an email address."
+	}
+	return ""
+}
+
+// errNoChange is the same for links that were used, replaced or are void, have expired, or never existed,
+// and for addresses that belong to somebody else.
+var errNoChange = errs.New(errs.NotFound, "link not found")
+
+// RequestEmail notes that a user wants another address, which must have no problem. It says nothing about
+// whether the address has an account. An earlier request of the user is void.
+func (s *Store) RequestEmail(tx *db.Tx, userID, email string) error {
+	state, err := userState(tx, userID)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	if _, err := tx.Exec(`INSERT INTO email_changes (user_id, email, made_for, created_at, expires_at)
+		VALUES (@user_id, @email, @made_for, @now, @expires_at)
+		ON CONFLICT (user_id) DO UPDATE SET email = excluded.email, token_hash = NULL, made_for = excluded.made_for,
+			created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		db.Args{
+			"user_id": userID, "email": strings.ToLower(email), "made_for": state, "now": now,
+			"expires_at": now.Add(emailLifetime),
+		}); err != nil {
+		return fmt.Errorf("insert change of address: %w", err)
+	}
+	return nil
+}
+
+// EmailChange is the change of an address that a link stands for.
+type EmailChange struct {
+	UserID, Email string
+	Expires       stamp.Time
+}
+
+// NewMailedEmail makes the link that proves the new address of a user; an earlier one is void. It returns
+// NotFound if the user wants no other address any more, or it belongs to another user.
+func (s *Store) NewMailedEmail(ctx context.Context, userID string) (c EmailChange, token string, err error) {
+	token = id.Secret(43)
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE email_changes SET token_hash = $2 WHERE user_id = $1`, userID, seal.Hash(token))
+		if err != nil {
+			return fmt.Errorf("renew link of address: %w", err)
+		}
+		c, err = s.emailChange(tx, token)
+		return err
+	})
+	return c, token, err
+}
+
+// EmailChangeOf returns the change that a token stands for. It returns NotFound if the token was used or
+// replaced, has expired or never existed, if what it was made for has changed, or if the address belongs to
+// another user.
+func (s *Store) EmailChangeOf(ctx context.Context, token string) (EmailChange, error) {
+	return s.emailChange(s.DB.Read(ctx), token)
+}
+
+func (s *Store) emailChange(q db.Querier, token string) (c EmailChange, err error) {
+	var madeFor []byte
+	err = q.Row(`SELECT user_id, email, made_for, expires_at FROM email_changes c WHERE token_hash = $1 AND expires_at > $2
+		AND NOT EXISTS (SELECT 1 FROM users u WHERE u.email = c.email)`, seal.Hash(token), s.now()).
+		Scan(&c.UserID, &c.Email, &madeFor, &c.Expires)
+	if errors.Is(err, db.ErrNoRows) {
+		return EmailChange{}, errNoChange
+	}
+	if err != nil {
+		return EmailChange{}, fmt.Errorf("get change of address: %w", err)
+	}
+	state, err := userState(q, c.UserID)
+	if err != nil {
+		return EmailChange{}, err
+	}
+	if !bytes.Equal(state, madeFor) {
+		return EmailChange{}, errNoChange
+	}
+	return c, nil
+}
+
+// UseEmailChange gives a user the address that the link with a token was mailed to, which is proved then.
+// Errors are those of EmailChangeOf, and NotFound if the link is for another user.
+func (s *Store) UseEmailChange(tx *db.Tx, token, userID string) error {
+	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
+		return fmt.Errorf("lock user: %w", err)
+	}
+	c, err := s.emailChange(tx, token)
+	if err != nil {
+		return err
+	}
+	if c.UserID != userID {
+		return errNoChange
+	}
+	if _, err := tx.Exec(`DELETE FROM email_changes WHERE user_id = $1`, userID); err != nil {
+		return fmt.Errorf("use change of address: %w", err)
+	}
+	_, err = tx.Exec(`UPDATE users SET email = $2, email_verified = TRUE, version = version + 1, updated_at = $3
+		WHERE id = $1`, userID, c.Email, s.now())
+	if db.IsUnique(err) {
+		return errNoChange // somebody else has taken it in the meantime
+	}
+	if err != nil {
+		return fmt.Errorf("update address: %w", err)
+	}
+	return tx.Invalidate(auth.Callers)
+}

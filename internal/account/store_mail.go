@@ -1,0 +1,115 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// A link that is mailed proves the address of who uses it, unless somebody else has seen it. So its token
+// is made when the mail is sent, and is in no response: an invitation has another link for who invites.
+
+// mailInvitation has the link of an invitation mailed, if that is possible.
+func (s *Store) mailInvitation(tx *db.Tx, orgID, invitationID string) error {
+	if s.MailInvitation == nil {
+		return nil
+	}
+	return s.MailInvitation(tx, orgID, invitationID)
+}
+
+// MailedInvitation is an invitation with the token of the link that is mailed.
+type MailedInvitation struct {
+	Invitation
+	Token   string
+	Expires stamp.Time
+}
+
+// NewMailedInvitation makes the link of an invitation that is mailed; an earlier one is void. It returns
+// NotFound if the invitation was answered or revoked, or its link is void.
+func (s *Store) NewMailedInvitation(ctx context.Context, orgID, invitationID string) (MailedInvitation, error) {
+	m := MailedInvitation{Token: id.Secret(43)}
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		err := tx.Row(`UPDATE invitations SET mailed_hash = $3
+			WHERE org_id = $1 AND id = $2 AND token_hash IS NOT NULL AND expires_at > $4 RETURNING expires_at`,
+			orgID, invitationID, seal.Hash(m.Token), s.now()).Scan(&m.Expires)
+		if errors.Is(err, db.ErrNoRows) {
+			return errNoInvitation
+		}
+		if err != nil {
+			return fmt.Errorf("renew mailed link: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return MailedInvitation{}, err
+	}
+	m.Invitation, err = s.InvitationOf(ctx, m.Token)
+	return m, err
+}
+
+// resetPause is the least time between two links to reset a password that are mailed to a user.
+const resetPause = 30 * time.Second
+
+// NewMailedReset makes a link with which the user with an address, in lower case, can set a new password.
+// The user has asked for it, so it does not matter to which organizations the user belongs. It returns
+// NotFound if nobody with the address can sign in, or a link was made a moment ago.
+func (s *Store) NewMailedReset(ctx context.Context, email string) (token string, expires stamp.Time, err error) {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		userID, err := s.lockResettable(tx, email)
+		if err != nil {
+			return err
+		}
+		if token, expires, err = s.NewReset(tx, userID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE password_resets SET mailed = TRUE WHERE user_id = $1`, userID); err != nil {
+			return fmt.Errorf("mark password reset: %w", err)
+		}
+		orgs, err := db.Collect(tx, db.Value[string], `SELECT org_id FROM active_members WHERE user_id = $1
+			ORDER BY org_id`, userID)
+		if err != nil {
+			return fmt.Errorf("list memberships: %w", err)
+		}
+		return s.auditIn(tx, orgs, "member.reset_password", userID)
+	})
+	return token, expires, err
+}
+
+// lockResettable locks the user with an address. Errors are those of NewMailedReset.
+func (s *Store) lockResettable(tx *db.Tx, email string) (userID string, err error) {
+	err = tx.Row(`UPDATE users SET version = version WHERE email = $1
+		AND EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled)
+		AND NOT EXISTS (SELECT 1 FROM password_resets r WHERE r.user_id = users.id AND r.mailed AND r.created_at > $2)
+		RETURNING id`, email, s.now().Add(-resetPause)).Scan(&userID)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", errs.Missing("user", "with this address")
+	}
+	if err != nil {
+		return "", fmt.Errorf("lock user: %w", err)
+	}
+	return userID, nil
+}
+
+// verifyEmail notes that a user has used a link that was mailed to the address.
+func verifyEmail(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`UPDATE users SET email_verified = TRUE WHERE id = $1`, userID); err != nil {
+		return fmt.Errorf("verify address: %w", err)
+	}
+	return nil
+}
+
+// Email returns the address of a user, or "".
+func (s *Store) Email(tx *db.Tx, userID string) (email string, err error) {
+	err = tx.Row(`SELECT COALESCE(email, '') FROM users WHERE id = $1`, userID).Scan(&email)
+	if err != nil {
+		return "", fmt.Errorf("get address: %w", err)
+	}
+	return email, nil
+}

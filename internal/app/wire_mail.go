@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	netmail "net/mail"
+
+	"steward/internal/account"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/mail"
+	protocol "steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/signin"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// mailing connects the queue of mail with what mail is about.
+type mailing struct {
+	store    *mail.Store
+	worker   *mail.Worker
+	accounts *account.Store
+	baseURL  string // of all links
+}
+
+// wireMail returns what sends mail, or nil if no mail server is set.
+func (b base) wireMail(accounts *account.Store) (*mailing, error) {
+	if b.cfg.SMTPURL == "" {
+		return nil, nil
+	}
+	server, err := mail.ParseURL(string(b.cfg.SMTPURL))
+	if err != nil {
+		return nil, fmt.Errorf("the URL of the mail server must be %w", err)
+	}
+	if server.From, err = netmail.ParseAddress(b.cfg.MailFrom); err != nil {
+		return nil, fmt.Errorf("parse the sender of mail: %w", err)
+	}
+	m := &mailing{
+		store:    &mail.Store{DB: b.db, Ring: b.ring, Now: b.now},
+		accounts: accounts, baseURL: b.addresses.BaseURL,
+	}
+	m.worker = &mail.Worker{Store: m.store, Server: server, Log: b.log, Compose: m.compose}
+	accounts.MailInvitation = m.store.AddInvitation
+	return m, nil
+}
+
+// connect has the provider mail links and notices.
+func (m *mailing) connect(d *signin.Directory) {
+	d.Notify = m.notify
+	d.Mailed = &signin.MailedLinks{
+		EmailProblem: account.EmailProblem,
+		RequestReset: func(tx *db.Tx, email string) error {
+			return m.store.Add(tx, mail.Request{Kind: mail.KindReset, To: email})
+		},
+		RequestEmail: func(tx *db.Tx, userID, email string) error {
+			if err := m.accounts.RequestEmail(tx, userID, email); err != nil {
+				return err
+			}
+			return m.store.Add(tx, mail.Request{Kind: mail.KindEmail, UserID: userID})
+		},
+		EmailChange: func(ctx context.Context, token string) (signin.EmailChange, error) {
+			c, err := m.accounts.EmailChangeOf(ctx, token)
+			return signin.EmailChange{UserID: c.UserID, Email: c.Email}, err
+		},
+		UseEmailChange: m.accounts.UseEmailChange,
+	}
+}
+
+// notify tells a user what has happened to their account, at the address that the user has now.
+func (m *mailing) notify(tx *db.Tx, userID string, n signin.Notice) error {
+	email, err := m.accounts.Email(tx, userID)
+	if err != nil || email == "" {
+		return err
+	}
+	return m.store.Add(tx, mail.Request{
+		Kind: mail.KindNotice, To: email, Notice: string(n), At: stamp.Of(m.store.Now()),
+		RemoteAddr: web.Request(tx.Context()).RemoteAddr,
+	})
+}
+
+// compose makes the mail for a request, and the token of its link. It returns NotFound if there is nothing
+// to send any more.
+func (m *mailing) compose(ctx context.Context, r mail.Request) (mail.Letter, error) {
+	switch r.Kind {
+	case mail.KindInvitation:
+		return m.invitation(ctx, r)
+	case mail.KindReset:
+		token, expires, err := m.accounts.NewMailedReset(ctx, r.To)
+		content := mail.Reset{Email: r.To, Link: account.ResetLink(m.baseURL, token), Expires: expires}
+		return mail.Letter{To: r.To, Content: content.Content()}, err
+	case mail.KindEmail:
+		change, token, err := m.accounts.NewMailedEmail(ctx, r.UserID)
+		link := m.baseURL + protocol.PathAccountEmail + "/" + token
+		content := mail.NewEmail{Email: change.Email, Link: link, Expires: change.Expires}
+		return mail.Letter{To: change.Email, Content: content.Content()}, err
+	case mail.KindNotice:
+		content := mail.Notice{
+			Name: r.Notice, Email: r.To, RemoteAddr: r.RemoteAddr, At: r.At, Link: m.baseURL + protocol.PathAccount,
+		}
+		return mail.Letter{To: r.To, Content: content.Content()}, nil
+	}
+	return mail.Letter{}, errs.New(errs.Invalid, "mail of an unknown kind")
+}
+
+func (m *mailing) invitation(ctx context.Context, r mail.Request) (mail.Letter, error) {
+	i, err := m.accounts.NewMailedInvitation(ctx, r.OrgID, r.InvitationID)
+	content := mail.Invitation{
+		Org: i.OrgName, Role: string(i.Role), Inviter: i.Inviter, Link: m.baseURL + protocol.PathInvitation + i.Token,
+		Expires: i.Expires,
+	}
+	return mail.Letter{To: i.Email, Content: content.Content()}, err
+}

@@ -1,0 +1,80 @@
+package mail
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// connection is a connection to the mail server. It is opened when the first mail is sent, and again after
+// an error. A server that cannot be reached is not tried again.
+type connection struct {
+	server *Server
+	client *gomail.Client
+	// socket is closed with the connection, since the client leaves it open if it cannot sign in. It is nil
+	// with TLS from the beginning.
+	socket net.Conn
+	failed error // of dial
+}
+
+// send sends a mail with an id.
+func (c *connection) send(ctx context.Context, mailID string, l Letter) error {
+	message, err := c.server.message(mailID, l)
+	if err != nil {
+		return err
+	}
+	if c.failed != nil {
+		return c.failed
+	}
+	if c.client == nil {
+		if c.failed = c.dial(ctx); c.failed != nil {
+			return c.failed
+		}
+	}
+	if err := c.client.Send(message); err != nil {
+		c.close()
+		return fmt.Errorf("send mail: %w", err)
+	}
+	return nil
+}
+
+// dial connects to the server and signs in.
+func (c *connection) dial(ctx context.Context) error {
+	options := c.server.options()
+	if c.server.security != implicitTLS { // where the client must make the connection to know that it is encrypted
+		options = append(options, gomail.WithDialContextFunc(c.dialSocket))
+	}
+	client, err := gomail.NewClient(c.server.host, options...)
+	if err != nil {
+		return fmt.Errorf("mail server: %w", err)
+	}
+	if err := client.DialWithContext(ctx); err != nil {
+		c.close()
+		return fmt.Errorf("connect to the mail server: %w", err)
+	}
+	c.client = client
+	return nil
+}
+
+func (c *connection) dialSocket(ctx context.Context, network, address string) (net.Conn, error) {
+	socket, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.socket = socket
+	return socket, nil
+}
+
+// close closes the connection. Errors do not matter: all mails were acknowledged, or are sent again.
+func (c *connection) close() {
+	if c.client != nil {
+		_ = c.client.Close()
+	}
+	if c.socket != nil {
+		_ = c.socket.Close()
+	}
+	c.client = nil
+	c.socket = nil
+}

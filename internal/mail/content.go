@@ -1,0 +1,179 @@
+package mail
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	htmltemplate "html/template"
+	"strings"
+	"sync"
+	texttemplate "text/template"
+
+	"steward/internal/stamp"
+)
+
+// Content is what a mail says. Paragraphs come before the link, if there is one, and Footnotes after it.
+type Content struct {
+	Subject    string
+	Paragraphs []string
+	Action     string // the text of the link
+	Link       string
+	Footnotes  []string
+}
+
+//go:embed templates
+var files embed.FS
+
+var (
+	textTemplate = sync.OnceValue(func() *texttemplate.Template {
+		return texttemplate.Must(texttemplate.ParseFS(files, "templates/mail.txt"))
+	})
+	htmlTemplate = sync.OnceValue(func() *htmltemplate.Template {
+		return htmltemplate.Must(htmltemplate.ParseFS(files, "templates/mail.html"))
+	})
+)
+
+// Text returns the mail as plain text.
+func (c Content) Text() (string, error) {
+	var b bytes.Buffer
+	if err := textTemplate().Execute(&b, c); err != nil {
+		return "", fmt.Errorf("render mail as text: %w", err)
+	}
+	return b.String(), nil
+}
+
+// HTML returns the mail as an HTML page. It loads nothing from elsewhere.
+func (c Content) HTML() (string, error) {
+	var b bytes.Buffer
+	if err := htmlTemplate().Execute(&b, c); err != nil {
+		return "", fmt.Errorf("render mail as HTML: %w", err)
+	}
+	return b.String(), nil
+}
+
+// day and moment are how times are written.
+const (
+	day    = "2 January 2006"
+	moment = "2 January 2006, 15:04 UTC"
+)
+
+// Invitation is the mail to a person who is invited to an organization. Inviter may be empty.
+type Invitation struct {
+	Org, Role, Inviter, Link string
+	Expires                  stamp.Time
+}
+
+// Content returns what the mail says.
+func (i Invitation) Content() Content {
+	org := shownName(i.Org, "an organization")
+	invites := shownName(cmp.Or(i.Inviter, "Somebody"), "Somebody")
+	return Content{
+		Subject: "You are invited to " + org,
+		Paragraphs: []string{
+			fmt.Sprintf("%s invites you to join %s on Steward, with the role %s.", invites, org, i.Role),
+		},
+		Action: "Answer the invitation", Link: i.Link,
+		Footnotes: []string{
+			fmt.Sprintf("The link works once, until %s.", i.Expires.Std().Format(day)),
+			"If you do not know what this is about, ignore this message: nothing happens then.",
+		},
+	}
+}
+
+// maxShownName is the number of bytes of a name that a mail shows.
+const maxShownName = 100
+
+// shownName returns a name that a stranger may have chosen for a mail, or another text if mail programs could
+// take it for a link, so that nobody can send advertisements through invitations.
+func shownName(name, otherwise string) string {
+	lower := strings.ToLower(name)
+	if len(name) > maxShownName || strings.Contains(name, "/") || strings.Contains(lower, "www.") {
+		return otherwise
+	}
+	return name
+}
+
+// Reset is the mail with a link to set a new password.
+type Reset struct {
+	Email, Link string
+	Expires     stamp.Time
+}
+
+// Content returns what the mail says.
+func (r Reset) Content() Content {
+	return Content{
+		Subject: "Set a new password",
+		Paragraphs: []string{
+			"Somebody, probably you, has asked for a new password of the account " + r.Email + " on Steward.",
+		},
+		Action: "Choose a new password", Link: r.Link,
+		Footnotes: []string{
+			fmt.Sprintf("The link works once, until %s.", r.Expires.Std().Format(moment)),
+			"If it was not you, ignore this message: your password stays as it is.",
+		},
+	}
+}
+
+// NewEmail is the mail with a link that proves the new address of a user.
+type NewEmail struct {
+	Email, Link string
+	Expires     stamp.Time
+}
+
+// Content returns what the mail says.
+func (n NewEmail) Content() Content {
+	return Content{
+		Subject: "Confirm your email address",
+		Paragraphs: []string{
+			"Somebody, probably you, wants to use the address " + n.Email + " for an account on Steward.",
+		},
+		Action: "Confirm the address", Link: n.Link,
+		Footnotes: []string{
+			fmt.Sprintf("The link works once, for the user who has asked for it, until %s.", n.Expires.Std().Format(moment)),
+			"If it was not you, ignore this message: nothing happens then.",
+		},
+	}
+}
+
+// Notice is the mail that tells a user what has happened to their account.
+type Notice struct {
+	Name, Email, RemoteAddr string
+	At                      stamp.Time
+	// Link is the account page.
+	Link string
+}
+
+// notices has the subject and the sentence of each notice, by its name.
+var notices = map[string]struct{ subject, sentence string }{
+	"password":        {"Your password was changed", "The password of your account was changed."},
+	"device":          {"A new sign-in to your account", "Somebody has signed in to your account with a browser that was not used for it before."},
+	"passkey":         {"A passkey was added to your account", "A passkey was added to your account. It can be used to sign in."},
+	"passkey_removed": {"A passkey was removed from your account", "A passkey was removed from your account."},
+	"factor":          {"The second step of your sign-in was changed", "An authenticator app was added to your account, or removed from it."},
+	"factors_cleared": {"The second step of your sign-in was removed", "An owner of your organization has removed all second factors and passkeys of your account."},
+	"identity":        {"Your account was linked", "An account of another service was linked to yours. It can be used to sign in."},
+	"email":           {"Your email address was changed", "Your account now has another email address. Messages are not sent to this one any more."},
+}
+
+// Content returns what the mail says. A notice without a text of its own says that something has changed.
+func (n Notice) Content() Content {
+	about, ok := notices[n.Name]
+	if !ok {
+		about.subject = "Your account was changed"
+		about.sentence = "The settings of your account were changed."
+	}
+	when := "When: " + n.At.Std().Format(moment)
+	if n.RemoteAddr != "" {
+		when += ", from the address " + n.RemoteAddr
+	}
+	return Content{
+		Subject:    about.subject,
+		Paragraphs: []string{about.sentence, "Account: " + n.Email, when},
+		Action:     "Open your account", Link: n.Link,
+		Footnotes: []string{
+			"If it was you, there is nothing to do. If not, change your password, sign out everywhere, and tell " +
+				"an owner of your organization.",
+		},
+	}
+}

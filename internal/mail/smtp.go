@@ -1,0 +1,128 @@
+package mail
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	netmail "net/mail"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// Server is the mail server to which mail is submitted.
+type Server struct {
+	// From is the sender of all mail.
+	From *netmail.Address
+	// RootCAs are the authorities that may have signed the server's certificate; nil are those of the
+	// machine.
+	RootCAs *x509.CertPool
+
+	host     string
+	port     int
+	security security
+	user     string
+	password string
+}
+
+// security is how the connection to a server is encrypted.
+type security int
+
+const (
+	startTLS    security = iota // it is refused if the server does not offer STARTTLS, or that fails
+	implicitTLS                 // from its beginning
+	unencrypted                 // it does not leave the machine
+)
+
+// errURL says what ParseURL accepts. It has no part of the URL, which has a password.
+var errURL = errors.New("smtp://user:password@host:587, or smtps:// for TLS from the beginning")
+
+// ParseURL returns the server that a URL names. With smtp:// the connection is encrypted by STARTTLS, unless
+// the host is on this machine, and with smtps:// from its beginning. There is no way to turn that off. The
+// error says what is right.
+func ParseURL(text string) (*Server, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" || strings.ContainsAny(text, "?#") {
+		return nil, errURL
+	}
+	s := &Server{host: u.Hostname(), user: u.User.Username()}
+	s.password, _ = u.User.Password()
+	defaultPort := "587"
+	switch {
+	case u.Scheme == "smtps":
+		s.security = implicitTLS
+		defaultPort = "465"
+	case u.Scheme != "smtp":
+		return nil, errURL
+	case isLoopback(s.host):
+		s.security = unencrypted
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), defaultPort), 10, 16)
+	if err != nil || port == 0 || strings.ContainsAny(s.user+s.password, "\r\n\x00") {
+		return nil, errURL
+	}
+	s.port = int(port)
+	return s, nil
+}
+
+// isLoopback reports whether a host is this machine.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// smtpTimeout bounds each step of a connection.
+const smtpTimeout = 20 * time.Second
+
+func (s *Server) options() []gomail.Option {
+	options := []gomail.Option{
+		gomail.WithPort(s.port), gomail.WithTimeout(smtpTimeout),
+		gomail.WithTLSConfig(&tls.Config{ServerName: s.host, RootCAs: s.RootCAs, MinVersion: tls.VersionTLS12}),
+	}
+	method := gomail.SMTPAuthAutoDiscover
+	switch s.security {
+	case startTLS:
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
+	case implicitTLS:
+		options = append(options, gomail.WithSSL())
+	case unencrypted:
+		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
+		method = gomail.SMTPAuthPlainNoEnc
+	}
+	if s.user != "" {
+		options = append(options, gomail.WithSMTPAuth(method), gomail.WithUsername(s.user), gomail.WithPassword(s.password))
+	}
+	return options
+}
+
+// message returns a letter as it is sent. The id is that of its row, so that a mail which is sent again is
+// recognized.
+func (s *Server) message(mailID string, l Letter) (*gomail.Msg, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	text, err := l.Text()
+	if err != nil {
+		return nil, err
+	}
+	html, err := l.HTML()
+	if err != nil {
+		return nil, err
+	}
+	m := gomail.NewMsg()
+	m.FromMailAddress(s.From)
+	m.ToMailAddress(&netmail.Address{Address: l.To})
+	m.Subject(l.Subject)
+	m.SetDate()
+	_, domain, _ := strings.Cut(s.From.Address, "@")
+	m.SetMessageIDWithValue(mailID + "@" + domain)
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // no automatic replies (RFC 3834)
+	m.SetBodyString(gomail.TypeTextPlain, text)
+	m.AddAlternativeString(gomail.TypeTextHTML, html)
+	return m, nil
+}
