@@ -41,6 +41,7 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 	malformed := `"a b"`
 	return []bodyFaults{
 		{"POST /cli/project", "/cli/project", `{"name":"a"}`, []fault{{at: "name", value: control}}},
+		{"POST /cli/organization", "/cli/organization", `{"name":"a"}`, []fault{{at: "name", value: control}}},
 		{
 			"POST /oidc/org/members", "/oidc/org/members", `{"email":"b@a.example","role":"viewer","first_name":"A","last_name":"B"}`,
 			[]fault{{at: "email", value: `"a@b@c.example"`}, {at: "first_name", value: control}, {at: "last_name", value: control}},

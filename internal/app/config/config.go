@@ -55,6 +55,7 @@ type Config struct {
 	StoragePrices         map[object.Tier]float64
 	PresignExpiry         time.Duration
 	DPoPNonce             bool
+	OpenOrganizations     bool
 	RootKey               Secret // "": generated
 	MasterKey             Secret // 32 raw bytes; "": in a file in Data, generated at the first start
 	OldMasterKeys         []Secret
@@ -245,6 +246,10 @@ func settings(c *Config) []setting {
 		{
 			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),
 			"require a nonce of the server in DPoP proofs",
+		},
+		{
+			"open-organizations", "false", boolean, into(&c.OpenOrganizations, boolValue),
+			"let every user create organizations, and not only owners of the first one",
 		},
 		{
 			"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential),
