@@ -123,7 +123,8 @@ func (s *Store) FirstOwner(ctx context.Context) (First, error) {
 	return f, nil
 }
 
-// Profile returns the description of a caller.
+// Profile returns the description of a caller, with the organizations in which it can act: that of its key
+// or token, or all of a user who is signed in to the console.
 func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, error) {
 	p := Profile{ID: caller.UserID, Role: caller.Role}
 	err := s.DB.Read(ctx).Row(`SELECT email, first_name, last_name FROM users WHERE id = $1`, caller.UserID).
@@ -131,8 +132,11 @@ func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, erro
 	if err != nil {
 		return Profile{}, fmt.Errorf("get user: %w", err)
 	}
-	if p.Organizations, err = s.Orgs(ctx, caller); err != nil {
-		return Profile{}, err
+	if caller.KeyID == "" && caller.ClientID == "" {
+		p.Organizations, err = s.OrgsOfUser(ctx, caller.UserID)
+		return p, err
 	}
-	return p, nil
+	own, err := s.Org(ctx, caller)
+	p.Organizations = []Org{own}
+	return p, err
 }
