@@ -26,6 +26,7 @@ func TestDeletedOrganizationIsRefusedByEveryProtocol(t *testing.T) {
 		s.Must(connected.Set(t.Context(), "a", "kept", 0).Err())
 		app, machine := machineClient(o, object{"scopes": []string{"webhook:read"}})
 		machine.Call("GET", "/webhook/list", nil).Want(200)
+		token, _ := o.NewRelyingParty(o.NewApplication(object{}), "openid").SignIn(s.NewBrowser())
 		k := sink.New(t)
 		hook := o.NewHook("a")
 		destination, _ := o.NewDestination(hook, k.URL+"/a", "max_retries", 20)
@@ -50,6 +51,9 @@ func TestDeletedOrganizationIsRefusedByEveryProtocol(t *testing.T) {
 		if got := tokenResponse(o, app, clientCredentials, nil, ""); got.Status != 401 {
 			t.Errorf("the token endpoint: %d %s", got.Status, got.Body)
 		}
+		if got := o.UserinfoStatus(token.AccessToken); got != 401 {
+			t.Errorf("userinfo: %d", got)
+		}
 		s.As("").Call("POST", strings.TrimPrefix(hook.URL, s.URL), object{}).Want(404)
 		s.Call("GET", "/webhook/list", nil).Want(200)
 		sent := k.Count("/a")
@@ -64,6 +68,9 @@ func TestDeletedOrganizationIsRefusedByEveryProtocol(t *testing.T) {
 			t.Errorf("the value is %q, %v", got, err)
 		}
 		machine.Call("GET", "/webhook/list", nil).Want(200)
+		if got := o.UserinfoStatus(token.AccessToken); got != 200 {
+			t.Errorf("userinfo after the restoration: %d", got)
+		}
 		o.Call("POST", "/webhook/destination-recover/"+hook.ID+"/"+destination, object{}).Want(200)
 		k.Wait("/a", sent+1)
 	})

@@ -118,7 +118,9 @@ func (k kind) want(r right) (int, string) {
 	case k.confined && !r.project:
 		return 403, "of a project cannot be used to "
 	case !slices.Contains(r.roles, k.role):
-		return 403, "the role " + strings.Join(r.roles[:len(r.roles)-1], ", ") + " or " + r.roles[len(r.roles)-1] + " is required to "
+		last := len(r.roles) - 1
+		names := strings.Join([]string{strings.Join(r.roles[:last], ", "), r.roles[last]}, " or ")
+		return 403, "the role " + strings.TrimPrefix(names, " or ") + " is required to "
 	case k.without:
 		return 403, "the scope " + r.scope + " is required to "
 	}

@@ -26,6 +26,7 @@ var (
 	everybody = []string{"owner", "admin", "member", "viewer"}
 	writers   = everybody[:3]
 	managers  = everybody[:2]
+	owners    = everybody[:1]
 	nothing   = object{}
 	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aQuery    = object{"query": "SELECT 1"}
@@ -40,8 +41,8 @@ var rights = map[string]right{
 	"GET /cli/organization":               {"account:read", everybody, true, false, nil, false},
 	"GET /cli/project":                    {"account:read", everybody, true, false, nil, false},
 	"POST /cli/organization":              {"account:write", everybody, false, true, nothing, false},
-	"DELETE /cli/organization/{id}":       {"member:write", everybody[:1], false, false, nil, false},
-	"POST /cli/organization/{id}/restore": {"member:write", everybody[:1], false, false, nil, false},
+	"DELETE /cli/organization/{id}":       {"member:write", owners, false, false, nil, false},
+	"POST /cli/organization/{id}/restore": {"member:write", owners, false, false, nil, false},
 	"POST /cli/project":                   {"resource:write", writers, false, false, nothing, false},
 	"DELETE /cli/project/{id}":            {"resource:write", writers, false, false, nil, false},
 	"GET /audit":                          {"member:read", managers, false, false, nil, false},

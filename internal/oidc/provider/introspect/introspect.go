@@ -129,6 +129,9 @@ func (h *Handler) serves(c *oidc.Registered, a *jwt.AccessClaims) bool {
 
 func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
 	a, err := h.liveForAny(ctx, token)
+	if err == nil {
+		err = h.checkSuspended(ctx, a)
+	}
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !h.serves(c, a) {
 		return Response{}, nil
 	}
