@@ -162,6 +162,8 @@ var samples = map[string][3]string{
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"require-pkce":      {"true", "false", "true"},
 	"dpop-nonce":        {"true", "false", "true"},
+
+	"open-organizations": {"true", "false", "true"},
 }
 
 // TestPrecedence gives each setting in every combination of flag, environment and file.
@@ -293,6 +295,8 @@ var invalid = map[string][]string{
 	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
 	"admin-email":       {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
 	"admin-password":    {"", "QQQ456789"},
+
+	"open-organizations": {"", "QQQ", "yes", "2"},
 }
 
 func TestInvalidValuesAreRefused(t *testing.T) {
