@@ -198,8 +198,8 @@ const matrixProject = "prj_matrix"
 func (m *matrix) create() {
 	s := m.s
 	s.T.Helper()
-	m.ids["/cli/organization"] = s.OrgID
 	m.ids["/cli/project"] = s.Call("POST", "/cli/project", object{"name": "p"}).Want(201).Text("id")
+	m.ids["/cli/organization"] = s.OrgID
 	m.ids["/cli/apikey"] = s.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("id")
 	m.ids["/oidc/clients"] = s.NewApplication(object{}).ID
 	resources := object{"resources": []object{

@@ -37,15 +37,18 @@ var (
 
 // rights has an entry for each operation of the API. A new route needs one.
 var rights = map[string]right{
-	"GET /cli/auth/user":         {"account:read", everybody, true, true, nil, false},
-	"GET /cli/organization":      {"account:read", everybody, true, false, nil, false},
-	"PUT /cli/organization/{id}": {"member:write", owners, false, false, nothing, false},
-	"GET /cli/project":           {"account:read", everybody, true, false, nil, false},
-	"POST /cli/project":          {"resource:write", writers, false, false, nothing, false},
-	"DELETE /cli/project/{id}":   {"resource:write", writers, false, false, nil, false},
-	"GET /audit":                 {"member:read", managers, false, false, nil, false},
-	"GET /search":                {"account:read", everybody, true, false, nil, false},
-	"GET /status":                {"account:read", everybody, false, false, nil, false},
+	"GET /cli/auth/user":                  {"account:read", everybody, true, true, nil, false},
+	"GET /cli/organization":               {"account:read", everybody, true, false, nil, false},
+	"GET /cli/project":                    {"account:read", everybody, true, false, nil, false},
+	"POST /cli/organization":              {"account:write", everybody, false, true, nothing, false},
+	"PUT /cli/organization/{id}":          {"member:write", owners, false, false, nothing, false},
+	"DELETE /cli/organization/{id}":       {"member:write", owners, false, false, nil, false},
+	"POST /cli/organization/{id}/restore": {"member:write", owners, false, false, nil, false},
+	"POST /cli/project":                   {"resource:write", writers, false, false, nothing, false},
+	"DELETE /cli/project/{id}":            {"resource:write", writers, false, false, nil, false},
+	"GET /audit":                          {"member:read", managers, false, false, nil, false},
+	"GET /search":                         {"account:read", everybody, true, false, nil, false},
+	"GET /status":                         {"account:read", everybody, false, false, nil, false},
 
 	"GET /oidc/org/members":                      {"member:read", managers, false, false, nil, false},
 	"POST /oidc/org/members":                     {"member:write", managers, false, false, nothing, false},

@@ -46,6 +46,7 @@ export function commands(): Command[] {
           create('Invite member', '/members?new=1'),
         ]
       : []),
+    create('Create organization', '/organizations?new=1'),
     ...choices.map((choice): Command => ({
       ...schemes[choice],
       also: 'theme color scheme mode',

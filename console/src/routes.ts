@@ -104,6 +104,7 @@ export const routes: Route[] = [
     nav: { label: 'Audit log', icon: 'audit', group: 'Organization' },
     needs: 'manages',
   },
+  { pattern: '/organizations', load: () => import('./pages/Organizations.svelte') },
 
   {
     pattern: '/settings',

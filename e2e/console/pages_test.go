@@ -89,6 +89,8 @@ func (d *demo) places() []place {
 		{route: "/members", path: "/members?new=1", shows: "Steward sends no mail"},
 		{route: "/projects", path: "/projects", shows: "Support agent"},
 		{route: "/audit", path: "/audit", shows: "Shop dashboard", picture: "audit"},
+		{route: "/organizations", path: "/organizations", shows: "current"},
+		{route: "/organizations", path: "/organizations?new=1", shows: "You become its owner"},
 		{route: "/settings", path: "/settings", shows: "libsql", picture: "settings"},
 	}
 }

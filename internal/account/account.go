@@ -48,6 +48,10 @@ type Org struct {
 	RequireMFA *RequireMFA `json:"require_mfa,omitempty" doc:"Second factor that members must sign in with; absent if there is none. API keys and tokens are not affected"`
 
 	version int64
+
+	Role      auth.Role   `json:"role,omitempty" enum:"owner,admin,member,viewer" doc:"Role of the current user there; absent for OAuth clients that act as themselves" example:"admin"`
+	DeletedAt *stamp.Time `json:"deleted_at,omitempty" format:"date-time" doc:"When the organization was deleted: it cannot be used, and owners can restore it" example:"2026-11-15T09:30:00.123Z"`
+	RemovedAt *stamp.Time `json:"removed_at,omitempty" format:"date-time" doc:"When all that the deleted organization holds will be removed for good, 7 days after the deletion" example:"2026-11-22T09:30:00.123Z"`
 }
 
 // Project is a part of an organization to which keys, threads and evaluations can be confined.

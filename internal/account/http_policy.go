@@ -11,7 +11,7 @@ import (
 
 // Orgs serves GET /cli/organization.
 func (h *Handler) Orgs(ctx context.Context, _ *struct{}) (Orgs, error) {
-	return h.Store.OrgsWithPolicy(ctx, auth.From(ctx))
+	return h.Store.Orgs(ctx, auth.From(ctx))
 }
 
 // ChangeOrg serves PUT /cli/organization/{id}.
@@ -21,7 +21,8 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	Body OrgPatch
 },
 ) (Org, error) {
-	if in.ID != auth.From(ctx).OrgID {
+	caller := auth.From(ctx)
+	if in.ID != caller.OrgID {
 		return Org{}, errs.Missing("organization", in.ID)
 	}
 	var faults errs.Faults
@@ -32,7 +33,7 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	if err := faults.Err(); err != nil {
 		return Org{}, err
 	}
-	return h.Store.ChangeOrg(ctx, in.ID, in.IfMatch, in.Body)
+	return h.Store.ChangeOrg(ctx, caller, in.IfMatch, in.Body)
 }
 
 // ClearFactors serves DELETE /oidc/org/members/{id}/factors.

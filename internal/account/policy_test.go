@@ -15,7 +15,7 @@ import (
 // require has the organization of a caller require a factor of members.
 func (f *fixture) require(caller *auth.Caller, factor account.Factor, from auth.Role) {
 	f.t.Helper()
-	_, err := f.store.ChangeOrg(f.as(caller), caller.OrgID, page.IfMatch{}, account.OrgPatch{
+	_, err := f.store.ChangeOrg(f.as(caller), caller, page.IfMatch{}, account.OrgPatch{
 		RequireMFA: page.Some(account.RequireMFA{Factor: factor, From: from}),
 	})
 	must(f.t, err)

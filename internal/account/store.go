@@ -90,13 +90,18 @@ type newOrg struct {
 
 // insertOrg inserts an organization, its owner and its project.
 func (s *Store) insertOrg(tx *db.Tx, f First, o newOrg) error {
-	now := s.now()
-	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, o.name, now); err != nil {
-		return fmt.Errorf("insert organization: %w", err)
-	}
 	if _, err := tx.Exec(`INSERT INTO users (id, email, password_hash, version, created_at, updated_at)
-		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, o.email, o.passwordHash, now); err != nil {
+		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, o.email, o.passwordHash, s.now()); err != nil {
 		return fmt.Errorf("insert user: %w", err)
+	}
+	return s.InsertOwned(tx, f, o.name)
+}
+
+// InsertOwned inserts an organization that an existing user owns, and its default project.
+func (s *Store) InsertOwned(tx *db.Tx, f First, orgName string) error {
+	now := s.now()
+	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, orgName, now); err != nil {
+		return fmt.Errorf("insert organization: %w", err)
 	}
 	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 		VALUES ($1, $2, $3, 1, $4, $4)`, f.OrgID, f.UserID, auth.Owner, now); err != nil {
@@ -129,7 +134,8 @@ func firstOwner(q db.Querier) (First, error) {
 	return f, nil
 }
 
-// Profile returns the description of a caller.
+// Profile returns the description of a caller, with the organizations in which it can act: that of its key
+// or token, or all of a user who is signed in to the console.
 func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, error) {
 	p := Profile{ID: caller.UserID, Role: caller.Role}
 	err := s.DB.Read(ctx).Row(`SELECT email, first_name, last_name FROM users WHERE id = $1`, caller.UserID).
@@ -137,37 +143,11 @@ func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, erro
 	if err != nil {
 		return Profile{}, fmt.Errorf("get user: %w", err)
 	}
-	if p.Organizations, err = s.Orgs(ctx, caller); err != nil {
-		return Profile{}, err
-	}
-	return p, nil
-}
-
-// Orgs returns the organizations in which a caller can act: that of its key or token, or all of a
-// user who is signed in to the console.
-func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	if caller.KeyID == "" && caller.ClientID == "" {
-		return s.orgsOfUser(ctx, caller.UserID)
+		p.Organizations, err = s.OrgsOfUser(ctx, caller.UserID)
+		return p, err
 	}
-	scan := func(row db.Row) (o Org, err error) {
-		err = row.Scan(&o.ID, &o.Name)
-		return o, err
-	}
-	orgs, err := db.Collect(s.DB.Read(ctx), scan, `SELECT id, name FROM orgs WHERE id = $1`, caller.OrgID)
-	if err != nil {
-		return nil, fmt.Errorf("list organizations: %w", err)
-	}
-	return orgs, nil
-}
-
-func (s *Store) orgsOfUser(ctx context.Context, userID string) ([]Org, error) {
-	memberships, err := s.Memberships(ctx, userID)
-	if err != nil {
-		return nil, err
-	}
-	orgs := make([]Org, len(memberships))
-	for i, m := range memberships {
-		orgs[i] = Org{ID: m.OrgID, Name: m.OrgName}
-	}
-	return orgs, nil
+	own, err := s.Org(ctx, caller)
+	p.Organizations = []Org{own}
+	return p, err
 }

@@ -29,8 +29,8 @@ type Invitation struct {
 // existed.
 var errNoInvitation = errs.New(errs.NotFound, "invitation not found")
 
-// InvitationOf returns the invitation with a token. It returns NotFound if there is none, or if it has
-// expired.
+// InvitationOf returns the invitation with a token. It returns NotFound if there is none, if it has
+// expired, or if the organization was deleted.
 func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, error) {
 	var i Invitation
 	var first, last, address string
@@ -39,7 +39,8 @@ func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, err
 			WHERE m.user_id = u.id) THEN u.id ELSE '' END
 		FROM invitations i JOIN orgs o ON o.id = i.org_id
 		LEFT JOIN users u ON u.email = i.email LEFT JOIN users b ON b.id = i.created_by
-		WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.expires_at > $2`, seal.Hash(token), s.now()).
+		WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.expires_at > $2 AND o.deleted_at IS NULL`,
+		seal.Hash(token), s.now()).
 		Scan(&i.Email, &i.OrgName, &i.Role, &first, &last, &address, &i.UserID)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invitation{}, errNoInvitation
@@ -141,6 +142,7 @@ type takenInvitation struct {
 // takeInvitation deletes the invitation with a token, so that the link works once.
 func (s *Store) takeInvitation(tx *db.Tx, token string) (i takenInvitation, err error) {
 	err = tx.Row(`DELETE FROM invitations WHERE (token_hash = $1 OR mailed_hash = $1) AND expires_at > $2
+		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = invitations.org_id)
 		RETURNING id, org_id, email, first_name, last_name, role, COALESCE(mailed_hash = $1, FALSE)`,
 		seal.Hash(token), s.now()).
 		Scan(&i.id, &i.orgID, &i.email, &i.firstName, &i.lastName, &i.role, &i.mailed)

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"steward/internal/auth"
@@ -11,53 +10,15 @@ import (
 	"steward/internal/page"
 )
 
-const selectOrg = `SELECT o.id, o.name, o.mfa_factor, o.mfa_from, o.version FROM orgs o `
-
-func scanOrg(row db.Row) (o Org, err error) {
-	var factor *Factor
-	var from *auth.Role
-	err = row.Scan(&o.ID, &o.Name, &factor, &from, &o.version)
-	if factor != nil && from != nil {
-		o.RequireMFA = &RequireMFA{Factor: *factor, From: *from}
-	}
-	return o, err
-}
-
-// OrgsWithPolicy returns the organizations of Orgs, with what they require of their members.
-func (s *Store) OrgsWithPolicy(ctx context.Context, caller *auth.Caller) ([]Org, error) {
-	orgs, err := s.Orgs(ctx, caller)
-	if err != nil {
-		return nil, err
-	}
-	for i, o := range orgs {
-		if orgs[i], err = org(s.DB.Read(ctx), o.ID); err != nil {
-			return nil, err
-		}
-	}
-	return orgs, nil
-}
-
-// org returns an organization, or NotFound.
-func org(q db.Querier, orgID string) (Org, error) {
-	o, err := scanOrg(q.Row(selectOrg+`WHERE o.id = $1`, orgID))
-	if errors.Is(err, db.ErrNoRows) {
-		return Org{}, errs.Missing("organization", orgID)
-	}
-	if err != nil {
-		return Org{}, fmt.Errorf("get organization: %w", err)
-	}
-	return o, nil
-}
-
-// ChangeOrg updates an organization. It returns NotFound if there is none.
+// ChangeOrg updates the organization of a caller.
 func (s *Store) ChangeOrg(
-	ctx context.Context, orgID string, match page.IfMatch, p OrgPatch,
+	ctx context.Context, caller *auth.Caller, match page.IfMatch, p OrgPatch,
 ) (after Org, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, orgID); err != nil {
+		if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, caller.OrgID); err != nil {
 			return fmt.Errorf("lock organization: %w", err)
 		}
-		before, err := org(tx, orgID)
+		before, err := org(tx, caller)
 		if err != nil {
 			return err
 		}
@@ -68,7 +29,7 @@ func (s *Store) ChangeOrg(
 		if err := updateOrg(tx, after); err != nil {
 			return err
 		}
-		return s.Audit(tx, "organization.update", orgID)
+		return s.Audit(tx, "organization.update", caller.OrgID)
 	})
 	return after, err
 }
@@ -98,7 +59,7 @@ func (s *Store) RequiredLevel(q db.Querier, userID string) (level string, err er
 		return r, err
 	}
 	all, err := db.Collect(q, scan, `SELECT o.mfa_factor, o.mfa_from, m.role FROM members m JOIN orgs o ON o.id = m.org_id
-		WHERE m.user_id = $1 AND NOT m.disabled AND o.mfa_factor IS NOT NULL`, userID)
+		WHERE m.user_id = $1 AND NOT m.disabled AND o.mfa_factor IS NOT NULL AND o.deleted_at IS NULL`, userID)
 	if err != nil {
 		return "", fmt.Errorf("list required factors: %w", err)
 	}

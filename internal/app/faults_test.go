@@ -41,6 +41,7 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 	malformed := `"a b"`
 	return []bodyFaults{
 		{"POST /cli/project", "/cli/project", `{"name":"a"}`, []fault{{at: "name", value: control}}},
+		{"POST /cli/organization", "/cli/organization", `{"name":"a"}`, []fault{{at: "name", value: control}}},
 		{
 			"PUT /cli/organization/{id}", "/cli/organization/" + f.orgID, `{"name":"A","require_mfa":{"factor":"any","from":"owner"}}`,
 			[]fault{{at: "name", value: control}},

@@ -28,6 +28,7 @@ import (
 // confined to a project.
 type fixture struct {
 	t       testing.TB
+	parts   *parts
 	server  *server.Server
 	orgID   string
 	handler http.Handler
@@ -37,8 +38,11 @@ type fixture struct {
 
 const projectKey = "project key"
 
-// newServer connects the slices over an open database as Serve does, without listeners and loops.
-func newServer(t testing.TB, d *db.DB) *server.Server {
+// newServer returns the server of newParts.
+func newServer(t testing.TB, d *db.DB) *server.Server { return newParts(t, d).server }
+
+// newParts connects the slices over an open database as Serve does, without listeners and loops.
+func newParts(t testing.TB, d *db.DB) *parts {
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	if err != nil {
 		t.Fatal(err)
@@ -66,15 +70,16 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.engines.close(context.Background()) })
-	return p.server
+	return p
 }
 
 // newFixture returns a fixture over an open database; done may be nil.
 func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
-	s := newServer(t, d)
+	p := newParts(t, d)
+	s := p.server
 	s.Done = done
 	orgID := id.New(id.Org)
-	f := &fixture{t: t, server: s, orgID: orgID, handler: s.Handler(), routes: s.Routes(), keys: map[string]string{}}
+	f := &fixture{t: t, parts: p, server: s, orgID: orgID, handler: s.Handler(), routes: s.Routes(), keys: map[string]string{}}
 	err := d.Write(context.Background(), func(tx *db.Tx) (err error) {
 		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'test', 0)`, orgID); err != nil {
 			return err

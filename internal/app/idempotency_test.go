@@ -85,6 +85,8 @@ func (f *fixture) onceCases(d *db.DB) map[string]onceCase {
 	f.must("POST", region, `{"resources":[{"type":"db","name":"one"}]}`, "")
 	return map[string]onceCase{
 		"POST /cli/project":                                             {path: "/cli/project", body: `{"name":"a"}`},
+		"POST /cli/organization":                                        {path: "/cli/organization", body: `{"name":"a"}`},
+		"POST /cli/organization/{id}/restore":                           {path: "/cli/organization/" + f.orgID + "/restore"},
 		"POST /oidc/org/members":                                        {path: "/oidc/org/members", body: `{"email":"eve@example.com","role":"viewer"}`},
 		"POST /oidc/org/members/{id}/invite":                            {path: "/oidc/org/members/" + invited + "/invite"},
 		"POST /oidc/org/members/{id}/reset-password":                    {path: "/oidc/org/members/" + userID + "/reset-password"},

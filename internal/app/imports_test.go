@@ -36,6 +36,9 @@ func isBase(path string) bool {
 // folders lists the packages of folders that have several, from the bottom to the top, in the same way:
 // some are parts that the package of the folder is made of, and some are built upon it.
 var folders = [][]string{
+	{"account"},
+	{"account/organization"},
+
 	{"webhook/send", "webhook/stats", "webhook/eventlog", "webhook/queue"},
 	{"webhook"},
 	{"webhook/replay", "webhook/tail"},

@@ -46,6 +46,7 @@ func (p *parts) start(watch, work *job.Group) {
 	})
 	one(time.Minute, "delete old entries of the audit log", "audit", p.auditLog.Purge)
 	one(time.Minute, "delete old invitations", "invitations", p.accounts.PurgeLinks)
+	one(time.Minute, "remove deleted organizations", "organizations", p.orgRemover.Run)
 	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.webhooks.retention.Run)
 	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signingKeys.Maintain)
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {

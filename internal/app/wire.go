@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/account/organization"
 	"steward/internal/apikey"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
@@ -46,6 +47,7 @@ type parts struct {
 	auditLog      *audit.Store
 	accounts      *account.Store
 	lastSeen      *account.Seen
+	orgRemover    *organization.Remover
 	apiKeys       *apikey.Store
 	keyChecker    *apikey.Checker
 	threads       *thread.Store
@@ -103,6 +105,9 @@ func wire(b base) (*parts, error) {
 		Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
 	}
 	p.connectDeletions()
+	orgs, active := p.wireOrganizations()
+	p.wireActive(active)
+	p.orgRemover = p.wireRemover(orgs)
 	p.server = p.newServer()
 	return p, nil
 }
@@ -133,10 +138,11 @@ func (p *parts) connectTails() {
 // newServer returns the server of the API, with the handlers of all slices.
 func (p *parts) newServer() *server.Server {
 	baseURL := p.addresses.BaseURL
-	socket := thread.NewSocket(p.threads, p.authenticator.Identify, min(descriptors()/2, 16_384), p.poolSizes.threads)
+	socket := thread.NewSocket(p.threads, p.authenticator.IdentifyActive, min(descriptors()/2, 16_384), p.poolSizes.threads)
 	socket.Disk = p.databaseDisk
 	return &server.Server{
 		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL, Passkeys: p.provider.HasPasskeys},
+		Org:         &organization.Handler{Store: p.orgRemover.Store, Open: p.cfg.OpenOrganizations},
 		Key:         &apikey.Handler{Store: p.apiKeys},
 		Audit:       &audit.Handler{Store: p.auditLog},
 		Search:      &search.Handler{Sources: p.searchSources()},

@@ -68,10 +68,10 @@ func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *consol
 		SessionMax: b.cfg.SessionMax,
 		Role:       accounts.Role,
 		Orgs: func(ctx context.Context, userID string) ([]string, error) {
-			list, err := accounts.Memberships(ctx, userID)
+			list, err := accounts.OrgsOfUser(ctx, userID)
 			ids := make([]string, len(list))
-			for i, m := range list {
-				ids[i] = m.OrgID
+			for i, o := range list {
+				ids[i] = o.ID
 			}
 			return ids, err
 		},

@@ -76,6 +76,8 @@ type Permission struct {
 	// Scope is the scope that access tokens, and API keys with scopes, need. Every permission has
 	// one.
 	Scope string
+	// Deleted reports whether it is for members of an organization that was deleted as well.
+	Deleted bool
 }
 
 // RoleNames returns the roles that have the permission, as "owner, admin or member".
@@ -101,8 +103,12 @@ var (
 // The permissions.
 var (
 	Self         = Permission{Name: "read one's own account", Roles: everybody, Project: true, User: true, Scope: "account:read"}
-	ReadOrgs     = Permission{Name: "read organizations", Roles: everybody, Project: true, Scope: "account:read"}
+	ReadOrgs     = Permission{Name: "read organizations", Roles: everybody, Project: true, Scope: "account:read", Deleted: true}
 	ReadProjects = Permission{Name: "read projects", Roles: everybody, Project: true, Scope: "account:read"}
+
+	CreateOrgs  = Permission{Name: "create organizations", Roles: everybody, User: true, Scope: "account:write"}
+	DeleteOrgs  = Permission{Name: "delete the organization", Roles: owners, Scope: "member:write"}
+	RestoreOrgs = Permission{Name: "restore the organization", Roles: owners, Scope: "member:write", Deleted: true}
 
 	ReadConsents  = Permission{Name: "read one's own consents", Roles: everybody, Project: true, User: true, Scope: "account:read"}
 	WriteConsents = Permission{Name: "revoke one's own consents", Roles: everybody, Project: true, User: true, Scope: "account:write"}

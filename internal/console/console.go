@@ -50,8 +50,8 @@ type Console struct {
 	SessionUser func(ctx context.Context, sessionID string) (userID string, recent bool, err error)
 	// SignOut ends a session.
 	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
-	// Orgs returns the organizations in which a user is an enabled member, and Role the user's role
-	// in one, or NotFound.
+	// Orgs returns the organizations in which a user is an enabled member, deleted ones last, and Role
+	// the user's role in one, or NotFound.
 	Orgs func(ctx context.Context, userID string) ([]string, error)
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 

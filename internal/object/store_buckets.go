@@ -41,6 +41,8 @@ type Buckets struct {
 	// deletes it. They may be nil.
 	CreateWebhook func(tx *db.Tx, b *Bucket) (string, error)
 	DeleteWebhook func(tx *db.Tx, orgID, webhookID string) error
+	// Active returns Forbidden if an organization was deleted. It may be nil.
+	Active func(ctx context.Context, orgID string) error
 
 	byName db.Cache[string, *Bucket]
 	byKey  db.Cache[string, *Bucket]
@@ -249,20 +251,34 @@ func (s *Buckets) find(q db.Querier, column, value string) (*Bucket, error) {
 	return b, nil
 }
 
-// ByName returns a bucket of any organization, or NotFound.
+// ByName returns a bucket of any organization, or NotFound. It returns Forbidden if the organization was
+// deleted.
 func (s *Buckets) ByName(ctx context.Context, name string) (*Bucket, error) {
-	return s.byName.Get(name, func() (*Bucket, error) { return s.find(s.DB.Read(ctx), `name`, name) })
+	b, err := s.byName.Get(name, func() (*Bucket, error) { return s.find(s.DB.Read(ctx), `name`, name) })
+	return s.active(ctx, b, err)
 }
 
-// ByAccessKey returns the bucket that an access key belongs to, or NotFound.
+// active returns a bucket that was found, or Forbidden if its organization was deleted.
+func (s *Buckets) active(ctx context.Context, b *Bucket, err error) (*Bucket, error) {
+	if err != nil || s.Active == nil {
+		return b, err
+	}
+	if err := s.Active(ctx, b.OrgID); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ByAccessKey returns the bucket that an access key belongs to. Errors are those of ByName.
 func (s *Buckets) ByAccessKey(ctx context.Context, accessKey string) (*Bucket, error) {
-	return s.byKey.Get(accessKey, func() (*Bucket, error) {
+	b, err := s.byKey.Get(accessKey, func() (*Bucket, error) {
 		b, err := s.find(s.DB.Read(ctx), `access_key`, accessKey)
 		if errs.KindOf(err) == errs.NotFound {
 			return nil, errs.New(errs.NotFound, "the access key does not exist")
 		}
 		return b, err
 	})
+	return s.active(ctx, b, err)
 }
 
 // List returns the buckets of an organization in a region, or in all regions if it is empty, by name.

@@ -16,6 +16,8 @@ type Registered struct {
 	Epoch int64
 	// SecretHash is empty for a public client.
 	SecretHash []byte
+	// Suspended says that the organization was deleted: the client gets no tokens.
+	Suspended bool
 }
 
 // HasSecret reports whether a presented secret is that of the client, in constant time.

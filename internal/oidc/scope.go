@@ -74,7 +74,7 @@ var sections = []section{
 		{
 			"account", "Account", "The user's account, organizations, projects and connected applications",
 			"See your name, email address and role, your organizations and projects, and the applications you connected",
-			"Disconnect applications that you connected",
+			"Disconnect applications that you connected, and create organizations",
 			false, "Can delete connections to other applications, with their tokens and API keys",
 		},
 	}},

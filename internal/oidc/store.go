@@ -402,11 +402,12 @@ func (s *Store) Serves(ctx context.Context, audience string) (bool, error) {
 // registered reads a client as the protocol uses it, or returns NotFound.
 func (s *Store) registered(ctx context.Context, clientID string) (*Registered, error) {
 	row := s.DB.Read(ctx).Row(`SELECT `+clientColumns+`, secret_hash,
-		(SELECT s.epoch FROM oidc_client_states s WHERE s.org_id = c.org_id AND s.client_id = c.id)
+		(SELECT s.epoch FROM oidc_client_states s WHERE s.org_id = c.org_id AND s.client_id = c.id),
+		EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = c.org_id)
 		FROM oidc_clients c WHERE c.id = $1`, clientID)
 	var r Registered
 	var err error
-	r.Client, err = scanClient(row, &r.SecretHash, &r.Epoch)
+	r.Client, err = scanClient(row, &r.SecretHash, &r.Epoch, &r.Suspended)
 	if err != nil {
 		return nil, notFound(err, clientID)
 	}

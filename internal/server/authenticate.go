@@ -33,6 +33,8 @@ type Authenticator struct {
 	Bound func(h http.Header, r *http.Request, token string) (*auth.Caller, error)
 	// Session returns the caller of a request of the console, or Unauthorized.
 	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
+	// Active returns Forbidden if an organization was deleted. It may be nil.
+	Active func(ctx context.Context, orgID string) error
 	// Seen is called for each request that is authorized. It may be nil.
 	Seen func(caller *auth.Caller)
 	// PerSecond limits the requests of each caller; 0 means no limit.
@@ -81,6 +83,11 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	if org := r.Header.Get(orgHeader); org != "" && org != caller.OrgID {
 		return errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)
 	}
+	if !route.Permission.Deleted {
+		if err := a.active(r.Context(), caller); err != nil {
+			return err
+		}
+	}
 	if a.Seen != nil {
 		a.Seen(caller)
 	}
@@ -98,7 +105,28 @@ func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) (*auth.C
 	if caller.OrgID != auth.From(r.Context()).OrgID {
 		return nil, errs.New(errs.Forbidden, "the organization has changed")
 	}
+	if err := a.active(r.Context(), caller); err != nil {
+		return nil, err
+	}
 	return caller, caller.Require(p)
+}
+
+// active returns Forbidden if the organization of a caller was deleted.
+func (a *Authenticator) active(ctx context.Context, caller *auth.Caller) error {
+	if a.Active == nil {
+		return nil
+	}
+	return a.Active(ctx, caller.OrgID)
+}
+
+// IdentifyActive is Identify for callers whose organization was not deleted: otherwise it returns
+// Forbidden.
+func (a *Authenticator) IdentifyActive(ctx context.Context, bearer string) (*auth.Caller, error) {
+	caller, err := a.Identify(ctx, bearer)
+	if err != nil {
+		return nil, err
+	}
+	return caller, a.active(ctx, caller)
 }
 
 // again returns the caller of a request that was accepted before. A DPoP proof can be used only once, so

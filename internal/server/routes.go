@@ -1,5 +1,5 @@
 // Package server owns the route table, the authentication of requests, and the handler that serves
-// everything. Besides base packages it imports account, apikey, audit, console, eval, object, oidc,
+// everything. Besides base packages it imports account, account/organization, apikey, audit, console, eval, object, oidc,
 // resource, sdk, search, status, thread, webhook, webhook/replay and webhook/tail.
 //
 // Routes lists all routes of the management API with the permission that each requires.
@@ -31,6 +31,13 @@ func (s *Server) Routes() []web.Route {
 				auth.ReadOrgs, 200, "List the organizations of the current user", account.Orgs),
 			web.On("PUT /cli/organization/{id}", "updateOrganization",
 				auth.WriteOrg, 200, "Update the organization", account.ChangeOrg).Small(),
+			web.On("POST /cli/organization", "createOrganization",
+				auth.CreateOrgs, 201, "Create an organization, whose owner is the current user", s.Org.Create).WithErrors(409),
+			web.On("DELETE /cli/organization/{id}", "deleteOrganization", auth.DeleteOrgs, 200,
+				"Delete the organization; what it holds is removed after 7 days", s.Org.Delete).
+				WithErrors(409).RecentSignIn(),
+			web.On("POST /cli/organization/{id}/restore", "restoreOrganization",
+				auth.RestoreOrgs, 200, "Restore a deleted organization", s.Org.Restore).Small(),
 			web.On("GET /cli/project", "listProjects", auth.ReadProjects, 200, "List projects", account.Projects),
 			web.On("POST /cli/project", "createProject",
 				auth.WriteProjects, 201, "Create a project", account.CreateProject),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/account/organization"
 	"steward/internal/apikey"
 	"steward/internal/audit"
 	"steward/internal/budget"
@@ -32,6 +33,7 @@ import (
 // Server is the HTTP API.
 type Server struct {
 	Account  *account.Handler
+	Org      *organization.Handler
 	Key      *apikey.Handler
 	Audit    *audit.Handler
 	Status   *status.Handler

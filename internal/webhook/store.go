@@ -246,8 +246,10 @@ func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 	return tx.Invalidate(destinationsChanged)
 }
 
-// token returns the organization and the token's hash of a webhook, or ErrNoRows.
+// token returns the organization and the token's hash of a webhook, or ErrNoRows, also if the organization
+// was deleted.
 func (s *Store) token(ctx context.Context, webhookID string) (orgID string, hash []byte, err error) {
-	err = s.DB.Read(ctx).Row(`SELECT org_id, token_hash FROM webhooks WHERE id = $1`, webhookID).Scan(&orgID, &hash)
+	err = s.DB.Read(ctx).Row(`SELECT org_id, token_hash FROM webhooks WHERE id = $1
+		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = webhooks.org_id)`, webhookID).Scan(&orgID, &hash)
 	return orgID, hash, err
 }

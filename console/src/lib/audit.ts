@@ -67,7 +67,10 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
     },
   },
   object: { label: 'Objects', verbs: { delete: 'deleted' } },
-  organization: { label: 'Organization', verbs: { create: 'created', update: 'changed' } },
+  organization: {
+    label: 'Organization',
+    verbs: { create: 'created', update: 'changed', delete: 'deleted', restore: 'restored' },
+  },
   project: { label: 'Project', verbs: { create: 'created', delete: 'deleted' } },
   thread: { label: 'Thread', verbs: { create: 'created', update: 'changed', delete: 'deleted' } },
   user: {

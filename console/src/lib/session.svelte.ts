@@ -10,7 +10,16 @@ export interface Profile {
   firstName?: string | null;
   lastName?: string | null;
   role: string;
-  organizations: { id: string; name: string }[];
+  organizations: Organization[];
+}
+
+// Organization is an organization of the user. One that was deleted can be restored until removed_at.
+export interface Organization {
+  id: string;
+  name: string;
+  role?: string;
+  deleted_at?: string;
+  removed_at?: string;
 }
 
 const orgKey = 'steward.organization';
@@ -33,17 +42,18 @@ export function store(key: string, value: string) {
 }
 
 class Session {
-  // state: loading until the first response, then in or out. over is a session that has ended while
+  // state: loading until the first response, then in or out, or deleted if the organization was. over is a session that has ended while
   // somebody was using the console; it is in again when that user has signed in, in whichever tab.
-  state = $state<'loading' | 'in' | 'out' | 'over' | 'failed'>('loading');
+  state = $state<'loading' | 'in' | 'out' | 'over' | 'failed' | 'deleted'>('loading');
   user = $state.raw<Profile>();
+  organizations = $state.raw<Organization[]>([]);
   failure = $state.raw<unknown>();
   // told is whether the page says that the session is over.
   told = $state(false);
   orgId = stored(orgKey);
 
   get org() {
-    return this.user?.organizations.find((o) => o.id === this.orgId);
+    return this.organizations.find((o) => o.id === this.orgId);
   }
   get role() {
     return (this.user?.role ?? 'viewer') as Role;
@@ -65,14 +75,19 @@ class Session {
   // start reads who is signed in.
   async start(): Promise<void> {
     try {
-      const [user, own] = await Promise.all([
-        raw<Profile>('GET', '/cli/auth/user'),
-        raw<{ id: string; name: string }[]>('GET', '/cli/organization'),
-      ]);
+      const profile = raw<Profile>('GET', '/cli/auth/user');
+      profile.catch(() => undefined); // it is awaited later
+      const own = await raw<Organization[]>('GET', '/cli/organization');
+      this.organizations = own;
+      if (!own.some((o) => o.id === this.orgId)) this.orgId = own[0]?.id ?? '';
+      if (this.org?.deleted_at) {
+        this.state = 'deleted';
+        return;
+      }
+      const user = await profile;
       user.organizations = own;
       if (this.user && this.user.id !== user.id) location.reload(); // what the page shows is of somebody else
       this.user = user;
-      if (!own.some((o) => o.id === this.orgId)) this.orgId = own[0]?.id ?? '';
       this.state = 'in';
     } catch (thrown) {
       if (thrown instanceof Problem && thrown.status === 403 && this.orgId) {

@@ -59,6 +59,7 @@ type Config struct {
 	DPoPNonce             bool
 	SMTPURL               Secret // "": no mail is sent
 	MailFrom              string // with SMTPURL
+	OpenOrganizations     bool
 	RootKey               Secret // "": generated
 	MasterKey             Secret // 32 raw bytes; "": in a file in Data, generated at the first start
 	OldMasterKeys         []Secret
@@ -265,6 +266,10 @@ func settings(c *Config) []setting {
 		{
 			"smtp-url", "", secret, into(&c.SMTPURL, smtpURL),
 			"mail server, smtp://user:password@host:587, or smtps:// for TLS from the beginning (default: no mail is sent)",
+		},
+		{
+			"open-organizations", "false", boolean, into(&c.OpenOrganizations, boolValue),
+			"let every user create organizations, and not only owners of the first one",
 		},
 		{
 			"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential),

@@ -170,6 +170,8 @@ var samples = map[string][3]string{
 	"require-pkce":      {"true", "false", "true"},
 	"dpop-nonce":        {"true", "false", "true"},
 	"mail-from":         {"a@example.com", "b@example.com", "Steward <c@example.com>"},
+
+	"open-organizations": {"true", "false", "true"},
 }
 
 // TestPrecedence gives each setting in every combination of flag, environment and file.
@@ -305,6 +307,8 @@ var invalid = map[string][]string{
 	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
 	"admin-email":       {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
 	"admin-password":    {"", "QQQ456789"},
+
+	"open-organizations": {"", "QQQ", "yes", "2"},
 }
 
 func TestInvalidValuesAreRefused(t *testing.T) {

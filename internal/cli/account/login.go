@@ -1,5 +1,5 @@
 // Package account has the commands of sign-in and access: login, logout, whoami and contexts, and
-// the nouns for keys, members, projects, OAuth clients, consents and the audit log. Of Steward it
+// the nouns for keys, members, organizations, projects, OAuth clients, consents and the audit log. Of Steward it
 // imports contexts, exit, noun, output and session.
 package account
 
@@ -25,7 +25,7 @@ import (
 // Commands returns the commands.
 func Commands(e *session.Env) []*cobra.Command {
 	commands := []*cobra.Command{loginCommand(e), logoutCommand(e), whoamiCommand(e), contextCommand(e)}
-	return append(commands, noun.Commands(e, apikeyNoun(), memberNoun(), projectNoun(), clientNoun(), consentNoun(), auditNoun())...)
+	return append(commands, noun.Commands(e, apikeyNoun(), memberNoun(), orgNoun(), projectNoun(), clientNoun(), consentNoun(), auditNoun())...)
 }
 
 func loginCommand(e *session.Env) *cobra.Command {

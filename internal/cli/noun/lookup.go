@@ -46,6 +46,8 @@ func lookups() map[string]lookup {
 		"eval":        {thing: "evaluation", path: "/cli/eval", id: "id"},
 		"run":         {thing: "evaluation run", path: "/cli/eval-run", id: "id"},
 		"region":      {thing: "region", path: "/cli/region", id: "region"},
+
+		"organization": {thing: "organization", path: "/cli/organization", prefix: "org_", id: "id", label: "name"},
 	}
 }
 

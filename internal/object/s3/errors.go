@@ -38,6 +38,8 @@ func apiError(log *slog.Logger, doing string, err error, missing s3err.ErrorCode
 	switch errs.KindOf(err) {
 	case errs.NotFound:
 		return s3err.GetAPIError(missing)
+	case errs.Forbidden:
+		return s3err.APIError{Code: "AccessDenied", Description: err.Error(), HTTPStatusCode: http.StatusForbidden}
 	case errs.PreconditionFailed:
 		return s3err.GetAPIError(s3err.ErrPreconditionFailed)
 	case errs.TooLarge:

@@ -169,6 +169,9 @@ func (e *Engine) lookup(address, user string, hash [sha256.Size]byte) (*resource
 	if subtle.ConstantTimeCompare(want[:], hash[:]) == 0 {
 		return nil, errWrongPassword
 	}
+	if err := e.active(ctx, p); err != nil {
+		return nil, fmt.Errorf("NOPERM %w", err)
+	}
 	if p.Node != e.Node {
 		return nil, fmt.Errorf("ERR store %s is on another node of this installation (%s), connect to that one", p.ID, p.Node)
 	}

@@ -37,6 +37,8 @@ type Engine struct {
 	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
 	// ByPassword returns the store whose password has a SHA-256, or NotFound.
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
+	// Active returns Forbidden if an organization was deleted. It may be nil.
+	Active func(ctx context.Context, orgID string) error
 	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
 	// other, whose owner is the address. Memory is that of requests and replies beyond redis.FreeMemory for
 	// each connection, and KeyMemory that of the keys and values of open stores. Open makes those that are nil.
@@ -252,8 +254,11 @@ const verifyAgain = time.Second
 func (e *Engine) verifySessions(ctx context.Context) {
 	for _, id := range e.sessions.stores() {
 		p, err := e.ByID(ctx, id)
+		if err == nil {
+			err = e.active(ctx, p)
+		}
 		switch {
-		case errs.KindOf(err) == errs.NotFound:
+		case errs.KindOf(err) == errs.NotFound || errs.KindOf(err) == errs.Forbidden:
 			e.sessions.cut(id, [sha256.Size]byte{})
 			e.usage.Forget(id)
 		case err != nil:
@@ -263,6 +268,14 @@ func (e *Engine) verifySessions(ctx context.Context) {
 			e.sessions.cut(id, passwordHash(p.Password))
 		}
 	}
+}
+
+// active returns Forbidden if the organization of a store was deleted.
+func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
+	if e.Active == nil {
+		return nil
+	}
+	return e.Active(ctx, p.OrgID)
 }
 
 // Close stops serving, closes all connections and stores, and waits for commands in flight, at most

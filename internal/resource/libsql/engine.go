@@ -32,6 +32,8 @@ type Engine struct {
 	BaseURL string
 	// Lookup returns a database that can be used, or NotFound.
 	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
+	// Active returns Forbidden if an organization was deleted. It may be nil.
+	Active func(ctx context.Context, orgID string) error
 	Limits Limits
 	// Memory is charged for the bodies and responses of requests; nil means a pool of 128 MiB.
 	Memory *budget.Pool

@@ -129,7 +129,22 @@ func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Pro
 	if !tokenOf(p.Password).equal(tokenOf(strings.TrimSpace(password))) {
 		return nil, refused
 	}
+	err = e.active(r.Context(), p)
+	if errs.KindOf(err) == errs.Forbidden {
+		return nil, failf("FORBIDDEN", "%s", err).withStatus(http.StatusForbidden)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// active returns Forbidden if the organization of a database was deleted.
+func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
+	if e.Active == nil {
+		return nil
+	}
+	return e.Active(ctx, p.OrgID)
 }
 
 func (e *Engine) lookup(ctx context.Context, databaseID string) (*resource.Provisioned, error) {

@@ -52,8 +52,11 @@ func (e *Engine) Run(ctx context.Context) {
 func (e *Engine) verify(ctx context.Context) {
 	for _, d := range e.openDatabases() {
 		p, err := e.lookup(ctx, d.id)
+		if err == nil {
+			err = e.active(ctx, p)
+		}
 		switch {
-		case errs.KindOf(err) == errs.NotFound:
+		case errs.KindOf(err) == errs.NotFound || errs.KindOf(err) == errs.Forbidden:
 			d.close()
 			e.forgetClosed(d)
 			e.usage.Forget(d.id)

@@ -112,9 +112,9 @@ type Head struct {
 	noLease bool // it has no row in webhook_leases, which an older version has removed
 }
 
-// Heads returns the first row of the queue of each destination, if it is due now or within a time. It jumps from one
-// destination to the next in the index, so its cost is the number of destinations with rows, not
-// the number of rows.
+// Heads returns the first row of the queue of each destination, if it is due now or within a time, and
+// the organization was not deleted. It jumps from one destination to the next in the index, so its cost
+// is the number of destinations with rows, not the number of rows.
 func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error) {
 	now := stamp.Of(s.Now())
 	heads, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (h Head, err error) {
@@ -127,21 +127,25 @@ func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error)
 			FROM heads JOIN webhook_queue q ON q.key = heads.key)
 		SELECT q.destination_id, q.key, q.due_at, COALESCE(l.owner <> $1 AND l.expires_at > $2, false), l.owner IS NULL
 		FROM heads JOIN webhook_queue q ON q.key = heads.key
-		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $3`, s.Owner, now, now.Add(within))
+		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $3
+			AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = q.org_id)`, s.Owner, now, now.Add(within))
 	if err != nil {
 		return nil, fmt.Errorf("find due deliveries: %w", err)
 	}
 	return heads, nil
 }
 
-// Due returns due rows of a destination's queue, in order: their keys, due times and sizes.
+// Due returns due rows of a destination's queue, in order: their keys, due times and sizes. There are none
+// if the organization was deleted.
 func (s *Store) Due(ctx context.Context, destinationID string, p Portion) ([]Row, error) {
 	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Row, error) {
 		r := Row{DestinationID: destinationID}
 		err := row.Scan(&r.Key, &r.DueAt, &r.Size)
 		return r, err
 	}, `SELECT key, due_at, size FROM webhook_queue
-		WHERE destination_id = $1 AND due_at BETWEEN $2 AND $3 ORDER BY due_at, key LIMIT $4`,
+		WHERE destination_id = $1 AND due_at BETWEEN $2 AND $3 AND NOT EXISTS (SELECT 1 FROM webhook_destinations d
+			JOIN deleted_orgs o ON o.org_id = d.org_id WHERE d.id = $1)
+		ORDER BY due_at, key LIMIT $4`,
 		destinationID, p.Since, stamp.Of(s.Now()), p.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("read queue of %s: %w", destinationID, err)

@@ -58,6 +58,9 @@ func (a *Authenticator) Authenticate(w http.ResponseWriter, r *http.Request) (*o
 	if err != nil {
 		return nil, err
 	}
+	if c.Suspended {
+		return nil, oauth.ErrClient
+	}
 	web.Request(r.Context()).Who = c.ID
 	return c, nil
 }
@@ -133,7 +136,7 @@ func basicAuth(r *http.Request) (credentials, error) {
 // Find returns a client that a request names without authentication, for a page.
 func Find(ctx context.Context, clients *oidc.Store, clientID string) (*oidc.Registered, error) {
 	c, err := clients.Lookup(ctx, clientID)
-	if errs.KindOf(err) == errs.NotFound {
+	if errs.KindOf(err) == errs.NotFound || err == nil && c.Suspended {
 		return nil, &oauth.Error{
 			Status: http.StatusBadRequest, Code: oauth.InvalidClient, Description: "this application does not exist",
 		}

@@ -127,6 +127,9 @@ func (h *Handler) LiveForAny(ctx context.Context, token string) (*jwt.AccessClai
 
 func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
 	a, err := h.LiveForAny(ctx, token)
+	if err == nil {
+		err = h.checkSuspended(ctx, a)
+	}
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !a.IsFor(c) {
 		return Response{}, nil
 	}

@@ -57,6 +57,9 @@ func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) (scheme strin
 		return scheme, nil, err
 	}
 	a, err := h.liveAccess(r.Context(), token)
+	if err == nil {
+		err = h.checkSuspended(r.Context(), a)
+	}
 	if errors.Is(err, jwt.ErrInvalid) {
 		return scheme, nil, errToken
 	}

@@ -88,7 +88,7 @@ func password(b *providertest.Browser) *providertest.Response {
 // require has the organization of the fixture require a factor.
 func require(f *providertest.Fixture, factor account.Factor, from auth.Role) {
 	f.T.Helper()
-	_, err := f.Accounts.ChangeOrg(f.Ctx, f.OrgID, page.IfMatch{}, account.OrgPatch{
+	_, err := f.Accounts.ChangeOrg(f.Ctx, &auth.Caller{OrgID: f.OrgID, UserID: f.UserID}, page.IfMatch{}, account.OrgPatch{
 		RequireMFA: page.Some(account.RequireMFA{Factor: factor, From: from}),
 	})
 	providertest.Must(f.T, err)

@@ -1,0 +1,35 @@
+package organization
+
+import (
+	"context"
+
+	"steward/internal/account"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+)
+
+// Active knows which organizations can be used, with a cache.
+type Active struct {
+	Store *Store
+
+	deletions db.Cache[string, *stamp.Time]
+}
+
+// Forget empties the cache. It must be called when auth.Callers is invalidated.
+func (a *Active) Forget() { a.deletions.Forget() }
+
+// Check returns Forbidden if an organization was deleted.
+func (a *Active) Check(ctx context.Context, orgID string) error {
+	at, err := a.deletions.Get(orgID, func() (*stamp.Time, error) { return deletion(a.Store.db().Read(ctx), orgID) })
+	switch {
+	case errs.KindOf(err) == errs.NotFound:
+		return errs.New(errs.Forbidden, "the organization was deleted and is being removed")
+	case err != nil:
+		return err
+	case at != nil:
+		return errs.New(errs.Forbidden, "the organization was deleted at %s; an owner can restore it until %s",
+			at, at.Add(account.Grace))
+	}
+	return nil
+}

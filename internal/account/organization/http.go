@@ -1,0 +1,82 @@
+package organization
+
+import (
+	"context"
+
+	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/idempotency"
+)
+
+// Handler serves the routes of this package.
+type Handler struct {
+	Store *Store
+	// Open says that every user may create organizations, and not only owners of the first one.
+	Open bool
+}
+
+// Create serves POST /cli/organization.
+func (h *Handler) Create(ctx context.Context, in *struct{ Body New }) (account.Org, error) {
+	caller := auth.From(ctx)
+	if err := in.Body.check(); err != nil {
+		return account.Org{}, err
+	}
+	if err := h.mayCreate(ctx, caller); err != nil {
+		return account.Org{}, err
+	}
+	return idempotency.Once(ctx, func(ctx context.Context) (account.Org, error) {
+		return h.Store.Create(ctx, caller, in.Body)
+	})
+}
+
+// mayCreate returns Forbidden if a caller may not create organizations.
+func (h *Handler) mayCreate(ctx context.Context, caller *auth.Caller) error {
+	if h.Open {
+		return nil
+	}
+	owns, err := h.Store.ownsFirst(ctx, caller)
+	if err != nil {
+		return err
+	}
+	if !owns {
+		return errs.New(errs.Forbidden, "the role owner in the first organization of this installation is required to create organizations")
+	}
+	return nil
+}
+
+// ID names an organization. It is exported because huma ignores embedded structs that are not.
+type ID struct {
+	ID string `path:"id" doc:"Id of the caller's organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+}
+
+// own returns the caller if the path names the caller's organization. It returns NotFound for another
+// one, and Forbidden for an application: it acts for a user, who has not agreed to this.
+func (in *ID) own(ctx context.Context) (*auth.Caller, error) {
+	caller := auth.From(ctx)
+	if in.ID != caller.OrgID {
+		return nil, errs.Missing("organization", in.ID)
+	}
+	if caller.ClientID != "" {
+		return nil, errs.New(errs.Forbidden, "an application cannot delete or restore an organization: use an API key or the console")
+	}
+	return caller, nil
+}
+
+// Delete serves DELETE /cli/organization/{id}.
+func (h *Handler) Delete(ctx context.Context, in *ID) (account.Org, error) {
+	caller, err := in.own(ctx)
+	if err != nil {
+		return account.Org{}, err
+	}
+	return h.Store.Delete(ctx, caller)
+}
+
+// Restore serves POST /cli/organization/{id}/restore.
+func (h *Handler) Restore(ctx context.Context, in *ID) (account.Org, error) {
+	caller, err := in.own(ctx)
+	if err != nil {
+		return account.Org{}, err
+	}
+	return idempotency.Once(ctx, func(ctx context.Context) (account.Org, error) { return h.Store.Restore(ctx, caller) })
+}

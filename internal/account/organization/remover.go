@@ -1,0 +1,60 @@
+package organization
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Step removes a part of what an organization holds, and reports whether nothing of it is left. If
+// something is, the next run calls it again.
+type Step func(ctx context.Context, orgID string) (done bool, err error)
+
+// Remover removes deleted organizations after the grace period.
+type Remover struct {
+	Store *Store
+	// Steps are those of packages that have more than rows, or rows without an organization. They are
+	// done first.
+	Steps []Step
+	// Tables are those whose rows belong to an organization and need no step.
+	Tables []Table
+	Log    *slog.Logger
+}
+
+// Run removes what is due. An organization that cannot be removed completely is left to the next run, and
+// delays no other.
+func (r *Remover) Run(ctx context.Context) error {
+	orgIDs, err := r.Store.begin(ctx)
+	if err != nil {
+		return err
+	}
+	for _, orgID := range orgIDs {
+		done, err := r.remove(ctx, orgID)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			r.Log.Warn("a deleted organization is not removed completely yet", "organization", orgID, "error", err)
+		case done:
+			r.Log.Info("a deleted organization was removed", "organization", orgID)
+		}
+	}
+	return nil
+}
+
+// remove removes an organization, and reports whether nothing is left of it.
+func (r *Remover) remove(ctx context.Context, orgID string) (done bool, err error) {
+	for _, step := range r.Steps {
+		if done, err := step(ctx, orgID); err != nil || !done {
+			return false, err
+		}
+	}
+	for _, table := range r.Tables {
+		if done, err := r.Store.clear(ctx, table, orgID); err != nil || !done {
+			return false, err
+		}
+	}
+	if err := r.Store.removeMembers(ctx, orgID); err != nil {
+		return false, err
+	}
+	return true, r.Store.finish(ctx, orgID)
+}

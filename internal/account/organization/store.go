@@ -1,0 +1,174 @@
+package organization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+// maxOrgs is the number of organizations that a user may belong to and still create one: as many are
+// listed.
+const maxOrgs = 100
+
+// Store is the SQL of this package: creating, deleting and restoring here, the removal in
+// store_removal.go.
+type Store struct {
+	Accounts *account.Store
+	// Caches are the names of the caches that depend on whether an organization is deleted, besides
+	// auth.Callers.
+	Caches []string
+	// UserTables are the tables with a column user_id and no organization. Their rows are removed with a user.
+	UserTables []string
+	// UserRemoved is called in the transaction that removes a user, to remove what the user has in
+	// other organizations.
+	UserRemoved []func(tx *db.Tx, userID string) error
+}
+
+func (s *Store) db() *db.DB { return s.Accounts.DB }
+
+func (s *Store) now() stamp.Time { return stamp.Of(s.Accounts.Now()) }
+
+// selectFirst selects the oldest organization.
+const selectFirst = `SELECT id FROM orgs ORDER BY created_at, id LIMIT 1`
+
+func first(q db.Querier) (orgID string, err error) {
+	if err := q.Row(selectFirst).Scan(&orgID); err != nil {
+		return "", fmt.Errorf("find the first organization: %w", err)
+	}
+	return orgID, nil
+}
+
+// ownsFirst reports whether a caller is an owner of the first organization. API keys and access tokens
+// act in their own organization only.
+func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error) {
+	orgID, err := first(s.db().Read(ctx))
+	if err != nil {
+		return false, err
+	}
+	if caller.OrgID == orgID || caller.KeyID != "" || caller.ClientID != "" {
+		return caller.OrgID == orgID && caller.Role == auth.Owner, nil
+	}
+	role, err := s.Accounts.Role(ctx, orgID, caller.UserID)
+	if errs.KindOf(err) == errs.NotFound {
+		return false, nil
+	}
+	return role == auth.Owner, err
+}
+
+// Create creates an organization with a default project, whose owner is the user of the caller. It
+// returns Conflict if the user belongs to too many organizations.
+func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account.Org, error) {
+	f := account.First{OrgID: id.New(id.Org), UserID: caller.UserID, ProjectID: id.New(id.Project)}
+	return account.Org{ID: f.OrgID, Name: n.Name, Role: auth.Owner}, s.db().Write(ctx, func(tx *db.Tx) error {
+		if err := lockUser(tx, caller.UserID); err != nil {
+			return err
+		}
+		var orgs int
+		if err := tx.Row(`SELECT count(*) FROM members WHERE user_id = $1`, caller.UserID).Scan(&orgs); err != nil {
+			return fmt.Errorf("count organizations of user: %w", err)
+		}
+		if orgs >= maxOrgs {
+			return errs.New(errs.Conflict, "you belong to %d organizations; at most %d are allowed", orgs, maxOrgs)
+		}
+		if err := s.Accounts.InsertOwned(tx, f, n.Name); err != nil {
+			return err
+		}
+		if err := tx.Invalidate(auth.Callers); err != nil {
+			return err
+		}
+		return s.auditIn(tx, f.OrgID, "organization.create")
+	})
+}
+
+// lockUser locks a user, as everybody does who changes memberships.
+func lockUser(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
+		return fmt.Errorf("lock user: %w", err)
+	}
+	return nil
+}
+
+// auditIn records an action of the transaction's caller on an organization, in the log of that.
+func (s *Store) auditIn(tx *db.Tx, orgID, action string) error {
+	there := *auth.From(tx.Context())
+	there.OrgID = orgID
+	return s.db().Write(auth.With(tx.Context(), &there), func(tx *db.Tx) error { return s.Accounts.Audit(tx, action, orgID) })
+}
+
+// Delete deletes the organization of a caller, who can restore it within the grace period. It returns
+// Conflict for the first organization.
+func (s *Store) Delete(ctx context.Context, caller *auth.Caller) (account.Org, error) {
+	return s.change(ctx, caller, "organization.delete", func(tx *db.Tx) (changed int64, err error) {
+		orgID, err := first(tx)
+		if err != nil {
+			return 0, err
+		}
+		if orgID == caller.OrgID {
+			return 0, errs.New(errs.Conflict, "the first organization of an installation cannot be deleted")
+		}
+		return tx.Exec(`UPDATE orgs SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL`, caller.OrgID, s.now())
+	})
+}
+
+// Restore restores the organization of a caller. It does nothing if that is not deleted, and returns
+// NotFound if its removal has begun.
+func (s *Store) Restore(ctx context.Context, caller *auth.Caller) (account.Org, error) {
+	return s.change(ctx, caller, "organization.restore", func(tx *db.Tx) (changed int64, err error) {
+		if _, err := deletion(tx, caller.OrgID); err != nil {
+			return 0, err
+		}
+		return tx.Exec(`UPDATE orgs SET deleted_at = NULL WHERE id = $1 AND deleted_at IS NOT NULL AND NOT removing`, caller.OrgID)
+	})
+}
+
+// change changes whether the organization of a caller is deleted, and returns it. do returns the number of
+// changed rows.
+func (s *Store) change(ctx context.Context, caller *auth.Caller, action string, do func(tx *db.Tx) (int64, error)) (account.Org, error) {
+	err := s.db().Write(ctx, func(tx *db.Tx) error {
+		changed, err := do(tx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", action, err)
+		}
+		if changed == 0 {
+			return nil
+		}
+		if err := s.invalidate(tx); err != nil {
+			return err
+		}
+		return s.Accounts.Audit(tx, action, caller.OrgID)
+	})
+	if err != nil {
+		return account.Org{}, err
+	}
+	return s.Accounts.Org(ctx, caller)
+}
+
+// invalidate empties the caches that depend on whether an organization is deleted.
+func (s *Store) invalidate(tx *db.Tx) error {
+	for _, cache := range append([]string{auth.Callers}, s.Caches...) {
+		if err := tx.Invalidate(cache); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletion returns when an organization was deleted, or nil. It returns NotFound if there is none, or if
+// its removal has begun.
+func deletion(q db.Querier, orgID string) (at *stamp.Time, err error) {
+	err = q.Row(`SELECT deleted_at FROM orgs WHERE id = $1 AND NOT removing`, orgID).Scan(&at)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.Missing("organization", orgID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read organization: %w", err)
+	}
+	return at, nil
+}

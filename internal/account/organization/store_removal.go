@@ -1,0 +1,121 @@
+package organization
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/account"
+	"steward/internal/db"
+)
+
+const (
+	// batch bounds what one transaction removes, so that requests hardly wait for it.
+	batch = 500
+	// maxRemoving bounds the organizations of one run.
+	maxRemoving = 100
+)
+
+// Table is a table whose rows belong to organizations by its column org_id. Key are the columns of its
+// primary key, separated by commas.
+type Table struct{ Name, Key string }
+
+// begin marks the organizations whose grace period is over, which cannot be restored any more, and returns
+// those whose removal has begun.
+func (s *Store) begin(ctx context.Context) ([]string, error) {
+	over := s.now().Add(-account.Grace)
+	var due bool
+	if err := s.db().Read(ctx).Row(`SELECT EXISTS (SELECT 1 FROM orgs WHERE deleted_at <= $1 AND NOT removing)`, over).
+		Scan(&due); err != nil {
+		return nil, fmt.Errorf("find organizations to remove: %w", err)
+	}
+	if due {
+		if _, err := s.db().Exec(ctx, `UPDATE orgs SET removing = TRUE WHERE deleted_at <= $1 AND NOT removing`, over); err != nil {
+			return nil, fmt.Errorf("begin to remove organizations: %w", err)
+		}
+	}
+	orgIDs, err := db.Collect(s.db().Read(ctx), db.Value[string], `SELECT id FROM orgs WHERE deleted_at IS NOT NULL AND removing
+		ORDER BY deleted_at, id LIMIT $1`, maxRemoving)
+	if err != nil {
+		return nil, fmt.Errorf("list organizations to remove: %w", err)
+	}
+	return orgIDs, nil
+}
+
+// clear removes the rows of an organization from a table, in small transactions. It reports whether none is
+// left: rows that another transaction has locked stay.
+func (s *Store) clear(ctx context.Context, t Table, orgID string) (done bool, err error) {
+	for {
+		var some bool
+		if err := s.db().Read(ctx).Row(`SELECT EXISTS (SELECT 1 FROM `+t.Name+` WHERE org_id = $1)`, orgID).Scan(&some); err != nil {
+			return false, fmt.Errorf("find rows of %s: %w", t.Name, err)
+		}
+		if !some {
+			return true, nil
+		}
+		n, err := s.db().Exec(ctx, `DELETE FROM `+t.Name+` WHERE org_id = $1 AND (`+t.Key+`) IN (SELECT `+t.Key+`
+			FROM `+t.Name+` WHERE org_id = $1 LIMIT $2`+db.SkipLocked(s.db().Dialect())+`)`, orgID, batch)
+		if err != nil {
+			return false, fmt.Errorf("delete from %s: %w", t.Name, err)
+		}
+		if n == 0 {
+			return false, nil
+		}
+	}
+}
+
+// removeMembers removes the members of an organization, and those users who belong to no other one.
+func (s *Store) removeMembers(ctx context.Context, orgID string) error {
+	for {
+		userIDs, err := db.Collect(s.db().Read(ctx), db.Value[string],
+			`SELECT user_id FROM members WHERE org_id = $1 ORDER BY user_id LIMIT $2`, orgID, batch)
+		if err != nil {
+			return fmt.Errorf("list members: %w", err)
+		}
+		if len(userIDs) == 0 {
+			return nil
+		}
+		for _, userID := range userIDs {
+			if err := s.db().Write(ctx, func(tx *db.Tx) error { return s.removeMember(tx, orgID, userID) }); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// removeMember removes a member, and the user if that was the last membership.
+func (s *Store) removeMember(tx *db.Tx, orgID, userID string) error {
+	if err := s.Accounts.Leave(tx, orgID, userID); err != nil {
+		return err
+	}
+	var belongs bool
+	if err := tx.Row(`SELECT EXISTS (SELECT 1 FROM members WHERE user_id = $1)`, userID).Scan(&belongs); err != nil {
+		return fmt.Errorf("find memberships: %w", err)
+	}
+	if belongs {
+		return nil
+	}
+	for _, removed := range s.UserRemoved {
+		if err := removed(tx, userID); err != nil {
+			return err
+		}
+	}
+	for _, table := range s.UserTables {
+		if _, err := tx.Exec(`DELETE FROM `+table+` WHERE user_id = $1`, userID); err != nil {
+			return fmt.Errorf("delete from %s: %w", table, err)
+		}
+	}
+	if _, err := tx.Exec(`DELETE FROM users WHERE id = $1`, userID); err != nil {
+		return fmt.Errorf("delete user: %w", err)
+	}
+	return nil
+}
+
+// finish removes the row of an organization that holds nothing any more.
+func (s *Store) finish(ctx context.Context, orgID string) error {
+	return s.db().Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM orgs WHERE id = $1 AND removing`, orgID); err != nil {
+			return fmt.Errorf("delete organization: %w", err)
+		}
+		return s.invalidate(tx)
+	})
+}

@@ -1,0 +1,88 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+)
+
+// Grace is how long a deleted organization can be restored.
+const Grace = 7 * 24 * time.Hour
+
+const selectOrg = `SELECT o.id, o.name, COALESCE(m.role, ''), o.deleted_at, o.mfa_factor, o.mfa_from, o.version FROM orgs o `
+
+func scanOrg(row db.Row) (o Org, err error) {
+	var factor *Factor
+	var from *auth.Role
+	err = row.Scan(&o.ID, &o.Name, &o.Role, &o.DeletedAt, &factor, &from, &o.version)
+	if o.DeletedAt != nil {
+		o.RemovedAt = new(o.DeletedAt.Add(Grace))
+	}
+	if factor != nil && from != nil {
+		o.RequireMFA = &RequireMFA{Factor: *factor, From: *from}
+	}
+	return o, err
+}
+
+// Orgs returns the organizations of a caller: that of an API key or of a client that acts as itself, or
+// all of a user, in the order of OrgsOfUser.
+func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) (Orgs, error) {
+	if caller.KeyID == "" && caller.UserID != "" {
+		return s.OrgsOfUser(ctx, caller.UserID)
+	}
+	own, err := s.Org(ctx, caller)
+	return Orgs{own}, err
+}
+
+// OrgsOfUser returns the organizations in which a user is an enabled member, by name. Deleted ones come
+// last.
+func (s *Store) OrgsOfUser(ctx context.Context, userID string) (Orgs, error) {
+	orgs, err := db.Collect(s.DB.Read(ctx), scanOrg, selectOrg+`
+		JOIN members m ON m.org_id = o.id WHERE m.user_id = $1 AND NOT m.disabled
+		ORDER BY CASE WHEN o.deleted_at IS NULL THEN 0 ELSE 1 END, o.name, o.id LIMIT $2`, userID, maxMemberships)
+	if err != nil {
+		return nil, fmt.Errorf("list organizations of user: %w", err)
+	}
+	return orgs, nil
+}
+
+// Org returns the organization of a caller, or NotFound.
+func (s *Store) Org(ctx context.Context, caller *auth.Caller) (Org, error) {
+	return org(s.DB.Read(ctx), caller)
+}
+
+// org returns the organization of a caller, or NotFound.
+func org(q db.Querier, caller *auth.Caller) (Org, error) {
+	o, err := scanOrg(q.Row(selectOrg+`LEFT JOIN members m ON m.org_id = o.id AND m.user_id = $2
+		AND NOT m.disabled WHERE o.id = $1`, caller.OrgID, caller.UserID))
+	if errors.Is(err, db.ErrNoRows) {
+		return Org{}, errs.Missing("organization", caller.OrgID)
+	}
+	if err != nil {
+		return Org{}, fmt.Errorf("read organization: %w", err)
+	}
+	return o, nil
+}
+
+// Leave removes a member of an organization that is being removed, even the last owner, with all that
+// belongs to the user there.
+func (s *Store) Leave(tx *db.Tx, orgID, userID string) error {
+	if _, err := lockMember(tx, orgID, userID); err != nil {
+		if errs.KindOf(err) == errs.NotFound {
+			return nil
+		}
+		return err
+	}
+	if _, err := tx.Exec(`DELETE FROM members WHERE org_id = $1 AND user_id = $2`, orgID, userID); err != nil {
+		return fmt.Errorf("delete member: %w", err)
+	}
+	if err := tx.Invalidate(auth.Callers); err != nil {
+		return err
+	}
+	return s.endAccess(tx, orgID, userID)
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"steward/internal/account/organization"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/object"
+	"steward/internal/oidc"
+	"steward/internal/resource"
+	"steward/internal/webhook"
+)
+
+// orgTables are the tables with a column org_id whose rows are removed with their organization. Those of
+// credentials come first.
+var orgTables = []organization.Table{
+	{Name: "api_keys", Key: "id"},
+	{Name: "oidc_clients", Key: "id"},
+	{Name: "oidc_client_states", Key: "client_id"},
+	{Name: "oidc_consents", Key: "client_id, user_id"},
+	{Name: "oidc_grants", Key: "id"},
+	{Name: "oidc_purges", Key: "client_id"},
+	{Name: "oidc_client_days", Key: "client_id, day"},
+	{Name: "oidc_client_day_users", Key: "client_id, day, user_id"},
+	{Name: "invitations", Key: "id"},
+	{Name: "threads", Key: "id"},
+	{Name: "thread_index_created", Key: "position, thread_id"},
+	{Name: "thread_index_updated", Key: "position, thread_id"},
+	{Name: "thread_term_counts", Key: "term"},
+	{Name: "thread_counts", Key: "project_id"},
+	{Name: "thread_purges", Key: "project_id"},
+	{Name: "sessions", Key: "id"},
+	{Name: "evals", Key: "id"},
+	{Name: "eval_runs", Key: "id"},
+	{Name: "eval_counts", Key: "kind, key, project_id"},
+	{Name: "eval_relabels", Key: "eval_id"},
+	{Name: "eval_purges", Key: "project_id"},
+	{Name: "webhook_log", Key: "number, key"},
+	{Name: "webhook_replays", Key: "webhook_id, id"},
+	{Name: "webhook_counts", Key: "unit, bucket"},
+	{Name: "webhook_counts_each", Key: "webhook_id, unit, bucket"},
+	{Name: "webhook_totals", Key: "webhook_id"},
+	{Name: "bucket_totals", Key: "bucket_id, tier"},
+	{Name: "object_usage", Key: "day, tier"},
+	{Name: "projects", Key: "id"},
+	{Name: "idempotency", Key: "scope"},
+	{Name: "audit", Key: "id"},
+}
+
+// steppedTables are the tables with a column org_id whose rows are removed by the steps of wireRemover, or
+// as members.
+var steppedTables = []string{
+	"resources", "buckets", "webhooks", "webhook_destinations", "webhook_queue", "webhook_tombstones", "members",
+}
+
+// userTables are the tables with a column user_id and without an organization. Their rows are removed with
+// the user.
+var userTables = []string{"oidc_sessions", "oidc_grants", "password_resets"}
+
+// wireOrganizations returns the SQL of organizations, and what knows which of them can be used.
+func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) {
+	store := &organization.Store{
+		Accounts:    p.accounts,
+		Caches:      append([]string{resource.Cache, object.Cache, oidc.Cache}, webhook.Caches()...),
+		UserTables:  userTables,
+		UserRemoved: []func(*db.Tx, string) error{p.oauth.clients.ForgetUser},
+	}
+	active := &organization.Active{Store: store}
+	p.db.Watch(auth.Callers, active.Forget)
+	return store, active
+}
+
+// wireActive has callers and clients of deleted organizations refused.
+func (p *parts) wireActive(active *organization.Active) {
+	p.authenticator.Active = active.Check
+	p.storage.buckets.Active = active.Check
+	p.engines.embeddedDB.Active = active.Check
+	p.engines.embeddedKV.Active = active.Check
+}
+
+// wireRemover returns what removes deleted organizations. Buckets have internal webhooks, and go first.
+func (p *parts) wireRemover(store *organization.Store) *organization.Remover {
+	hooks := &webhook.Retention{Store: p.webhooks.store} // of its own: it is used by one loop at a time
+	return &organization.Remover{
+		Store: store, Tables: orgTables, Log: p.log,
+		Steps: []organization.Step{p.resources.RemoveOrg, p.storage.buckets.RemoveOrg, hooks.RemoveOrg},
+	}
+}
