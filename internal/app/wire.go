@@ -20,6 +20,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/upstream"
 	"steward/internal/page"
 	"steward/internal/resource"
 	"steward/internal/search"
@@ -89,6 +90,7 @@ func wire(b base) (*parts, error) {
 	p.resources = b.wireResources(p.engines, p.storage)
 
 	p.provider = b.wireProvider(p.oauth, users{p.accounts, p.auditLog}, p.apiKeys)
+	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
@@ -134,6 +136,7 @@ func (p *parts) newServer() *server.Server {
 		Status:      p.wireStatus(p.engines, p.webhooks.store),
 		Eval:        &eval.Handler{Store: p.evals},
 		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
+		Upstream:    &upstream.Handler{Store: p.provider.Upstreams.Store, BaseURL: baseURL},
 		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, OrgName: p.accounts.OrgName},
 		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},

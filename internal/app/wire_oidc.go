@@ -48,7 +48,8 @@ func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *consol
 	c := &console.Console{
 		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL,
 		RequireSignIn: p.RequireSignIn, SessionUser: p.SessionUser, SignOut: p.SignOut,
-		Role: accounts.Role,
+		SessionOrg: p.SessionOrg,
+		Role:       accounts.Role,
 		Orgs: func(ctx context.Context, userID string) ([]string, error) {
 			list, err := accounts.Memberships(ctx, userID)
 			ids := make([]string, len(list))

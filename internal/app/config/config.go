@@ -1,6 +1,6 @@
 // Package config reads and checks the configuration of the program: flags, environment, YAML file
 // and defaults. One table of settings makes them all, with their help. Besides base packages it
-// imports account, cli/exit, cli/output, cli/session, datadir, object and object/s3.
+// imports account, cli/exit, cli/output, cli/session, datadir, object, object/s3 and oidc/upstream.
 package config
 
 import (
@@ -48,6 +48,7 @@ type Config struct {
 	AuditRetention        time.Duration
 	EgressAllow           []netip.Prefix
 	TrustedProxies        []netip.Prefix
+	UpstreamDomains       map[string]string // the organization of each domain; "": the first one
 	RequirePKCE           bool
 	BlobURL               *blob.S3Options // nil: files in Data
 	BlobAccessKey         Secret          // with BlobURL
@@ -237,6 +238,10 @@ func settings(c *Config) []setting {
 		{
 			"trusted-proxies", "", list, into(&c.TrustedProxies, optional(prefixes)),
 			"reverse proxies whose X-Forwarded-For is trusted: `CIDRs` separated by commas",
+		},
+		{
+			"upstream-domains", "", list, into(&c.UpstreamDomains, optional(upstreamDomains)),
+			"`domains` of e-mail addresses whose users organizations may sign in with their own providers, such as example.com,org_id=example.org",
 		},
 		{
 			"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue),

@@ -160,6 +160,7 @@ var samples = map[string][3]string{
 	"audit-retention":   {"1h", "2d", "3m"},
 	"egress-allow":      {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
+	"upstream-domains":  {"a.example", "b.example", "c.example,org_01jcq3r0b3d6g9j2m5p8s1v4xz=d.example"},
 	"require-pkce":      {"true", "false", "true"},
 	"dpop-nonce":        {"true", "false", "true"},
 }
@@ -286,6 +287,7 @@ var invalid = map[string][]string{
 	"audit-retention":   {"", "QQQ", "0d"},
 	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
 	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
+	"upstream-domains":  {"QQQ", "org_QQQ=a.example", "a.example,a.example", "A.example", "=a.example", "a.example,"},
 	"require-pkce":      {"", "QQQ", "yes", "2"},
 	"dpop-nonce":        {"", "QQQ", "yes", "2"},
 	"root-key":          {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},

@@ -1,6 +1,6 @@
 // Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
 // Besides base packages it imports authorize, clientauth, device, dpop, flow, grant, introspect, jwt,
-// keys, logout, metadata, oauth, oidc, pages, session, signin and token.
+// keys, logout, metadata, oauth, oidc, pages, session, signin, token and upstream.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels
@@ -42,6 +42,7 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
+	"steward/internal/oidc/upstream"
 	"steward/internal/seal"
 )
 
@@ -63,6 +64,8 @@ type Provider struct {
 	OrgName func(ctx context.Context, orgID string) (string, error)
 	// APIKeys are the keys that users manage on their account page.
 	APIKeys signin.APIKeys
+	// Upstreams are the providers with which users can sign in. It may be nil.
+	Upstreams *signin.Upstreams
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused count the responses of the token endpoint, if they are set.
@@ -124,6 +127,7 @@ func (p *Provider) connect(key oauth.Key) {
 	p.signin = &signin.Handler{
 		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
+		Upstreams: p.Upstreams,
 	}
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
@@ -211,6 +215,11 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathInvitation + "{token}": form(p.signin.AnswerInvitation),
 		"GET " + oauth.PathReset + "{token}":       page(p.signin.Reset),
 		"POST " + oauth.PathReset + "{token}":      form(p.signin.UseReset),
+		"POST " + upstream.PathSignIn:              form(p.signin.StartUpstream),
+		"GET " + upstream.PathSignIn + "/{id}":     page(p.signin.UpstreamLink),
+		"GET " + upstream.PathCallback:             page(p.signin.UpstreamCallback),
+		"POST " + oauth.PathAccountUpstream:        form(signedIn(p.signin.LinkUpstream)),
+		"POST " + oauth.PathAccountUnlink:          form(signedIn(p.signin.UnlinkUpstream)),
 		"GET /{$}":                                 p.root,
 		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
 		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),

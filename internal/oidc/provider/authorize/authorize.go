@@ -126,7 +126,7 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) 
 	if err != nil {
 		return err
 	}
-	if user != nil && !h.needsSignIn(f, s) {
+	if user != nil && s.Opens(c.OrgID) && !h.needsSignIn(f, s) {
 		return h.authorize(w, r, authorization{flow: f, client: c, session: s, user: user})
 	}
 	if req.Prompt(flow.PromptNone) {

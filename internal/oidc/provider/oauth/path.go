@@ -33,5 +33,7 @@ const (
 	PathAccountApps        = PathAccount + "/apps"
 	PathAccountKeys        = PathAccount + "/keys"
 	PathAccountKeyDelete   = PathAccountKeys + "/delete"
+	PathAccountUpstream    = PathAccount + "/upstream"
+	PathAccountUnlink      = PathAccountUpstream + "/unlink"
 	PathConsole            = "/console/"
 )

@@ -68,6 +68,15 @@ type SignIn struct {
 	Client string
 	// Invited says that the user continues to an invitation.
 	Invited bool
+	// Upstreams are the providers that are offered, and SingleSignOn says that an address can lead to one.
+	Upstreams    []Provider
+	SingleSignOn bool
+}
+
+// Provider is a provider with which a user can sign in. Org and Linked are for the account page.
+type Provider struct {
+	ID, Name, Org string
+	Linked        bool
 }
 
 func (*SignIn) template() string { return "signin.html" }
@@ -138,6 +147,11 @@ type Invitation struct {
 	Inviter     string
 	Path        string
 	MinPassword int
+	// Upstreams are providers with which the invitation can be accepted, and Flow is that of their forms. Only says
+	// that there is no other way.
+	Upstreams []Provider
+	Flow      string
+	Only      bool
 }
 
 func (*Invitation) template() string { return "invite.html" }
@@ -169,6 +183,9 @@ type Account struct {
 	Orgs     []Org
 	Keys     []Key
 	Sessions []Session
+	// Providers are those of the user's organizations. Upstream says that the user has signed in with one.
+	Providers []Provider
+	Upstream  bool
 }
 
 func (*Account) template() string { return "account.html" }

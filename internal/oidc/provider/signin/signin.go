@@ -1,7 +1,7 @@
 // Package signin owns how users prove who they are and what they can see and end on their own: the
 // sign-in page, passwords, the links of invitations and resets with which they are set, and the
 // account page with connected applications, API keys and sessions. Besides base packages it imports
-// clientauth, flow, grant, oauth, oidc, pages and session.
+// clientauth, flow, grant, oauth, oidc, oidc/upstream, pages, session and upstream.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
@@ -38,6 +38,8 @@ type Handler struct {
 	Flows    *flow.Sealer
 	Pages    *pages.Renderer
 	Hashing  *Slots
+	// Upstreams are the providers with which users can sign in. It is nil if there cannot be any.
+	Upstreams *Upstreams
 
 	throttle oauth.Throttle
 	failures failures
@@ -74,6 +76,7 @@ type signInForm struct {
 }
 
 func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) error {
+	form.flow.Upstream = "" // whoever signs in on this page does so here
 	view := &pages.SignIn{Flow: h.Flows.Seal(form.flow), Email: form.email}
 	view.Problem = form.problem
 	_, view.Invited = invitationToken(form.flow)
@@ -84,6 +87,11 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 		}
 		view.Client = c.Name
 	}
+	var err error
+	if view.Upstreams, err = h.buttons(r.Context(), form.flow); err != nil {
+		return err
+	}
+	view.SingleSignOn = h.Upstreams != nil && len(h.Upstreams.Store.Domains.Granted) > 0
 	return h.Pages.Render(w, r, status, view)
 }
 
@@ -122,6 +130,13 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		return h.showSignIn(w, r, http.StatusBadRequest, signInForm{flow: f, email: email, problem: wrongPassword})
 	}
 	h.throttle.Refund(taken...)
+	refused, err := h.refusesPassword(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	if refused {
+		return h.showSignIn(w, r, http.StatusForbidden, signInForm{flow: f, email: email, problem: noPassword})
+	}
 	return h.signIn(w, r, f, proof{
 		passwordHash: user.PasswordHash, methods: oauth.Methods{oauth.MethodPassword},
 		commit: func(*db.Tx) (string, error) { return user.ID, nil },
@@ -162,7 +177,8 @@ type proof struct {
 // signIn starts a session of the user who has given a proof, remembers the browser, and continues the
 // flow. Every way to sign in ends here.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) error {
-	s, err := h.Sessions.Start(w, r, p.methods, func(tx *db.Tx) (string, error) {
+	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
+	s, err := h.Sessions.Start(w, started, p.methods, func(tx *db.Tx) (string, error) {
 		userID, err := p.commit(tx)
 		if err != nil {
 			return "", err
@@ -172,7 +188,9 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p
 	if err != nil {
 		return err
 	}
-	h.setDevice(w, s.UserID, p.passwordHash)
+	if p.passwordHash != "" {
+		h.setDevice(w, s.UserID, p.passwordHash)
+	}
 	f.SignedIn = s.ID
 	http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
 	return nil
