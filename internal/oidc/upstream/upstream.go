@@ -78,6 +78,8 @@ func (Upstream) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 
 // GroupRole gives the members of a group at the provider a role.
 type GroupRole struct {
+	_ struct{} `goName:"UpstreamGroupRole"`
+
 	Group string    `json:"group" minLength:"1" maxLength:"256" example:"engineering"`
 	Role  auth.Role `json:"role" enum:"owner,admin,member,viewer" doc:"Only an owner can name owner"`
 }
@@ -107,13 +109,15 @@ type Settings struct {
 	Domains      page.Opt[[]string]    `json:"domains,omitempty" maxItems:"50" nullable:"false" doc:"Domains that the operator has granted to the organization" example:"acme.example"`
 	DefaultRole  page.Opt[auth.Role]   `json:"default_role,omitempty" doc:"admin, member or viewer" example:"member"`
 	GroupsClaim  page.Opt[string]      `json:"groups_claim,omitempty" maxLength:"256" nullable:"false" example:"groups"`
-	GroupRoles   page.Opt[[]GroupRole] `json:"group_roles,omitempty" maxItems:"200" nullable:"false"`
+	GroupRoles   page.Opt[[]GroupRole] `json:"group_roles,omitempty" maxItems:"200" nullable:"false" example:"[{\"group\":\"engineering\",\"role\":\"admin\"}]"`
 	Only         page.Opt[bool]        `json:"only,omitempty" nullable:"false"`
 	Enabled      page.Opt[bool]        `json:"enabled,omitempty" nullable:"false" doc:"By default true"`
 }
 
 // NewUpstream is a request to add an upstream.
 type NewUpstream struct {
+	_ struct{} `goName:"NewUpstream"`
+
 	Name     string `json:"name" minLength:"1" maxLength:"64" example:"Acme"`
 	Issuer   string `json:"issuer" maxLength:"2048" doc:"Issuer URL, whose discovery document is read" example:"https://login.acme.example"`
 	ClientID string `json:"client_id" minLength:"1" maxLength:"2048" example:"steward"`
