@@ -63,15 +63,22 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
       accept: 'joined',
       decline: 'declined',
       revoke: 'invitation revoked',
+      join: 'joined with a sign-in provider',
     },
   },
   object: { label: 'Objects', verbs: { delete: 'deleted' } },
   organization: { label: 'Organization', verbs: { create: 'created' } },
   project: { label: 'Project', verbs: { create: 'created', delete: 'deleted' } },
   thread: { label: 'Thread', verbs: { create: 'created', update: 'changed', delete: 'deleted' } },
+  upstream: {
+    label: 'Sign-in provider',
+    verbs: { create: 'added', update: 'changed', delete: 'deleted' },
+  },
   user: {
     label: 'Account',
     verbs: {
+      link: 'linked to a sign-in provider',
+      unlink: 'unlinked from a sign-in provider',
       sign_in: 'signed in',
       sign_in_failed: 'sign-in failed',
       password: 'password set',
