@@ -202,6 +202,8 @@ func (m *matrix) create() {
 	m.ids["/cli/organization"] = s.OrgID
 	m.ids["/cli/apikey"] = s.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("id")
 	m.ids["/oidc/clients"] = s.NewApplication(object{}).ID
+	anUpstream := object{"name": "u", "issuer": "https://u.example", "client_id": "c"}
+	m.ids["/oidc/upstream"] = s.Call("POST", "/oidc/upstream", anUpstream).Want(201).Text("id")
 	resources := object{"resources": []object{
 		{"type": "s3", "name": "matrix-bucket"}, {"type": "db", "name": "matrix"}, {"type": "kv", "name": "matrix"},
 	}}

@@ -74,6 +74,11 @@ var rights = map[string]right{
 	"GET /oidc/scopes":                          {"oauth:read", everybody, false, false, nil, false},
 	"GET /oidc/keys":                            {"oauth:read", managers, false, false, nil, false},
 	"POST /oidc/keys/rotate":                    {"oauth:write", managers, false, false, nil, false},
+	"GET /oidc/upstream":                        {"oauth:read", managers, false, false, nil, false},
+	"POST /oidc/upstream":                       {"oauth:write", managers, false, false, nothing, false},
+	"GET /oidc/upstream/{id}":                   {"oauth:read", managers, false, false, nil, false},
+	"PUT /oidc/upstream/{id}":                   {"oauth:write", managers, false, false, nothing, false},
+	"DELETE /oidc/upstream/{id}":                {"oauth:write", managers, false, false, nil, false},
 
 	"POST /cli/apikey":        {"apikey:write", writers, false, true, nothing, false},
 	"GET /cli/apikey":         {"apikey:read", everybody, false, true, nil, false},

@@ -49,7 +49,7 @@ func TestStrongestRequirementOfAllOrganizationsCounts(t *testing.T) {
 		must(t, err)
 		f.wantLevel(admin.UserID, "mfa")
 		none := account.OrgPatch{RequireMFA: page.Opt[account.RequireMFA]{Sent: true, Null: true}, Name: page.Some("Acme")}
-		after, err := f.store.ChangeOrg(f.as(f.owner), f.owner.OrgID, page.IfMatch{}, none)
+		after, err := f.store.ChangeOrg(f.as(f.owner), f.owner, page.IfMatch{}, none)
 		if err != nil || after.RequireMFA != nil || after.Name != "Acme" {
 			t.Errorf("got %+v, %v", after, err)
 		}

@@ -16,6 +16,7 @@ import (
 // Invitation is what the page of an invitation link shows.
 type Invitation struct {
 	Email, OrgName string
+	OrgID          string
 	Role           auth.Role
 	// Inviter is the name or the e-mail address of who made the invitation, or "".
 	Inviter string
@@ -34,14 +35,14 @@ var errNoInvitation = errs.New(errs.NotFound, "invitation not found")
 func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, error) {
 	var i Invitation
 	var first, last, address string
-	err := s.DB.Read(ctx).Row(`SELECT i.email, o.name, i.role, COALESCE(b.first_name, ''), COALESCE(b.last_name, ''),
+	err := s.DB.Read(ctx).Row(`SELECT i.email, o.name, i.org_id, i.role, COALESCE(b.first_name, ''), COALESCE(b.last_name, ''),
 		COALESCE(b.email, ''), CASE WHEN u.password_hash IS NOT NULL OR EXISTS (SELECT 1 FROM members m
 			WHERE m.user_id = u.id) THEN u.id ELSE '' END
 		FROM invitations i JOIN orgs o ON o.id = i.org_id
 		LEFT JOIN users u ON u.email = i.email LEFT JOIN users b ON b.id = i.created_by
 		WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.expires_at > $2 AND o.deleted_at IS NULL`,
 		seal.Hash(token), s.now()).
-		Scan(&i.Email, &i.OrgName, &i.Role, &first, &last, &address, &i.UserID)
+		Scan(&i.Email, &i.OrgName, &i.OrgID, &i.Role, &first, &last, &address, &i.UserID)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invitation{}, errNoInvitation
 	}

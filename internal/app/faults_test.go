@@ -78,6 +78,14 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 			}...),
 		},
 		{
+			"POST /oidc/upstream", "/oidc/upstream",
+			`{"name":"a","issuer":"https://a.example","client_id":"c","scopes":["openid"],"default_role":"member"}`,
+			upstreamFaults(),
+		},
+		{
+			"PUT /oidc/upstream/{id}", "/oidc/upstream/" + f.upstream, `{"name":"a","scopes":["openid"]}`, upstreamFaults(),
+		},
+		{
 			"POST /cli/apikey", "/cli/apikey", `{"name":"a","scopes":["webhook:read","webhook:read","thread:read"],"projectId":"p"}`,
 			[]fault{{at: "expiresAt", value: `"2020-01-01T00:00:00Z"`}, {at: "scopes[2]", value: `"nothing"`}, {at: "projectId", value: `".."`}},
 		},
@@ -204,6 +212,18 @@ func clientFaults() []fault {
 	}
 }
 
+// upstreamFaults returns rules that creating and updating an upstream have in common.
+func upstreamFaults() []fault {
+	return []fault{
+		{at: "name", value: `"a\u0007"`},
+		{at: "issuer", value: `"http://a.example"`},
+		{at: "client_id", value: `"a b"`},
+		{at: "scopes", value: `["profile"]`},
+		{at: "domains", value: `["a"]`},
+		{at: "default_role", value: `"owner"`},
+	}
+}
+
 // databasesOnly is a region that has no engine but that of databases.
 const databasesOnly = "databases"
 
@@ -212,6 +232,7 @@ type faultFixture struct {
 	*fixture
 	schemas                                           map[string]schema
 	member, client, bucket, hook, destination, failed string
+	upstream                                          string
 }
 
 func newFaultFixture(t *testing.T, d *db.DB) *faultFixture {
@@ -220,6 +241,7 @@ func newFaultFixture(t *testing.T, d *db.DB) *faultFixture {
 	manager.Regions = append(manager.Regions, resource.Region{Region: databasesOnly, DB: manager.Regions[0].DB})
 	f.member = f.create("/oidc/org/members", `{"email":"a@a.example","role":"viewer"}`, "id")
 	f.client = f.create("/oidc/clients", `{"name":"a","description":"b","homepage_url":"https://a.example"}`, "client", "id")
+	f.upstream = f.create("/oidc/upstream", `{"name":"a","issuer":"https://a.example","client_id":"c"}`, "id")
 	f.bucket = f.create("/resource/"+f.orgID+"/local", `{"resources":[{"type":"s3"}]}`, "created", "0", "name")
 	f.hook = f.create("/webhook/create", `{"name":"a"}`, "id")
 	f.destination = f.create("/webhook/destination-create/"+f.hook, `{"type":"url","config":{"url":"https://a.example"}}`, "id")

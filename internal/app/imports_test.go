@@ -43,10 +43,10 @@ var folders = [][]string{
 	{"webhook"},
 	{"webhook/replay", "webhook/tail"},
 
-	{"oidc/keys"},
+	{"oidc/keys", "oidc/upstream"},
 	{"oidc"},
 	{"oidc/provider/oauth"},
-	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
+	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages", "oidc/provider/upstream"},
 	{"oidc/provider/backchannel"},
 	{
 		"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey",
@@ -89,6 +89,7 @@ var folders = [][]string{
 var restricted = map[string][]string{
 	"code.dny.dev/ssrf":                   {"webhook"},
 	"github.com/coder/websocket":          {"thread"},
+	"github.com/coreos/go-oidc":           {"oidc"},
 	"github.com/go-jose/go-jose":          {"oidc"},
 	"github.com/go-webauthn/webauthn":     {"oidc"},
 	"github.com/jackc/pgx":                {"cli", "db", "resource"},

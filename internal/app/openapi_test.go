@@ -153,7 +153,11 @@ func (f *fixture) sendNulls(d *document, r web.Route, example map[string]any, sc
 		if items := d.at(property, "items"); items != nil {
 			one, _ := d.at(property, "items", "properties").(map[string]any)
 			if len(one) > 0 {
-				first := example[name].([]any)[0].(map[string]any)
+				listed, ok := example[name].([]any)
+				if !ok { // it is optional
+					listed = d.at(property, "examples").([]any)[0].([]any)
+				}
+				first := listed[0].(map[string]any)
 				list := func(v any) any { return inner([]any{v}) }
 				sent += f.sendNulls(d, r, first, items, at+"."+name+"[0]", list)
 			}
@@ -220,6 +224,11 @@ var walk = []struct{ request, body, save string }{
 	{"GET /oidc/scopes", "", ""},
 	{"POST /oidc/keys/rotate", "", ""},
 	{"GET /oidc/keys", "", ""},
+	{"POST /oidc/upstream", `{"name":"walk","issuer":"https://a.example","client_id":"c","client_secret":"s","groups_claim":"g","group_roles":[{"group":"a","role":"admin"}]}`, "$upstream id"},
+	{"GET /oidc/upstream", "", ""},
+	{"GET /oidc/upstream/$upstream", "", ""},
+	{"PUT /oidc/upstream/$upstream", `{"default_role":"viewer","client_secret":null}`, ""},
+	{"DELETE /oidc/upstream/$upstream", "", ""},
 	{"DELETE /oidc/clients/$client", "", ""},
 	{"POST /cli/apikey", `{"name":"walk","projectId":"$project"}`, "$key id"},
 	{"POST /cli/apikey", `{"name":"expires","expiresAt":"2099-01-01T00:00:00Z"}`, ""},

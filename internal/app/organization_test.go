@@ -400,7 +400,7 @@ func TestDeletedOrganizationCanBeRestored(t *testing.T) {
 		}
 		o.send(200, "GET", "/cli/auth/user", "")
 		o.send(200, "POST", o.ingest, `{}`)
-		if heads, err := f.parts.webhooks.store.Queue.Heads(t.Context()); err != nil || len(heads) != 1 {
+		if heads, err := f.parts.webhooks.store.Queue.Heads(t.Context(), 0); err != nil || len(heads) != 1 {
 			t.Errorf("%d destinations have deliveries, %v", len(heads), err)
 		}
 	})

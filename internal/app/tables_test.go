@@ -25,6 +25,7 @@ var owners = map[string][]string{
 		"oidc_clients", "oidc_client_states", "oidc_consents", "oidc_purges", "oidc_client_days", "oidc_client_day_users",
 		"oidc_flushes", "oidc_keys", "oidc_pushed", "oidc_grants", "oidc_revoked", "oidc_devices", "oidc_sessions", "oidc_proofs",
 		"oidc_logouts", "oidc_passkeys", "oidc_challenges", "oidc_authenticators", "oidc_recovery_codes",
+		"oidc_upstreams", "oidc_identities",
 	},
 	"thread": {
 		"threads", "thread_index_created", "thread_index_updated", "thread_term_counts", "thread_counts", "thread_purges", "sessions",

@@ -21,6 +21,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/upstream"
 	"steward/internal/page"
 	"steward/internal/resource"
 	"steward/internal/search"
@@ -99,6 +100,7 @@ func wire(b base) (*parts, error) {
 	if p.mail != nil {
 		p.mail.connect(&p.provider.Users)
 	}
+	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
@@ -149,6 +151,7 @@ func (p *parts) newServer() *server.Server {
 		Status:      p.wireStatus(p.engines, p.webhooks.store),
 		Eval:        &eval.Handler{Store: p.evals},
 		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
+		Upstream:    &upstream.Handler{Store: p.provider.Upstreams.Store, BaseURL: baseURL},
 		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, OrgName: p.accounts.OrgName},
 		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},

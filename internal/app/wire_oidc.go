@@ -66,6 +66,7 @@ func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *consol
 		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL,
 		RequireSignIn: p.RequireSignIn, SessionUser: p.SessionUser, SignOut: p.SignOut,
 		SessionMax: b.cfg.SessionMax,
+		SessionOrg: p.SessionOrg,
 		Role:       accounts.Role,
 		Orgs: func(ctx context.Context, userID string) ([]string, error) {
 			list, err := accounts.OrgsOfUser(ctx, userID)

@@ -122,6 +122,9 @@ var (
 	ReadSigning  = Permission{Name: "read signing keys", Roles: managers, Scope: "oauth:read"}
 	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write"}
 
+	ReadUpstreams  = Permission{Name: "read sign-in providers", Roles: managers, Scope: "oauth:read"}
+	WriteUpstreams = Permission{Name: "manage sign-in providers", Roles: managers, Scope: "oauth:write"}
+
 	ReadKeys  = Permission{Name: "read API keys", Roles: everybody, User: true, Scope: "apikey:read"}
 	WriteKeys = Permission{Name: "manage API keys", Roles: writers, User: true, Scope: "apikey:write"}
 

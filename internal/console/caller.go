@@ -45,6 +45,9 @@ func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
 		return nil, errSignIn
 	}
 	m := member{orgID: r.Header.Get(orgHeader), userID: userID}
+	if err := c.confine(r, sessionID, &m); err != nil {
+		return nil, err
+	}
 	caller, err := c.callers.Get(m, func() (*auth.Caller, error) { return c.load(r, m) })
 	if err != nil || recent {
 		return caller, err
@@ -52,6 +55,20 @@ func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
 	stale := *caller // which other sessions of the user share
 	stale.Stale = true
 	return &stale, nil
+}
+
+// confine sets the organization of a member whose session opens one only. It returns Forbidden if the
+// request names another.
+func (c *Console) confine(r *http.Request, sessionID string, m *member) error {
+	orgID, err := c.SessionOrg(r.Context(), sessionID)
+	if err != nil || orgID == "" {
+		return err
+	}
+	if m.orgID != "" && m.orgID != orgID {
+		return errs.New(errs.Forbidden, "you have signed in with the provider of another organization: sign in with a password or a passkey")
+	}
+	m.orgID = orgID
+	return nil
 }
 
 // load reads the role of a member.

@@ -48,6 +48,8 @@ type Console struct {
 	// SessionUser returns the user of a session, or "" if it has ended, and whether the user has signed in
 	// recently.
 	SessionUser func(ctx context.Context, sessionID string) (userID string, recent bool, err error)
+	// SessionOrg returns the only organization that a session opens, or "" if it opens all of its user.
+	SessionOrg func(ctx context.Context, sessionID string) (orgID string, err error)
 	// SignOut ends a session.
 	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
 	// Orgs returns the organizations in which a user is an enabled member, deleted ones last, and Role

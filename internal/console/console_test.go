@@ -21,6 +21,8 @@ type fixture struct {
 	ended map[string]bool
 	stale bool
 	roles map[string]auth.Role // by organization
+	// sessionOrg is the only organization that the session opens, or "".
+	sessionOrg string
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -44,6 +46,7 @@ func newFixture(t testing.TB) *fixture {
 			}
 			return "usr_1", !f.stale, nil
 		},
+		SessionOrg: func(context.Context, string) (string, error) { return f.sessionOrg, nil },
 		SignOut: func(_ http.ResponseWriter, _ *http.Request, sessionID string) error {
 			f.ended[sessionID] = true
 			return nil

@@ -1,6 +1,7 @@
 // Package server owns the route table, the authentication of requests, and the handler that serves
-// everything. Besides base packages it imports account, account/organization, apikey, audit, console, eval, object, oidc,
-// resource, sdk, search, status, thread, webhook, webhook/replay and webhook/tail.
+// everything. Besides base packages it imports account, account/organization, apikey, audit, console,
+// eval, object, oidc, oidc/upstream, resource, sdk, search, status, thread, webhook, webhook/replay and
+// webhook/tail.
 //
 // Routes lists all routes of the management API with the permission that each requires.
 // Authenticator turns the bearer token of a request into an auth.Caller and checks that permission.
@@ -109,6 +110,16 @@ func (s *Server) Routes() []web.Route {
 			web.On("POST /oidc/keys/rotate", "rotateSigningKeys",
 				auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys).
 				Small().RecentSignIn(),
+			web.On("GET /oidc/upstream", "listUpstreams",
+				auth.ReadUpstreams, 200, "List the sign-in providers of the organization", s.Upstream.List),
+			web.On("POST /oidc/upstream", "createUpstream",
+				auth.WriteUpstreams, 201, "Add a sign-in provider", s.Upstream.Create).WithErrors(409),
+			web.On("GET /oidc/upstream/{id}", "getUpstream",
+				auth.ReadUpstreams, 200, "Get a sign-in provider", s.Upstream.Get),
+			web.On("PUT /oidc/upstream/{id}", "updateUpstream",
+				auth.WriteUpstreams, 200, "Update a sign-in provider", s.Upstream.Update).Small(),
+			web.On("DELETE /oidc/upstream/{id}", "deleteUpstream",
+				auth.WriteUpstreams, 204, "Delete a sign-in provider", s.Upstream.Delete),
 		),
 		web.Group("API keys",
 			web.On("POST /cli/apikey", "createAPIKey", auth.WriteKeys, 201, "Create an API key", key.Create),

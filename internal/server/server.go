@@ -19,6 +19,7 @@ import (
 	"steward/internal/idempotency"
 	"steward/internal/object"
 	"steward/internal/oidc"
+	"steward/internal/oidc/upstream"
 	"steward/internal/resource"
 	"steward/internal/sdk"
 	"steward/internal/search"
@@ -40,6 +41,7 @@ type Server struct {
 	Search   *search.Handler
 	Eval     *eval.Handler
 	OIDC     *oidc.Handler
+	Upstream *upstream.Handler
 	Object   *object.Handler
 	Resource *resource.Handler
 	Thread   *thread.Handler

@@ -64,6 +64,7 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
       accept: 'joined',
       decline: 'declined',
       revoke: 'invitation revoked',
+      join: 'joined with a sign-in provider',
     },
   },
   object: { label: 'Objects', verbs: { delete: 'deleted' } },
@@ -73,10 +74,16 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
   },
   project: { label: 'Project', verbs: { create: 'created', delete: 'deleted' } },
   thread: { label: 'Thread', verbs: { create: 'created', update: 'changed', delete: 'deleted' } },
+  upstream: {
+    label: 'Sign-in provider',
+    verbs: { create: 'added', update: 'changed', delete: 'deleted' },
+  },
   user: {
     label: 'Account',
     verbs: {
       setup: 'set up',
+      link: 'linked to a sign-in provider',
+      unlink: 'unlinked from a sign-in provider',
       sign_in: 'signed in',
       sign_in_failed: 'sign-in failed',
       password: 'password set',

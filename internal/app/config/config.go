@@ -1,6 +1,7 @@
 // Package config reads and checks the configuration of the program: flags, environment, YAML file
 // and defaults. One table of settings makes them all, with their help. Besides base packages it
-// imports account, cli/exit, cli/output, cli/session, datadir, mail, object and object/s3.
+// imports account, cli/exit, cli/output, cli/session, datadir, mail, object, object/s3 and
+// oidc/upstream.
 package config
 
 import (
@@ -50,6 +51,7 @@ type Config struct {
 	TrustedProxies        []netip.Prefix
 	SessionIdle           time.Duration
 	SessionMax            time.Duration
+	UpstreamDomains       map[string]string // the organization of each domain; "": the first one
 	RequirePKCE           bool
 	BlobURL               *blob.S3Options // nil: files in Data
 	BlobAccessKey         Secret          // with BlobURL
@@ -250,6 +252,10 @@ func settings(c *Config) []setting {
 		{
 			"session-max", "30d", plain, into(&c.SessionMax, duration),
 			"`duration` after which a session ends in any case, counted from the sign-in",
+		},
+		{
+			"upstream-domains", "", list, into(&c.UpstreamDomains, optional(upstreamDomains)),
+			"`domains` of e-mail addresses whose users organizations may sign in with their own providers, such as example.com,org_id=example.org",
 		},
 		{
 			"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue),

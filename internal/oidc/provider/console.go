@@ -35,6 +35,15 @@ func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID st
 	return s.UserID, s.Recent(p.Now()), nil
 }
 
+// SessionOrg returns the only organization that a session opens, or "" if it opens all of its user.
+func (p *Provider) SessionOrg(ctx context.Context, sessionID string) (orgID string, err error) {
+	s, err := p.sessions.Use(ctx, sessionID)
+	if err != nil || s == nil {
+		return "", err
+	}
+	return s.OrgID, nil
+}
+
 // SignOut ends a session of a browser and deletes its cookie.
 func (p *Provider) SignOut(w http.ResponseWriter, r *http.Request, sessionID string) error {
 	s, err := p.sessions.Use(r.Context(), sessionID)

@@ -1,7 +1,7 @@
 // Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
 // Besides base packages it imports authorize, backchannel, clientauth, device, dpop, factor, flow,
-// grant, introspect, jwt, keys, logout, metadata, oauth, oidc, pages, passkey, session, signin and
-// token.
+// grant, introspect, jwt, keys, logout, metadata, oauth, oidc, pages, passkey, session, signin, token
+// and upstream.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels
@@ -49,6 +49,7 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
+	"steward/internal/oidc/upstream"
 	"steward/internal/seal"
 )
 
@@ -75,6 +76,8 @@ type Provider struct {
 	Setup signin.Setup
 	// APIKeys are the keys that users manage on their account page.
 	APIKeys signin.APIKeys
+	// Upstreams are the providers with which users can sign in. It may be nil.
+	Upstreams *signin.Upstreams
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused count the responses of the token endpoint, if they are set.
@@ -153,9 +156,10 @@ func (p *Provider) connect(key oauth.Key) {
 	p.signin = &signin.Handler{
 		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Setup: p.Setup, Clients: p.Clients,
 		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
-		Frames:   frontChannel.Frames,
-		Passkeys: p.passkeys,
-		Factors:  &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
+		Frames:    frontChannel.Frames,
+		Passkeys:  p.passkeys,
+		Factors:   &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
+		Upstreams: p.Upstreams,
 	}
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
@@ -271,6 +275,11 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"GET /{$}":                                 page(p.root),
 		"GET " + oauth.PathSetup:                   page(p.signin.SetupPage),
 		"POST " + oauth.PathSetup:                  form(p.signin.SetUp),
+		"POST " + upstream.PathSignIn:              form(p.signin.StartUpstream),
+		"GET " + upstream.PathSignIn + "/{id}":     page(p.signin.UpstreamLink),
+		"GET " + upstream.PathCallback:             page(p.signin.UpstreamCallback),
+		"POST " + oauth.PathAccountUpstream:        form(signedIn(p.signin.LinkUpstream)),
+		"POST " + oauth.PathAccountUnlink:          form(signedIn(p.signin.UnlinkUpstream)),
 		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
 		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),
 		"GET " + oauth.PathAccountFactor:           page(signedIn(p.signin.NewFactor)),

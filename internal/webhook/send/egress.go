@@ -30,6 +30,9 @@ type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the address is not allowed: " + e.reason }
 
+// Refused returns why, without the address.
+func (e *refusedError) Refused() string { return e.reason }
+
 func refuse(reason string) error { return &refusedError{reason} }
 
 // metadata are the addresses at which cloud providers hand out credentials.

@@ -129,7 +129,7 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) 
 	if err != nil {
 		return err
 	}
-	signedIn := user != nil && !h.needsSignIn(f, s)
+	signedIn := user != nil && s.Opens(c.OrgID) && !h.needsSignIn(f, s)
 	if signedIn && !req.Prompt(flow.PromptNone) {
 		stronger, err := h.wantsStronger(r.Context(), f, s)
 		if err != nil {

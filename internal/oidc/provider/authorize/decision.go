@@ -108,7 +108,7 @@ func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if user == nil || user.ID != f.UserID { // another user has signed in since the page was shown
+	if user == nil || user.ID != f.UserID || !s.Opens(c.OrgID) { // another user has signed in since the page was shown
 		return h.proceed(w, r, f)
 	}
 	admitted, err := h.Clients.Admits(r.Context(), c, user.ID)

@@ -32,13 +32,19 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s == nil {
+	signIn := func() error {
 		query := url.Values{"user_code": {typed[:min(len(typed), maxTyped)]}}
 		return h.ShowSignIn(w, r, h.Flows.ToPath(oauth.PathDevice+"?"+query.Encode()), "")
+	}
+	if s == nil {
+		return signIn()
 	}
 	d, c, err := h.pending(r, parseUserCode(typed))
 	if err != nil {
 		return h.showProblem(w, r, err)
+	}
+	if !s.Opens(c.OrgID) {
+		return signIn()
 	}
 	q, err := h.consentRequest(r.Context(), d, c, user)
 	if err != nil {
@@ -112,6 +118,9 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	d, c, err := h.pending(r, parseUserCode(r.PostForm.Get("user_code")))
 	if err != nil {
 		return h.showProblem(w, r, err)
+	}
+	if !s.Opens(c.OrgID) {
+		return flow.ErrExpired
 	}
 	admitted, err := h.Clients.Admits(r.Context(), c, user.ID)
 	if err != nil {

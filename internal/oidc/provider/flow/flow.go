@@ -97,7 +97,11 @@ type Flow struct {
 	// Proved is what the user has shown so far, if more is required to sign in.
 	Proved *Proved `json:"proved,omitempty"`
 	// UserID is the user for whom a consent page was made; the decision of another user does not count.
-	UserID    string     `json:"user_id,omitempty"`
+	UserID string `json:"user_id,omitempty"`
+	// Upstream is the organization whose provider vouches for the user who signs in; empty if the user
+	// signs in here. AuthTime is when the user authenticated there.
+	Upstream  string     `json:"upstream,omitempty"`
+	AuthTime  stamp.Time `json:"auth_time,omitempty"`
 	ExpiresAt stamp.Time `json:"expires_at"`
 }
 

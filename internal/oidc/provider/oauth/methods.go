@@ -53,6 +53,8 @@ func (m Methods) Level() string {
 		return LevelPhishingResistant
 	case slices.Contains(m, MethodSeveral):
 		return LevelSeveral
+	case slices.Contains(m, MethodPassword):
+		return LevelPassword
 	}
-	return LevelPassword
+	return ""
 }

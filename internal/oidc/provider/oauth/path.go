@@ -47,6 +47,8 @@ const (
 	PathAccountFactor      = PathAccount + "/authenticator"
 	PathAccountFactorGone  = PathAccountFactor + "/remove"
 	PathAccountRecovery    = PathAccount + "/recovery-codes"
+	PathAccountUpstream    = PathAccount + "/upstream"
+	PathAccountUnlink      = PathAccountUpstream + "/unlink"
 	PathConsole            = "/console/"
 	PathConsoleSignIn      = PathConsole + "sign-in"
 	PathSetup              = PathConsole + "setup"

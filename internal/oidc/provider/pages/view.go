@@ -76,6 +76,15 @@ type SignIn struct {
 	Passkey *Ceremony
 	// Forgot says that users can have a link to set a new password mailed.
 	Forgot bool
+	// Upstreams are the providers that are offered, and SingleSignOn says that an address can lead to one.
+	Upstreams    []Provider
+	SingleSignOn bool
+}
+
+// Provider is a provider with which a user can sign in. Org and Linked are for the account page.
+type Provider struct {
+	ID, Name, Org string
+	Linked        bool
 }
 
 func (*SignIn) template() string { return "signin.html" }
@@ -150,6 +159,11 @@ type Invitation struct {
 	MinPassword int
 	// Passkeys says that a passkey can take the place of the password.
 	Passkeys bool
+	// Upstreams are providers with which the invitation can be accepted, and Flow is that of their forms. Only says
+	// that there is no other way.
+	Upstreams []Provider
+	Flow      string
+	Only      bool
 }
 
 func (*Invitation) template() string { return "invite.html" }
@@ -190,6 +204,9 @@ type Account struct {
 	Sessions []Session
 	// Authenticator is nil if the user has none.
 	Authenticator *Authenticator
+	// Providers are those of the user's organizations. Upstream says that the user has signed in with one.
+	Providers []Provider
+	Upstream  bool
 }
 
 func (*Account) template() string { return "account.html" }

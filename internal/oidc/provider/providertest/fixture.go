@@ -1,7 +1,7 @@
 // Package providertest makes a provider for the tests of its packages: on a real database, behind a
 // real HTTP server, with an organization and its owner, and with browsers and applications that use
 // it. Besides base packages it imports account, apikey, audit, jwt, oauth, oidc, oidc/keys,
-// oidc/provider and signin.
+// oidc/provider, oidc/upstream, signin, upstream and webhook/send.
 package providertest
 
 import (
@@ -160,9 +160,9 @@ func New(t *testing.T, d *db.DB) *Fixture {
 func (f *Fixture) NewProvider() *provider.Provider {
 	return &provider.Provider{
 		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
-		Users: f.directory(), OrgName: f.Accounts.OrgName, APIKeys: f.apiKeys(),
-		Log:     slog.New(slog.DiscardHandler),
-		Setup:   f.setup(),
+		Log:   slog.New(slog.DiscardHandler),
+		Setup: f.setup(),
+		Users: f.directory(), OrgName: f.Accounts.OrgName, APIKeys: f.apiKeys(), Upstreams: f.upstreams(),
 		Note:    f.Calls.note,
 		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },

@@ -39,10 +39,12 @@ const (
 // Session is a browser in which a user is signed in. Its ID is the sid of ID tokens and no secret; its
 // token is in the cookie alone.
 type Session struct {
-	ID         string
-	UserID     string
-	AuthTime   stamp.Time
-	Methods    oauth.Methods
+	ID       string
+	UserID   string
+	AuthTime stamp.Time
+	Methods  oauth.Methods
+	// OrgID is the only organization that the session opens, or "" if it opens all of the user.
+	OrgID      string
 	UserAgent  string
 	RemoteAddr string
 	CreatedAt  stamp.Time
@@ -197,6 +199,7 @@ func (m *Manager) newSession(r *http.Request, userID string) *Session {
 		ID: id.At(prefix, m.Now()), UserID: userID, AuthTime: now, CreatedAt: now,
 		UserAgent: userAgent(r), RemoteAddr: web.Request(r.Context()).RemoteAddr,
 	}
+	s.setOrigin(r)
 	m.touch(s, now)
 	return s
 }

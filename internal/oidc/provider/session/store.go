@@ -10,12 +10,12 @@ import (
 	"steward/internal/stamp"
 )
 
-const columns = `id, user_id, auth_time, amr, user_agent, remote_addr, created_at, last_seen_at, expires_at`
+const columns = `id, user_id, auth_time, amr, user_agent, remote_addr, created_at, last_seen_at, expires_at, org_id`
 
 func scan(row db.Row) (*Session, error) {
 	var s Session
 	var methods string
-	err := row.Scan(&s.ID, &s.UserID, &s.AuthTime, &methods, &s.UserAgent, &s.RemoteAddr, &s.CreatedAt, &s.LastSeenAt, &s.ExpiresAt)
+	err := row.Scan(&s.ID, &s.UserID, &s.AuthTime, &methods, &s.UserAgent, &s.RemoteAddr, &s.CreatedAt, &s.LastSeenAt, &s.ExpiresAt, &s.OrgID)
 	if err != nil {
 		return nil, fmt.Errorf("read session: %w", err)
 	}
@@ -25,11 +25,11 @@ func scan(row db.Row) (*Session, error) {
 
 func insert(tx *db.Tx, s *Session, token string) error {
 	_, err := tx.Exec(`INSERT INTO oidc_sessions (token_hash, `+columns+`) VALUES (@token_hash, @id, @user_id,
-		@auth_time, @amr, @user_agent, @remote_addr, @created_at, @last_seen_at, @expires_at)`,
+		@auth_time, @amr, @user_agent, @remote_addr, @created_at, @last_seen_at, @expires_at, @org_id)`,
 		db.Args{
 			"token_hash": seal.Hash(token), "id": s.ID, "user_id": s.UserID, "auth_time": s.AuthTime,
 			"amr": s.Methods.String(), "user_agent": s.UserAgent, "remote_addr": s.RemoteAddr, "created_at": s.CreatedAt,
-			"last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt,
+			"last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt, "org_id": s.OrgID,
 		})
 	if err != nil {
 		return fmt.Errorf("insert session: %w", err)
@@ -44,10 +44,11 @@ const Cache = "oidc_sessions"
 func renew(tx *db.Tx, s *Session, token string) (bool, error) {
 	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = @token_hash, auth_time = @auth_time, amr = @amr,
 		user_agent = @user_agent, remote_addr = @remote_addr, last_seen_at = @last_seen_at,
-		expires_at = @expires_at WHERE id = @id`,
+		expires_at = @expires_at, org_id = @org_id WHERE id = @id`,
 		db.Args{
 			"id": s.ID, "token_hash": seal.Hash(token), "auth_time": s.AuthTime,
 			"amr": s.Methods.String(), "user_agent": s.UserAgent, "remote_addr": s.RemoteAddr, "last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt,
+			"org_id": s.OrgID,
 		})
 	if err != nil {
 		return false, fmt.Errorf("renew session: %w", err)

@@ -31,6 +31,9 @@ func (h *Handler) SignedIn(next func(w http.ResponseWriter, v visit) error) page
 		if s == nil {
 			return h.ShowSignIn(w, r, h.Flows.ToPath(oauth.PathAccount), "")
 		}
+		if err := checkConfined(r, s); err != nil {
+			return err
+		}
 		return next(w, visit{r, s, user})
 	}
 }
@@ -69,6 +72,10 @@ func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view p
 		return err
 	}
 	if view.Authenticator, err = h.authenticator(v); err != nil {
+		return err
+	}
+	view.Upstream = v.session.OrgID != ""
+	if view.Providers, err = h.providers(v); err != nil {
 		return err
 	}
 	return h.Pages.Render(w, v.Request, status, &view)

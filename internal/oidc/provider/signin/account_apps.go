@@ -51,6 +51,9 @@ func (h *Handler) Disconnect(w http.ResponseWriter, v visit) error {
 	if err != nil {
 		return err
 	}
+	if !v.session.Opens(client.OrgID) {
+		return errConfined
+	}
 	ctx := auth.With(v.Context(), &auth.Caller{UserID: v.user.ID, OrgID: client.OrgID})
 	err = h.Clients.RevokeConsent(ctx, client.ID, v.user.ID)
 	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already

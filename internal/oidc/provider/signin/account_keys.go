@@ -52,7 +52,7 @@ func (h *Handler) keys(v visit) (orgs []pages.Org, list []pages.Key, err error) 
 	}
 	for _, m := range memberships {
 		caller := &auth.Caller{UserID: v.user.ID, OrgID: m.OrgID, Role: m.Role}
-		if !caller.May(auth.WriteKeys) {
+		if !caller.May(auth.WriteKeys) || !v.session.Opens(m.OrgID) {
 			continue
 		}
 		orgs = append(orgs, pages.Org{ID: m.OrgID, Name: m.OrgName})
@@ -92,7 +92,7 @@ func (h *Handler) caller(v visit) (caller *auth.Caller, orgName string, err erro
 	}
 	for _, m := range memberships {
 		caller := &auth.Caller{UserID: v.user.ID, OrgID: m.OrgID, Role: m.Role}
-		if m.OrgID == v.PostForm.Get("org") && caller.May(auth.WriteKeys) {
+		if m.OrgID == v.PostForm.Get("org") && caller.May(auth.WriteKeys) && v.session.Opens(m.OrgID) {
 			return caller, m.OrgName, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // Invitation is what the link in an invitation stands for.
 type Invitation struct {
 	Email, OrgName string
+	OrgID          string
 	Role           auth.Role
 	// Inviter is the name or the email address of who made the invitation, or "".
 	Inviter string

@@ -36,12 +36,17 @@ func (h *Handler) showInvitation(
 	}
 	view.Problem = problem
 	if invitation.UserID == "" {
+		if err := h.setProviders(r.Context(), &view, invitation); err != nil {
+			return err
+		}
 		return h.Pages.Render(w, r, formStatus(problem), &view)
 	}
 	s, err := h.Sessions.Current(r)
 	switch {
 	case err != nil:
 		return err
+	case s != nil && s.UserID == invitation.UserID && !s.Opens(invitation.OrgID):
+		problem = "Sign in with your password to accept: your session is for another organization."
 	case s != nil && s.UserID == invitation.UserID:
 		return h.Pages.Render(w, r, http.StatusOK, &pages.Join{Invitation: view})
 	case s != nil:
@@ -96,6 +101,13 @@ func (h *Handler) AnswerInvitation(w http.ResponseWriter, r *http.Request) error
 
 // register creates the account of a new person, who is a member and signed in then.
 func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation Invitation) error {
+	only, err := h.onlyUpstream(r.Context(), invitation)
+	if err != nil {
+		return err
+	}
+	if only {
+		return h.showInvitation(w, r, invitation, noPassword)
+	}
 	password := r.PostForm.Get("password")
 	if problem := h.Users.PasswordProblem(invitation.Email, password); problem != "" {
 		return h.showInvitation(w, r, invitation, problem)
@@ -122,7 +134,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation Invi
 	if err != nil {
 		return err
 	}
-	if s == nil || s.UserID != invitation.UserID {
+	if s == nil || s.UserID != invitation.UserID || !s.Opens(invitation.OrgID) {
 		return h.showInvitation(w, r, invitation, "")
 	}
 	token := r.PathValue("token")

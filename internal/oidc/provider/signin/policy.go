@@ -106,6 +106,8 @@ func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flo
 func (h *Handler) again(f *flow.Flow) string {
 	fresh := *f
 	fresh.Proved = nil
+	fresh.Upstream = ""
+	fresh.AuthTime = 0
 	return h.Flows.Location(&fresh)
 }
 

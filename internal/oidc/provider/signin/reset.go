@@ -65,6 +65,13 @@ func (h *Handler) UseReset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	refused, err := h.refusesPassword(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	if refused {
+		return h.showReset(w, r, user, noPassword)
+	}
 	password := r.PostForm.Get("password")
 	if problem := h.Users.PasswordProblem(user.Email, password); problem != "" {
 		return h.showReset(w, r, user, problem)

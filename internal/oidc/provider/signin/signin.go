@@ -1,8 +1,8 @@
 // Package signin owns how users prove who they are and what they can see and end on their own: the
 // sign-in page, passwords and passkeys, the links of invitations and resets with which they are set,
 // what is required beside them, and the account page with connected applications, API keys and
-// sessions. Besides base packages it imports clientauth, factor, flow, grant, oauth, oidc, pages,
-// passkey and session.
+// sessions. Besides base packages it imports clientauth, factor, flow, grant, oauth, oidc,
+// oidc/upstream, pages, passkey, session and upstream.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
@@ -46,6 +46,8 @@ type Handler struct {
 	Frames   func(ctx context.Context, s *session.Session) ([]string, error)
 	Passkeys *passkey.Manager
 	Factors  *factor.Store
+	// Upstreams are the providers with which users can sign in. It is nil if there cannot be any.
+	Upstreams *Upstreams
 
 	throttle oauth.Throttle
 	failures failures
@@ -86,6 +88,8 @@ type signInForm struct {
 }
 
 func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) error {
+	form.flow.Upstream = "" // whoever signs in on this page does so here, from the beginning
+	form.flow.Proved = nil
 	view := &pages.SignIn{Flow: h.Flows.Seal(form.flow), Email: form.email}
 	view.Problem = form.problem
 	_, view.Invited = invitationToken(form.flow)
@@ -101,6 +105,10 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 		}
 		view.Client = c.Name
 	}
+	if view.Upstreams, err = h.buttons(r.Context(), form.flow); err != nil {
+		return err
+	}
+	view.SingleSignOn = h.Upstreams != nil && len(h.Upstreams.Store.Domains.Granted) > 0
 	return h.Pages.Render(w, r, status, view)
 }
 
@@ -140,6 +148,13 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	h.throttle.Refund(taken...)
 	_, known := h.device(r, user)
+	refused, err := h.refusesPassword(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	if refused {
+		return h.showSignIn(w, r, http.StatusForbidden, signInForm{flow: f, email: email, problem: noPassword})
+	}
 	return h.signIn(w, r, f, proof{
 		passwordHash: user.PasswordHash, methods: oauth.Methods{oauth.MethodPassword},
 		commit: func(tx *db.Tx) (string, error) {
@@ -200,7 +215,8 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p
 // start starts a session of the user who has given a proof, and remembers the browser. If the proof is not
 // enough, what it changes is committed all the same, there is no session, and start returns what remains.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) (left remaining, err error) {
-	s, err := h.Sessions.Start(w, r, p.methods, func(tx *db.Tx) (string, error) {
+	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
+	s, err := h.Sessions.Start(w, started, p.methods, func(tx *db.Tx) (string, error) {
 		userID, err := p.commit(tx)
 		if err != nil {
 			return "", err
@@ -218,8 +234,10 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 		f.Proved = h.proved(r, left.userID, p)
 		return left, nil
 	}
-	h.setDevice(w, s.UserID, p.passwordHash)
 	f.Proved = nil
+	if p.passwordHash != "" {
+		h.setDevice(w, s.UserID, p.passwordHash)
+	}
 	f.SignedIn = s.ID
 	return left, nil
 }

@@ -1,0 +1,686 @@
+package signin_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/providertest"
+	relying "steward/internal/oidc/provider/upstream"
+	"steward/internal/oidc/upstream"
+	"steward/internal/page"
+	"steward/internal/webhook/send"
+)
+
+// twoStewards returns two installations, of which the second one is an upstream of the first.
+func twoStewards(t *testing.T, d *db.DB) (here, there *providertest.Fixture, u upstream.Upstream) {
+	here = providertest.New(t, d)
+	there = providertest.New(t, dbtest.Open(t, d.Dialect()))
+	app := there.NewApp(`{"redirect_uris": ["` + here.URL + upstream.PathCallback + `"], "scopes": ["openid", "profile", "email"]}`)
+	n := upstream.NewUpstream{Name: "There", Issuer: there.URL, ClientID: app.ID}
+	n.ClientSecret = page.Some(app.Secret)
+	n.DefaultRole = page.Some(auth.Viewer)
+	return here, there, here.NewUpstream(n)
+}
+
+// through takes a browser of the second Steward through its pages and returns where it is sent back to.
+func through(there *providertest.Fixture, location, email, password string) (back string) {
+	there.T.Helper()
+	b := there.Browser()
+	r := b.Get(location)
+	for range 5 {
+		r = b.Follow(r)
+		if r.Status == http.StatusSeeOther {
+			return r.Header.Get("Location")
+		}
+		r = b.Submit(r.Want(http.StatusOK), "email", email, "password", password)
+	}
+	there.T.Fatal("the second Steward does not send the browser back")
+	return ""
+}
+
+func TestSecondStewardSignsItsUsersIn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		here, there, u := twoStewards(t, d)
+		there.NewUser("bob@example.org", "a password of bob")
+		sign := func() string {
+			b := here.Browser()
+			page := b.Get(here.URL + "/account").Want(http.StatusOK)
+			if !strings.Contains(page.Body, "Continue with There") {
+				t.Fatalf("the only organization's provider is not offered: %s", page.Body)
+			}
+			_, _, values := page.Form()
+			started := b.Do("POST", here.URL+upstream.PathSignIn, url.Values{
+				"csrf": {values.Get("csrf")}, "flow": {values.Get("flow")}, "upstream": {u.ID},
+			})
+			back := through(there, started.Want(http.StatusSeeOther).Header.Get("Location"), "bob@example.org", "a password of bob")
+			r := b.Get(back)
+			if got := r.Want(http.StatusSeeOther).Header.Get("Location"); got != "/account" {
+				t.Fatalf("the flow continues at %s", got)
+			}
+			return current(b)
+		}
+		first := sign()
+		if got := roleOf(here, first); got != auth.Viewer {
+			t.Errorf("the new user has the role %q", got)
+		}
+		if again := sign(); again != first {
+			t.Errorf("the second sign-in is that of %s, the first was %s", again, first)
+		}
+		var address *string
+		var methods string
+		providertest.Must(t, here.DB.Read(t.Context()).Row(`SELECT u.email, s.amr FROM users u
+			JOIN oidc_sessions s ON s.user_id = u.id WHERE u.id = $1`, first).Scan(&address, &methods))
+		if address != nil {
+			t.Errorf("the account has taken the address %s, which is not verified", *address)
+		}
+		if methods != "pwd" {
+			t.Errorf("the methods of the second Steward became %q", methods)
+		}
+	})
+}
+
+func TestUserLinksAnAccountWhileSignedIn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		here, there, u := twoStewards(t, d)
+		link := here.URL + upstream.PathSignIn + "/" + u.ID
+		enter := func(b *providertest.Browser) *providertest.Response {
+			location := b.Get(link).Want(http.StatusSeeOther).Header.Get("Location")
+			return b.Get(through(there, location, providertest.OwnerEmail, providertest.OwnerPassword))
+		}
+		stranger := here.Browser()
+		wantRefused(enter(stranger), stranger) // the address is that of a member
+
+		b := here.Browser()
+		account := b.SignIn(b.Get(here.URL + "/account"))
+		if !strings.Contains(account.Body, `aria-label="Link There"`) {
+			t.Fatalf("the provider cannot be linked: %s", account.Body)
+		}
+		_, _, values := account.Form()
+		form := url.Values{"csrf": {values.Get("csrf")}, "upstream": {u.ID}}
+		started := b.Do("POST", here.URL+"/account/upstream", form).Want(http.StatusSeeOther)
+		back := through(there, started.Header.Get("Location"), providertest.OwnerEmail, providertest.OwnerPassword)
+		here.Browser().Get(back).Want(http.StatusBadRequest) // another browser cannot complete it
+		linked := b.Follow(b.Get(back))
+		if !strings.Contains(linked.Body, `aria-label="Unlink There"`) {
+			t.Fatalf("the provider is not linked: %s", linked.Body)
+		}
+
+		other := here.Browser()
+		if got := wantIn(enter(other), other); got != here.UserID {
+			t.Fatalf("the linked account signs in %s", got)
+		}
+		page := other.Get(here.URL + "/account")
+		if strings.Contains(page.Body, "Change password") || strings.Contains(page.Body, "Unlink") {
+			t.Errorf("a session of the provider can change how the user signs in: %s", page.Body)
+		}
+		_, _, values = page.Form()
+		for _, path := range []string{"/account/password", "/account/upstream", "/account/upstream/unlink"} {
+			other.Do("POST", here.URL+path, url.Values{"csrf": {values.Get("csrf")}, "upstream": {u.ID}}).Want(http.StatusForbidden)
+		}
+
+		b.Do("POST", here.URL+"/account/upstream/unlink", form).Want(http.StatusSeeOther)
+		again := here.Browser()
+		wantRefused(enter(again), again)
+	})
+}
+
+func TestVerifiedAddressAcceptsAnInvitation(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.settings())
+		invite := func(email string, role auth.Role) {
+			_, _, err := f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: email, Role: role})
+			providertest.Must(t, err)
+		}
+		b := f.Browser()
+		s.say(claims{"email": "anna@example.org", "email_verified": true})
+		wantRefused(s.enter(b, u), b) // not invited
+		invite("anna@example.org", auth.Admin)
+		s.say(claims{"email": "anna@example.org", "email_verified": false})
+		wantRefused(s.enter(b, u), b)
+		s.say(claims{"email": "anna@example.org"})
+		wantRefused(s.enter(b, u), b)
+		s.say(claims{"email": "Anna@example.org", "email_verified": "true", "given_name": "Anna"})
+		anna := wantIn(s.enter(b, u), b)
+		if got := roleOf(f, anna); got != auth.Admin {
+			t.Errorf("the invited person has the role %q", got)
+		}
+		login, err := f.Accounts.LoginByID(t.Context(), anna)
+		providertest.Must(t, err)
+		if login.Email != "anna@example.org" || login.FirstName != "Anna" {
+			t.Errorf("the account is %+v", login)
+		}
+		// An invitation as owner is accepted with its link: an admin decides what the provider says.
+		invite("boss@example.org", auth.Owner)
+		s.say(claims{"sub": "boss", "email": "boss@example.org", "email_verified": true})
+		other := f.Browser()
+		wantRefused(s.enter(other, u), other)
+	})
+}
+
+func TestChangedAddressOpensNoOtherAccount(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		b := f.Browser()
+		s.say(claims{"email": "anna@example.org", "email_verified": true})
+		anna := wantIn(s.enter(b, u), b)
+		s.say(claims{"email": providertest.OwnerEmail, "email_verified": true})
+		b = f.Browser()
+		if got := wantIn(s.enter(b, u), b); got != anna {
+			t.Errorf("with a changed address, %s became %s", anna, got)
+		}
+		login, err := f.Accounts.LoginByID(t.Context(), anna)
+		providertest.Must(t, err)
+		if login.Email != "" {
+			t.Errorf("the account took the address %s", login.Email)
+		}
+	})
+}
+
+// TestIdentityNeverTakesOverAUser has users whom a provider must not sign in: a member with a password, one
+// without, as users of passkeys are, and a user of another organization.
+func TestIdentityNeverTakesOverAUser(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		f.NewUser("other@example.org", "a password of another")
+		f.Provider.Upstreams.Store.Domains.Granted["granted.example"] = f.OrgID
+		f.NewUser("victim@granted.example", "a password of another")
+		u := f.NewUpstream(s.welcoming())
+		for i, email := range []string{providertest.OwnerEmail, "victim@granted.example"} {
+			b := f.Browser()
+			s.say(claims{"sub": email, "email": email, "email_verified": true})
+			wantRefused(s.enter(b, u), b)
+			if i == 0 { // a passkey alone is no password
+				providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+					_, err := tx.Exec(`UPDATE users SET password_hash = NULL WHERE id = $1`, f.UserID)
+					return err
+				}))
+				wantRefused(s.enter(b, u), b)
+			}
+		}
+		// The provider does not learn that an address of a domain which is not the organization's has an account.
+		b := f.Browser()
+		s.say(claims{"sub": "x", "email": "other@example.org", "email_verified": true})
+		created := wantIn(s.enter(b, u), b)
+		other, err := f.Accounts.LoginByEmail(t.Context(), "other@example.org")
+		providertest.Must(t, err)
+		if created == other.ID {
+			t.Error("the provider has signed in a user of another organization")
+		}
+		// Nor does an invitation give the account away.
+		_, _, err = f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: "other@example.org", Role: auth.Member})
+		providertest.Must(t, err)
+		b = f.Browser()
+		s.say(claims{"sub": "y", "email": "other@example.org", "email_verified": true})
+		wantRefused(s.enter(b, u), b)
+	})
+}
+
+func TestIdentityIsNotUsedForAUserWithAnotherWayIn(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		b := f.Browser()
+		anna := wantIn(s.enter(b, u), b)
+		change := func(sql string, args ...any) {
+			providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec(sql, args...)
+				return err
+			}))
+		}
+		b = f.Browser()
+		change(`UPDATE users SET password_hash = 'x' WHERE id = $1`, anna)
+		wantRefused(s.enter(b, u), b)
+		change(`UPDATE users SET password_hash = NULL WHERE id = $1`, anna)
+		change(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+			VALUES ('org_2', $1, 'viewer', 1, 1, 1)`, anna)
+		wantRefused(s.enter(b, u), b)
+		change(`DELETE FROM members WHERE org_id = 'org_2' AND user_id = $1`, anna)
+		wantIn(s.enter(b, u), b)
+	})
+}
+
+func TestRemovedAndDisabledMembersStayOut(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		s.say(claims{"email": "anna@example.org", "email_verified": true})
+		b := f.Browser()
+		anna := wantIn(s.enter(b, u), b)
+		caller := auth.From(f.Ctx)
+		for _, disabled := range []bool{true, false} {
+			_, err := f.Accounts.ChangeMember(f.Ctx, caller, anna, page.IfMatch{}, account.MemberPatch{Disabled: page.Some(disabled)})
+			providertest.Must(t, err)
+			b = f.Browser()
+			if r := s.enter(b, u); disabled {
+				wantRefused(r, b)
+			} else if got := wantIn(r, b); got != anna {
+				t.Errorf("the enabled member is %s", got)
+			}
+		}
+		providertest.Must(t, f.Accounts.RemoveMember(f.Ctx, caller, anna, page.IfMatch{}))
+		b = f.Browser()
+		wantRefused(s.enter(b, u), b)
+		_, _, err := f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: "anna@example.org", Role: auth.Admin})
+		providertest.Must(t, err)
+		if got := wantIn(s.enter(b, u), b); got != anna || roleOf(f, anna) != auth.Admin {
+			t.Errorf("the member who was invited again is %s with the role %s", got, roleOf(f, got))
+		}
+	})
+}
+
+// TestSessionOfAProviderOpensOneOrganization links an account of a user of two organizations.
+func TestSessionOfAProviderOpensOneOrganization(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.settings())
+		own := f.NewApp(providertest.Confidential)
+		var second account.First
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) (err error) {
+			if second, err = f.Accounts.Bootstrap(tx, "second@example.org", "a password of second"); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+				VALUES ($1, $2, 'owner', 1, 1, 1)`, second.OrgID, f.UserID); err != nil {
+				return err
+			}
+			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: f.UserID, Linked: true,
+			})
+		}))
+		ctx := f.Ctx
+		f.Ctx = auth.With(t.Context(), &auth.Caller{UserID: second.UserID, OrgID: second.OrgID, Role: auth.Owner})
+		foreign := f.NewApp(providertest.Confidential)
+		f.Ctx = ctx
+
+		b := f.Browser()
+		if got := wantIn(s.enter(b, u), b); got != f.UserID {
+			t.Fatalf("the linked account signs in %s", got)
+		}
+		if page := b.Get(own.AuthorizeURL()).Want(http.StatusOK); strings.Contains(page.Body, `action="/sign-in"`) {
+			t.Error("an application of the organization asks for a sign-in")
+		}
+		if page := b.Get(foreign.AuthorizeURL()).Want(http.StatusOK); !strings.Contains(page.Body, `action="/sign-in"`) {
+			t.Errorf("an application of another organization is open: %s", page.Body)
+		}
+		if got := b.Get(foreign.AuthorizeURL("prompt", "none")).Location().Get("error"); got != "login_required" {
+			t.Errorf("without a prompt: %q", got)
+		}
+		if page := b.Get(f.URL + "/account"); strings.Contains(page.Body, second.OrgID) {
+			t.Error("the account page offers API keys of another organization")
+		}
+		var sessionID string
+		providertest.Must(t, f.DB.Read(t.Context()).Row(`SELECT id FROM oidc_sessions`).Scan(&sessionID))
+		if got, err := f.Provider.SessionOrg(t.Context(), sessionID); err != nil || got != f.OrgID {
+			t.Errorf("the console may open %q: %v", got, err)
+		}
+		b.Complete(b.Get(foreign.AuthorizeURL())) // with the password, it is open
+		if got, err := f.Provider.SessionOrg(t.Context(), sessionID); err != nil || got != "" {
+			t.Errorf("after a sign-in with the password, the session opens %q: %v", got, err)
+		}
+	})
+}
+
+func TestProvidersOfOthersAreNotListed(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		f.NewUpstream(s.settings())
+		app := f.NewApp(providertest.Confidential)
+		f.NewUser("other@example.org", "a password of another")
+		if page := f.Browser().Get(f.URL + "/account"); strings.Contains(page.Body, "Continue with Stranger") {
+			t.Error("everybody sees the provider of an organization")
+		}
+		if page := f.Browser().Get(app.AuthorizeURL()); !strings.Contains(page.Body, "Continue with Stranger") {
+			t.Error("users of an application do not see the provider of its organization")
+		}
+		f.Browser().Get(f.URL + upstream.PathSignIn + "/ups_unknown").Want(http.StatusNotFound)
+	})
+}
+
+func TestStateIsBoundToTheBrowserAndUsedOnce(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		b := f.Browser()
+		state := s.receive(b.Get(f.URL + upstream.PathSignIn + "/" + u.ID))
+		for name, target := range map[string]string{
+			"no state":  f.URL + upstream.PathCallback + "?code=c0de",
+			"forged":    s.back(f, "AAAA"),
+			"truncated": s.back(f, state[:len(state)-4]),
+		} {
+			if r := b.Get(target); r.Status != http.StatusBadRequest {
+				t.Errorf("%s: %d", name, r.Status)
+			}
+		}
+		f.Browser().Get(s.back(f, state)).Want(http.StatusBadRequest) // another browser
+		wantIn(b.Get(s.back(f, state)), b)
+		b.Get(s.back(f, state)).Want(http.StatusBadRequest) // again
+
+		late := f.Browser()
+		state = s.receive(late.Get(f.URL + upstream.PathSignIn + "/" + u.ID))
+		f.Clock.Add(21 * time.Minute)
+		late.Get(s.back(f, state)).Want(http.StatusBadRequest)
+	})
+}
+
+func TestMixedUpProvidersAreNoticed(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		honest, attacker := newStranger(t, f), newStranger(t, f)
+		honest.sendsIssuer = true
+		u, evil := f.NewUpstream(honest.welcoming()), f.NewUpstream(attacker.welcoming())
+		b := f.Browser()
+		// The attacker's provider has sent the browser on to the honest one, whose code comes back.
+		refused := attacker.enter(b, evil, "iss", honest.url)
+		if refused.Want(http.StatusBadRequest); b.SignedIn() {
+			t.Fatal("the code of another provider was accepted")
+		}
+		honest.enter(b, u).Want(http.StatusBadRequest) // the provider says that it sends its issuer
+		wantIn(honest.enter(b, u, "iss", honest.url), b)
+	})
+}
+
+func TestInvalidIDTokensAreRefused(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		encode := base64URL
+		unsigned := func(payload []byte) string { return encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + "." }
+		tampered := func(payload []byte) string {
+			parts := strings.Split(s.sign([]byte(`{}`)), ".")
+			return parts[0] + "." + encode(payload) + "." + parts[2]
+		}
+		for name, test := range map[string]struct {
+			said  claims
+			token func([]byte) string
+		}{
+			"audience":            {said: claims{"aud": "another"}},
+			"party":               {said: claims{"aud": []string{"steward", "another"}, "azp": "another"}},
+			"nonce":               {said: claims{"nonce": "replayed"}},
+			"no nonce":            {said: claims{"nonce": nil}},
+			"issuer":              {said: claims{"iss": "https://another.example"}},
+			"expired":             {said: claims{"exp": f.Clock.Now().Add(-time.Hour).Unix()}},
+			"no subject":          {said: claims{"sub": ""}},
+			"long subject":        {said: claims{"sub": strings.Repeat("x", 256)}},
+			"without a signature": {token: unsigned},
+			"tampered":            {token: tampered},
+			"no token":            {token: func([]byte) string { return "" }},
+		} {
+			s.say(test.said)
+			s.token = test.token
+			b := f.Browser()
+			if r := s.enter(b, u); r.Status != http.StatusBadGateway || b.SignedIn() {
+				t.Errorf("%s: %d %s", name, r.Status, r.Body)
+			}
+		}
+		s.say(nil)
+		s.token = nil
+		b := f.Browser()
+		wantIn(s.enter(b, u), b)
+	})
+}
+
+func TestDisabledProviderSignsNobodyIn(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		b := f.Browser()
+		state := s.receive(b.Get(f.URL + upstream.PathSignIn + "/" + u.ID))
+		store := f.Provider.Upstreams.Store
+		_, err := store.Update(f.Ctx, auth.From(f.Ctx), upstream.Change{ID: u.ID},
+			upstream.Patch{Settings: upstream.Settings{Enabled: page.Some(false)}})
+		providertest.Must(t, err)
+		b.Get(s.back(f, state)).Want(http.StatusNotFound) // on the way
+		b.Get(f.URL + upstream.PathSignIn + "/" + u.ID).Want(http.StatusNotFound)
+		if page := b.Get(f.URL + "/account"); strings.Contains(page.Body, "Continue with") {
+			t.Error("the sign-in page offers a provider that is switched off")
+		}
+	})
+}
+
+func TestEgressGuardAppliesToProviders(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		f.Provider.Upstreams.Client = relying.New(send.Egress{}.Transport(), f.URL+upstream.PathCallback, f.Clock.Now)
+		r := f.Browser().Get(f.URL + upstream.PathSignIn + "/" + u.ID).Want(http.StatusBadGateway)
+		if !strings.Contains(r.Body, "not allowed: it is in a loopback range") || strings.Contains(r.Body, "127.0.0.1") {
+			t.Errorf("the page says %s", r.Body)
+		}
+	})
+}
+
+func TestReauthenticationIsDemandedOfTheProvider(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		app := f.NewApp(providertest.Confidential)
+		start := func(b *providertest.Browser) string {
+			_, _, values := b.Get(app.AuthorizeURL("prompt", "login")).Form()
+			started := b.Do("POST", f.URL+upstream.PathSignIn, url.Values{
+				"csrf": {values.Get("csrf")}, "flow": {values.Get("flow")}, "upstream": {u.ID},
+			})
+			if query := started.Location(); query.Get("prompt") != "login" || query.Get("max_age") != "0" {
+				t.Errorf("the provider is asked %v", query)
+			}
+			return s.receive(started)
+		}
+		for name, said := range map[string]claims{
+			"long ago": {"auth_time": f.Clock.Now().Add(-time.Hour).Unix()}, "not told": {},
+		} {
+			b := f.Browser()
+			s.say(said)
+			if r := b.Get(s.back(f, start(b))); r.Status != http.StatusForbidden || b.SignedIn() {
+				t.Errorf("%s: %d %s", name, r.Status, r.Body)
+			}
+		}
+		b := f.Browser()
+		s.say(claims{"auth_time": f.Clock.Now().Unix()})
+		wantIn(b.Get(s.back(f, start(b))), b)
+		old := f.Browser()
+		authenticated := f.Clock.Now().Add(-time.Hour).Truncate(time.Second)
+		s.say(claims{"auth_time": authenticated.Unix(), "amr": []string{"otp", "made-up"}})
+		wantIn(s.enter(old, u), old)
+		result := old.Complete(old.Get(app.AuthorizeURL()))
+		tokens := app.Redeem(result.Get("code")).Want(http.StatusOK)
+		told := payload(t, tokens.Text("id_token"))
+		if told["auth_time"] != float64(authenticated.Unix()) || told["acr"] != nil || len(told["amr"].([]any)) != 1 {
+			t.Errorf("auth_time, acr and amr are %v, %v and %v", told["auth_time"], told["acr"], told["amr"])
+		}
+	})
+}
+
+func TestGroupsDecideRoles(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		n := s.welcoming()
+		n.GroupsClaim = page.Some("teams")
+		n.GroupRoles = page.Some([]upstream.GroupRole{{Group: "staff", Role: auth.Viewer}, {Group: "leads", Role: auth.Admin}})
+		u := f.NewUpstream(n)
+		enter := func(subject string, groups any) string {
+			t.Helper()
+			b := f.Browser()
+			s.say(claims{"sub": subject, "teams": groups})
+			return wantIn(s.enter(b, u), b)
+		}
+		anna := enter("anna", []string{"staff", "leads"})
+		if got := roleOf(f, anna); got != auth.Admin {
+			t.Errorf("of two groups, the role is %q", got)
+		}
+		enter("anna", "staff")
+		if got := roleOf(f, anna); got != auth.Viewer {
+			t.Errorf("after leaving a group, the role is %q", got)
+		}
+		if got := roleOf(f, enter("bob", nil)); got != auth.Member {
+			t.Errorf("without a group, the role is %q", got)
+		}
+
+		link := func(userID, subject string) {
+			providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+				return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+					OrgID: f.OrgID, Issuer: s.url, Subject: subject, UserID: userID, Linked: true,
+				})
+			}))
+		}
+		link(f.UserID, "boss")
+		enter("boss", "staff")
+		if got := roleOf(f, f.UserID); got != auth.Owner {
+			t.Errorf("a table without owners has made the owner %q", got)
+		}
+		store := f.Provider.Upstreams.Store
+		owners := upstream.Patch{Settings: upstream.Settings{GroupRoles: page.Some([]upstream.GroupRole{
+			{Group: "staff", Role: auth.Viewer}, {Group: "bosses", Role: auth.Owner},
+		})}}
+		admin := &auth.Caller{UserID: anna, OrgID: f.OrgID, Role: auth.Admin}
+		if _, err := store.Update(auth.With(t.Context(), admin), admin, upstream.Change{ID: u.ID}, owners); errs.KindOf(err) != errs.Forbidden {
+			t.Errorf("an admin names owners: %v", err)
+		}
+		_, err := store.Update(f.Ctx, auth.From(f.Ctx), upstream.Change{ID: u.ID}, owners)
+		providertest.Must(t, err)
+		issuer := upstream.Patch{Issuer: page.Some("https://evil.example"), Settings: upstream.Settings{ClientSecret: page.Some("x")}}
+		if _, err := store.Update(auth.With(t.Context(), admin), admin, upstream.Change{ID: u.ID}, issuer); errs.KindOf(err) != errs.Forbidden {
+			t.Errorf("an admin changes the provider of owners: %v", err)
+		}
+		enter("boss", "staff")
+		if got := roleOf(f, f.UserID); got != auth.Owner {
+			t.Errorf("the last owner has become %q", got)
+		}
+		enter("anna", "bosses")
+		enter("boss", "staff")
+		if got := roleOf(f, anna) + " " + roleOf(f, f.UserID); got != "owner viewer" {
+			t.Errorf("with owners in the table, the roles are %q", got)
+		}
+	})
+}
+
+// only returns settings of a provider that is the only way in for the addresses of example.com.
+func (s *stranger) only() upstream.NewUpstream {
+	n := s.settings()
+	n.Domains = page.Some([]string{"example.com"})
+	n.Only = page.Some(true)
+	return n
+}
+
+func TestDomainsMustBeGranted(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		store := f.Provider.Upstreams.Store
+		_, err := store.Create(f.Ctx, auth.From(f.Ctx), s.only())
+		if errs.KindOf(err) != errs.Invalid {
+			t.Errorf("a domain that was not granted: %v", err)
+		}
+		store.Domains.Granted["example.com"] = "" // to the first organization
+		u := f.NewUpstream(s.only())
+		f.NewUser("other@example.org", "a password of another") // so that no provider is offered to everybody
+
+		b := f.Browser()
+		typed := func(email string) *providertest.Response {
+			_, _, values := b.Get(f.URL + "/account").Form()
+			values.Set("email", email)
+			return b.Do("POST", f.URL+upstream.PathSignIn, values)
+		}
+		s.receive(typed(" Somebody@Example.com "))
+		for _, email := range []string{"somebody@example.org", "somebody@sub.example.com", "", "x"} {
+			if r := typed(email); r.Status != http.StatusBadRequest || !strings.Contains(r.Body, "no single sign-on") {
+				t.Errorf("%q leads to %d", email, r.Status)
+			}
+		}
+		delete(store.Domains.Granted, "example.com")
+		typed("somebody@example.com").Want(http.StatusBadRequest)
+		store.Domains.Granted["example.com"] = "org_of_others"
+		typed("somebody@example.com").Want(http.StatusBadRequest)
+		_, err = store.Update(f.Ctx, auth.From(f.Ctx), upstream.Change{ID: u.ID},
+			upstream.Patch{Settings: upstream.Settings{Domains: page.Some([]string{"example.com"})}})
+		if errs.KindOf(err) != errs.Invalid {
+			t.Errorf("a domain of another organization: %v", err)
+		}
+	})
+}
+
+func TestDomainWithoutPasswords(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		f.Provider.Upstreams.Store.Domains.Granted["example.com"] = f.OrgID
+		n := s.only()
+		n.DefaultRole = page.Some(auth.Member)
+		u := f.NewUpstream(n)
+		const password = "a password of anna"
+		_, token, err := f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: "anna@example.com", Role: auth.Member})
+		providertest.Must(t, err)
+		b := f.Browser()
+		page := b.Get(f.URL + "/invite/" + token).Want(http.StatusOK)
+		if strings.Contains(page.Body, "New password") || !strings.Contains(page.Body, "Continue with Stranger") {
+			t.Errorf("the invitation offers a password: %s", page.Body)
+		}
+		_, _, values := page.Form()
+		values.Set("password", password)
+		b.Do("POST", f.URL+"/invite/"+token, values).Want(http.StatusBadRequest)
+
+		s.say(claims{"email": "anna@example.com", "email_verified": true})
+		anna := wantIn(s.enter(b, u), b)
+		var reset string
+		providertest.Must(t, f.DB.Write(f.Ctx, func(tx *db.Tx) (err error) {
+			reset, _, err = f.Accounts.NewReset(tx, anna)
+			return err
+		}))
+		other := f.Browser()
+		link := f.URL + "/reset/" + reset
+		if r := other.Submit(other.Get(link), "password", password); r.Status != http.StatusBadRequest || other.SignedIn() {
+			t.Errorf("a password was set in a domain without passwords: %d", r.Status)
+		}
+		// A new user gets the address of a granted domain.
+		s.say(claims{"sub": "carl", "email": "carl@example.com", "email_verified": true})
+		carl := wantIn(s.enter(other, u), other)
+		if login, err := f.Accounts.LoginByEmail(t.Context(), "carl@example.com"); err != nil || login.ID != carl {
+			t.Errorf("the new user has no address: %v", err)
+		}
+
+		// Whoever has a password and has not linked an account keeps it, and so do owners.
+		owner := f.Browser()
+		owner.SignIn(owner.Get(f.URL + "/account"))
+		if !owner.SignedIn() {
+			t.Fatal("the owner is locked out")
+		}
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			return f.Accounts.SetPassword(tx, anna, account.HashPassword(password))
+		}))
+		enter := func() *providertest.Response {
+			b := f.Browser()
+			return b.Submit(b.Get(f.URL+"/account"), "email", "anna@example.com", "password", password)
+		}
+		enter().Want(http.StatusSeeOther)
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: anna, Linked: true,
+			})
+		}))
+		if r := enter().Want(http.StatusForbidden); !strings.Contains(r.Body, "does not use passwords") {
+			t.Errorf("the page says %s", r.Body)
+		}
+	})
+}
+
+func TestOrganizationCannotTakeAddressesOfOthers(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		b := f.Browser()
+		s.say(claims{"email": "ceo@bank.example", "email_verified": true})
+		wantIn(s.enter(b, u), b)
+		_, token, err := f.Accounts.Invite(f.Ctx, "org_of_the_bank", f.UserID, account.NewMember{Email: "ceo@bank.example", Role: auth.Owner})
+		providertest.Must(t, err)
+		var users int
+		providertest.Must(t, f.DB.Read(t.Context()).Row(`SELECT count(*) FROM users WHERE email = 'ceo@bank.example'`).Scan(&users))
+		if users != 0 || token == "" {
+			t.Error("the real owner of the address cannot register any more")
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"steward/internal/oidc/provider/oauth"
+)
+
+const (
+	// maxSubject is how long OpenID Connect Core lets a subject be.
+	maxSubject = 255
+	maxEmail   = 254
+	maxMethods = 10
+)
+
+// Claims is what a provider says about a user.
+type Claims struct {
+	Subject string
+	// Email is in lower case. It is not verified unless EmailVerified says so.
+	Email               string
+	EmailVerified       bool
+	FirstName, LastName string
+	Groups              []string
+	// Methods is how the user signed in there, if the provider says so.
+	Methods oauth.Methods
+	// AuthTime is when the user authenticated there, in seconds, or 0 if that is not known.
+	AuthTime int64
+
+	nonce string
+}
+
+// document is a JSON object with claims.
+type document map[string]json.RawMessage
+
+// get decodes a claim into dst. It reports whether the claim is there and has that type.
+func (d document) get(name string, dst any) bool {
+	raw, ok := d[name]
+	return ok && json.Unmarshal(raw, dst) == nil
+}
+
+// text returns a claim, or "" if it is no text that can be stored.
+func (d document) text(name string) string {
+	var s string
+	if !d.get(name, &s) || strings.ContainsRune(s, 0) {
+		return ""
+	}
+	return s
+}
+
+// texts returns a claim that is a list of texts, or one.
+func (d document) texts(name string) []string {
+	var list []string
+	if d.get(name, &list) {
+		return list
+	}
+	if s := d.text(name); s != "" {
+		return []string{s}
+	}
+	return nil
+}
+
+// complete reports whether the claims that are used are there, so far as they can be expected.
+func (d document) complete(reg Registration) bool {
+	_, email := d["email"]
+	_, groups := d[reg.GroupsClaim]
+	return (email || !slices.Contains(reg.Scopes, "email")) && (groups || reg.GroupsClaim == "")
+}
+
+// addUserInfo adds the claims of the userinfo endpoint that are missing. They must be about the same user.
+func (d document) addUserInfo(ctx context.Context, p *provider, token *oauth2.Token) error {
+	info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil || info.Subject != d.text("sub") {
+		return errUserInfo
+	}
+	var more document
+	if err := info.Claims(&more); err != nil {
+		return errUserInfo
+	}
+	if _, ok := d["email"]; ok {
+		delete(more, "email_verified") // it is about another address
+	}
+	for _, name := range protocolClaims {
+		delete(more, name)
+	}
+	for name, value := range more {
+		if _, ok := d[name]; !ok {
+			d[name] = value
+		}
+	}
+	return nil
+}
+
+// protocolClaims are those that only an ID token has.
+var protocolClaims = []string{"iss", "sub", "aud", "azp", "nonce", "auth_time", "amr", "acr"}
+
+// claims returns the claims that are used.
+func (d document) claims(reg Registration) (Claims, error) {
+	c := Claims{
+		Subject: d.text("sub"), FirstName: d.text("given_name"), LastName: d.text("family_name"),
+		EmailVerified: d.verified(), Methods: d.methods(), nonce: d.text("nonce"),
+	}
+	if c.Subject == "" || len(c.Subject) > maxSubject {
+		return Claims{}, errIDToken
+	}
+	if email := strings.ToLower(d.text("email")); len(email) <= maxEmail && strings.Contains(email, "@") {
+		c.Email = email
+	}
+	c.EmailVerified = c.EmailVerified && c.Email != ""
+	if c.FirstName == "" && c.LastName == "" {
+		c.FirstName = d.text("name")
+	}
+	if reg.GroupsClaim != "" {
+		c.Groups = d.texts(reg.GroupsClaim)
+	}
+	d.get("auth_time", &c.AuthTime)
+	return c, nil
+}
+
+// verified returns the claim email_verified, which some providers send as text.
+func (d document) verified() bool {
+	var verified bool
+	return d.get("email_verified", &verified) && verified || d.text("email_verified") == "true"
+}
+
+// methods returns the claim amr. Values that are not registered are left out.
+func (d document) methods() oauth.Methods {
+	var known oauth.Methods
+	for _, m := range d.texts("amr") {
+		if slices.Contains(registered, m) && len(known) < maxMethods {
+			known = append(known, m)
+		}
+	}
+	return known
+}
+
+// registered are the values of RFC 8176.
+var registered = []string{
+	"face", "fpt", "geo", "hwk", "iris", "kba", "mca", "mfa", "otp", "pin", "pop", "pwd", "rba", "retina", "sc", "sms", "swk",
+	"tel", "user", "vbm", "wia",
+}

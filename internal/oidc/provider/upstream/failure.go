@@ -1,0 +1,43 @@
+package upstream
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"steward/internal/oidc/provider/oauth"
+)
+
+// unreachable returns the error of a discovery document that cannot be read. Why a connection was refused
+// here is said: that text has no address in it.
+func unreachable(err error) *oauth.Error {
+	var mismatch *oidc.IssuerMismatchError
+	var failed *url.Error
+	switch {
+	case errors.As(err, &mismatch):
+		return failure(http.StatusBadGateway, "the discovery document of the sign-in provider has another issuer")
+	case !errors.As(err, &failed):
+		return errDiscovery
+	}
+	text := "the sign-in provider cannot be reached"
+	var refused interface {
+		error
+		Refused() string
+	}
+	if errors.As(err, &refused) {
+		text += ": its address is not allowed: " + refused.Refused()
+	}
+	return failure(http.StatusBadGateway, text)
+}
+
+// exchangeFailed returns the error of a code that was not exchanged.
+func exchangeFailed(err error) *oauth.Error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return errCode
+	}
+	return unreachable(err)
+}

@@ -1,0 +1,245 @@
+// Package upstream is the relying party with which users sign in at another OpenID Connect provider. It
+// has no tables. Besides base packages it imports oauth.
+//
+// AuthURL returns where a browser goes, and Finish checks with what it comes back: the issuer of the
+// response (RFC 9207), the code with PKCE, and the ID token with its signature, issuer, audience, nonce
+// and times. What the identity stands for here is decided in package signin.
+package upstream
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"steward/internal/id"
+	"steward/internal/oidc/provider/oauth"
+)
+
+const (
+	// timeout bounds each request to a provider.
+	timeout = 10 * time.Second
+	// maxResponse bounds what is read of a response.
+	maxResponse = 1 << 20
+	// metadataLifetime is how long discovery documents are kept. Keys are read again when they change.
+	metadataLifetime = time.Hour
+	// maxProviders bounds the discovery documents in memory.
+	maxProviders = 1000
+)
+
+// Client signs users in at providers. It is safe for concurrent use.
+type Client struct {
+	Now         func() time.Time
+	RedirectURI string
+
+	http *http.Client
+
+	mu        sync.Mutex
+	providers map[string]*provider // by issuer
+}
+
+// New returns a client whose requests are sent by transport, which decides to which addresses. It follows
+// no redirects.
+func New(transport http.RoundTripper, redirectURI string, now func() time.Time) *Client {
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{
+		Now: now, RedirectURI: redirectURI, providers: map[string]*provider{},
+		http: &http.Client{Transport: limited{transport}, Timeout: timeout, CheckRedirect: stay},
+	}
+}
+
+// limited bounds the size of responses.
+type limited struct{ http.RoundTripper }
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponse)
+	return resp, nil
+}
+
+// Registration is how Steward is registered at a provider.
+type Registration struct {
+	Issuer, ClientID, ClientSecret string
+	Scopes                         []string
+	// GroupsClaim is the claim with the groups of a user, or "".
+	GroupsClaim string
+}
+
+// Attempt is what must be remembered of a sign-in while the browser is at the provider. It is secret.
+type Attempt struct {
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	// Fresh demands that the user authenticates at the provider now.
+	Fresh bool `json:"fresh,omitempty"`
+	// Started is when the attempt began, in seconds.
+	Started int64 `json:"started"`
+}
+
+// NewAttempt returns an attempt with new secrets.
+func (c *Client) NewAttempt(fresh bool) Attempt {
+	return Attempt{Nonce: id.Secret(32), Verifier: oauth2.GenerateVerifier(), Fresh: fresh, Started: c.Now().Unix()}
+}
+
+// provider is a provider whose discovery document was read.
+type provider struct {
+	*oidc.Provider
+	metadata
+	expires time.Time
+}
+
+// metadata are the fields of a discovery document that package go-oidc does not use.
+type metadata struct {
+	SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+}
+
+// discover returns the provider of an issuer.
+func (c *Client) discover(ctx context.Context, issuer string) (*provider, error) {
+	c.mu.Lock()
+	known := c.providers[issuer]
+	c.mu.Unlock()
+	if known != nil && c.Now().Before(known.expires) {
+		return known, nil
+	}
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, c.http), issuer)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	p := &provider{Provider: found, expires: c.Now().Add(metadataLifetime)}
+	if err := p.Claims(&p.metadata); err != nil {
+		return nil, errDiscovery
+	}
+	if !sameScheme(issuer, p.Endpoint().AuthURL) {
+		return nil, errDiscovery
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.providers) >= maxProviders {
+		clear(c.providers)
+	}
+	c.providers[issuer] = p
+	return p, nil
+}
+
+// sameScheme reports whether a URL to which browsers are sent has the scheme of the issuer: https, unless
+// the issuer is on this machine.
+func sameScheme(issuer, target string) bool {
+	from, err := url.Parse(issuer)
+	if err != nil {
+		return false
+	}
+	to, err := url.Parse(target)
+	return err == nil && to.Host != "" && (to.Scheme == from.Scheme || to.Scheme == "https")
+}
+
+// config returns the settings of package oauth2.
+func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
+	endpoint := p.Endpoint()
+	endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	basic := len(p.AuthMethods) == 0 || slices.Contains(p.AuthMethods, "client_secret_basic")
+	if reg.ClientSecret == "" || !basic {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &oauth2.Config{
+		ClientID: reg.ClientID, ClientSecret: reg.ClientSecret, Endpoint: endpoint, RedirectURL: c.RedirectURI,
+		Scopes: reg.Scopes,
+	}
+}
+
+// AuthURL returns the address of the authorization request of an attempt.
+func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state string) (string, error) {
+	p, err := c.discover(ctx, reg.Issuer)
+	if err != nil {
+		return "", err
+	}
+	params := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
+	if a.Fresh {
+		params = append(params, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
+	}
+	return c.config(p, reg).AuthCodeURL(state, params...), nil
+}
+
+// Finish checks the parameters with which the browser comes back, whose state the caller has checked, and
+// returns what the provider says about the user. It returns an *oauth.Error if the sign-in failed.
+func (c *Client) Finish(ctx context.Context, reg Registration, a Attempt, params url.Values) (Claims, error) {
+	p, err := c.discover(ctx, reg.Issuer)
+	if err != nil {
+		return Claims{}, err
+	}
+	issuers := params["iss"]
+	if p.SendsIssuer && len(issuers) == 0 || len(issuers) > 0 && !slices.Equal(issuers, []string{reg.Issuer}) {
+		return Claims{}, errMixUp
+	}
+	if params.Get("error") != "" {
+		return Claims{}, errDenied
+	}
+	ctx = oidc.ClientContext(ctx, c.http)
+	token, err := c.config(p, reg).Exchange(ctx, params.Get("code"), oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return Claims{}, exchangeFailed(err)
+	}
+	claims, err := c.verify(ctx, p, reg, token)
+	if err != nil {
+		return Claims{}, err
+	}
+	if claims.nonce != a.Nonce {
+		return Claims{}, errIDToken
+	}
+	if a.Fresh && claims.AuthTime < a.Started-int64(maxSkew.Seconds()) {
+		return Claims{}, errNotFresh
+	}
+	return claims, nil
+}
+
+// maxSkew is how much the clock of a provider may differ.
+const maxSkew = time.Minute
+
+// verify returns the claims of the ID token of a response, with those of the userinfo endpoint if the
+// ID token has no e-mail address or no groups.
+func (c *Client) verify(ctx context.Context, p *provider, reg Registration, token *oauth2.Token) (Claims, error) {
+	raw, ok := token.Extra("id_token").(string)
+	if !ok {
+		return Claims{}, errIDToken
+	}
+	skewed := func() time.Time { return c.Now().Add(-maxSkew) }
+	idToken, err := p.Verifier(&oidc.Config{ClientID: reg.ClientID, Now: skewed}).Verify(ctx, raw)
+	if err != nil {
+		return Claims{}, errIDToken
+	}
+	var all document
+	if err := idToken.Claims(&all); err != nil {
+		return Claims{}, errIDToken
+	}
+	if len(idToken.Audience) > 1 && all.text("azp") != reg.ClientID {
+		return Claims{}, errIDToken
+	}
+	if p.UserInfoEndpoint() != "" && !all.complete(reg) {
+		if err := all.addUserInfo(ctx, p, token); err != nil {
+			return Claims{}, err
+		}
+	}
+	return all.claims(reg)
+}
+
+// The errors that users see. They name the step that failed, for the administrator of the organization.
+var (
+	errDiscovery = failure(http.StatusBadGateway, "the discovery document of the sign-in provider is not valid")
+	errMixUp     = failure(http.StatusBadRequest, "the response does not come from the provider where you signed in")
+	errDenied    = failure(http.StatusForbidden, "the sign-in provider has refused: start again")
+	errCode      = failure(http.StatusBadGateway, "the sign-in provider has refused the code or the client secret")
+	errIDToken   = failure(http.StatusBadGateway, "the sign-in provider has sent an ID token that is not valid")
+	errUserInfo  = failure(http.StatusBadGateway, "the userinfo endpoint of the sign-in provider cannot be used")
+	errNotFresh  = failure(http.StatusForbidden, "the sign-in provider did not ask you to sign in again, which is required")
+)
+
+func failure(status int, description string) *oauth.Error {
+	return &oauth.Error{Status: status, Code: oauth.AccessDenied, Description: description}
+}

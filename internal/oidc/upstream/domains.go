@@ -1,0 +1,45 @@
+package upstream
+
+import (
+	"context"
+
+	"steward/internal/errs"
+)
+
+// Domains says which organization each domain was granted to by the operator.
+type Domains struct {
+	// Granted has the id of an organization for each domain. "" is the first organization.
+	Granted map[string]string
+	// First returns the id of the first organization.
+	First func(ctx context.Context) (string, error)
+}
+
+// Org returns the organization that a domain was granted to, or "".
+func (d Domains) Org(ctx context.Context, domain string) (string, error) {
+	orgID, ok := d.Granted[domain]
+	if !ok || orgID != "" {
+		return orgID, nil
+	}
+	return d.First(ctx)
+}
+
+// Has reports whether a domain was granted to an organization.
+func (d Domains) Has(ctx context.Context, orgID, domain string) (bool, error) {
+	owner, err := d.Org(ctx, domain)
+	return err == nil && owner == orgID && orgID != "", err
+}
+
+// check returns Invalid if one of an upstream's domains was not granted to its organization.
+func (d Domains) check(ctx context.Context, u Upstream) error {
+	for _, domain := range u.Domains {
+		granted, err := d.Has(ctx, u.OrgID, domain)
+		if err != nil {
+			return err
+		}
+		if !granted {
+			return errs.InvalidField("body.domains",
+				"expected domains that the operator of the server has granted to the organization with --upstream-domains")
+		}
+	}
+	return nil
+}

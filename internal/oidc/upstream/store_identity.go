@@ -1,0 +1,81 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+)
+
+// Identity is an account at a provider that belongs to a user of an organization.
+type Identity struct {
+	OrgID, Issuer, Subject string
+	UserID                 string
+	// Linked reports whether the user linked it while signed in.
+	Linked    bool
+	CreatedAt stamp.Time
+}
+
+const identityColumns = `org_id, issuer, subject, user_id, linked, created_at`
+
+func scanIdentity(row db.Row) (i Identity, err error) {
+	err = row.Scan(&i.OrgID, &i.Issuer, &i.Subject, &i.UserID, &i.Linked, &i.CreatedAt)
+	return i, err
+}
+
+// Identity returns the identity of a subject at an upstream, or NotFound.
+func (s *Store) Identity(tx *db.Tx, u Upstream, subject string) (Identity, error) {
+	i, err := scanIdentity(tx.Row(`SELECT `+identityColumns+` FROM oidc_identities
+		WHERE org_id = $1 AND issuer = $2 AND subject = $3`, u.OrgID, u.Issuer, subject))
+	if errors.Is(err, db.ErrNoRows) {
+		return Identity{}, errs.New(errs.NotFound, "identity not found")
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("get identity: %w", err)
+	}
+	return i, nil
+}
+
+// Identities returns the identities of a user, of all organizations.
+func (s *Store) Identities(ctx context.Context, userID string) ([]Identity, error) {
+	list, err := db.Collect(s.DB.Read(ctx), scanIdentity, `SELECT `+identityColumns+` FROM oidc_identities
+		WHERE user_id = $1 ORDER BY org_id, issuer, subject LIMIT 1000`, userID)
+	if err != nil {
+		return nil, fmt.Errorf("list identities: %w", err)
+	}
+	return list, nil
+}
+
+// errTaken is returned for an identity that belongs to another user.
+var errTaken = errs.New(errs.Conflict, "this account belongs to another user")
+
+// AddIdentity stores that an identity belongs to a user, and that the user has linked it if linked is
+// true. It returns Conflict if it belongs to another user.
+func (s *Store) AddIdentity(tx *db.Tx, i Identity) error {
+	n, err := tx.Exec(`INSERT INTO oidc_identities (`+identityColumns+`)
+		VALUES (@org_id, @issuer, @subject, @user_id, @linked, @now)
+		ON CONFLICT (org_id, issuer, subject) DO UPDATE SET linked = oidc_identities.linked OR excluded.linked
+		WHERE oidc_identities.user_id = excluded.user_id`, db.Args{
+		"org_id": i.OrgID, "issuer": i.Issuer, "subject": i.Subject, "user_id": i.UserID, "linked": i.Linked, "now": s.now(),
+	})
+	if err != nil {
+		return fmt.Errorf("insert identity: %w", err)
+	}
+	if n == 0 {
+		return errTaken
+	}
+	return nil
+}
+
+// RemoveIdentities removes the identities of a user at an issuer in an organization. It reports whether
+// there was one.
+func (s *Store) RemoveIdentities(tx *db.Tx, userID, orgID, issuer string) (bool, error) {
+	n, err := tx.Exec(`DELETE FROM oidc_identities WHERE user_id = $1 AND org_id = $2 AND issuer = $3`, userID, orgID, issuer)
+	if err != nil {
+		return false, fmt.Errorf("delete identities: %w", err)
+	}
+	return n > 0, nil
+}
