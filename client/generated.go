@@ -36,6 +36,12 @@ const (
 	DirectionDesc Direction = "desc"
 )
 
+// Values of Factor.
+const (
+	FactorAny     Factor = "any"
+	FactorPasskey Factor = "passkey"
+)
+
 // Values of Granularity.
 const (
 	GranularityDay    Granularity = "day"
@@ -126,6 +132,13 @@ const (
 const (
 	TableTypeTable TableType = "table"
 	TableTypeView  TableType = "view"
+)
+
+// Values of UpstreamDefaultRole.
+const (
+	UpstreamDefaultRoleAdmin  UpstreamDefaultRole = "admin"
+	UpstreamDefaultRoleMember UpstreamDefaultRole = "member"
+	UpstreamDefaultRoleViewer UpstreamDefaultRole = "viewer"
 )
 
 // Values of ListResourcesParamsType.
@@ -712,6 +725,9 @@ type EvalSynced struct {
 	Deleted []string `json:"deleted"`
 }
 
+// Factor is one of the constants of this type.
+type Factor string
+
 // FailingDestination is part of StatusWebhooks.
 type FailingDestination struct {
 	WebhookID     string `json:"webhook_id"`
@@ -956,8 +972,14 @@ type NewOAuthClient struct {
 	// URI of the API that the client serves, for confidential clients only; no other client may have it
 	Audience *string `json:"audience,omitempty"`
 
+	// URI that gets a logout token when a session ends in which the client got an ID token
+	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
+
 	// confidential (default) or public
-	ClientType                  *string  `json:"client_type,omitempty"`
+	ClientType *string `json:"client_type,omitempty"`
+
+	// URI that the browser loads when its user signs out of a session in which the client got an ID token
+	FrontchannelLogoutURI       *string  `json:"frontchannel_logout_uri,omitempty"`
 	GrantTypes                  []string `json:"grant_types,omitzero"`
 	Icon                        *string  `json:"icon,omitempty"`
 	IDTokenLifetimeSeconds      *int64   `json:"id_token_lifetime_seconds,omitempty"`
@@ -968,6 +990,11 @@ type NewOAuthClient struct {
 	RefreshTokenLifetimeSeconds *int64   `json:"refresh_token_lifetime_seconds,omitempty"`
 	ResponseTypes               []string `json:"response_types,omitzero"`
 	Scopes                      []string `json:"scopes,omitzero"`
+}
+
+// NewOrganization is the body of CreateOrganization.
+type NewOrganization struct {
+	Name string `json:"name"`
 }
 
 // NewProject is the body of CreateProject.
@@ -1033,6 +1060,33 @@ type NewThread struct {
 	UserData *string `json:"user_data,omitempty"`
 }
 
+// NewUpstream is the body of CreateUpstream.
+type NewUpstream struct {
+	Name string `json:"name"`
+
+	// Issuer URL, whose discovery document is read
+	Issuer   string `json:"issuer"`
+	ClientID string `json:"client_id"`
+
+	// Stored encrypted and never shown; null for a public client
+	ClientSecret *string `json:"client_secret,omitempty"`
+
+	// admin, member or viewer
+	DefaultRole *string `json:"default_role,omitempty"`
+
+	// Domains that the operator has granted to the organization
+	Domains []string `json:"domains,omitzero"`
+
+	// By default true
+	Enabled     *bool               `json:"enabled,omitempty"`
+	GroupRoles  []UpstreamGroupRole `json:"group_roles,omitzero"`
+	GroupsClaim *string             `json:"groups_claim,omitempty"`
+	Only        *bool               `json:"only,omitempty"`
+
+	// By default openid, profile and email
+	Scopes []string `json:"scopes,omitzero"`
+}
+
 // NewValue is the body of SetStoreValue.
 type NewValue struct {
 	// What is set: a string, a field of a hash, an element of a list, a member of a set or sorted set, or an entry that is added to a stream
@@ -1094,7 +1148,13 @@ type OAuthClient struct {
 	AccessTokenLifetimeSeconds *int64    `json:"access_token_lifetime_seconds,omitempty"`
 
 	// URI of the API that the client serves; it may introspect tokens issued for this audience
-	Audience                    *string `json:"audience,omitempty"`
+	Audience *string `json:"audience,omitempty"`
+
+	// URI that gets a logout token when a session ends in which the client got an ID token
+	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
+
+	// URI that the browser loads when its user signs out of a session in which the client got an ID token
+	FrontchannelLogoutURI       *string `json:"frontchannel_logout_uri,omitempty"`
 	IDTokenLifetimeSeconds      *int64  `json:"id_token_lifetime_seconds,omitempty"`
 	OrgID                       *string `json:"org_id,omitempty"`
 	ProjectID                   *string `json:"project_id,omitempty"`
@@ -1141,7 +1201,13 @@ type OAuthClientDetails struct {
 	AccessTokenLifetimeSeconds *int64    `json:"access_token_lifetime_seconds,omitempty"`
 
 	// URI of the API that the client serves; it may introspect tokens issued for this audience
-	Audience                    *string `json:"audience,omitempty"`
+	Audience *string `json:"audience,omitempty"`
+
+	// URI that gets a logout token when a session ends in which the client got an ID token
+	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
+
+	// URI that the browser loads when its user signs out of a session in which the client got an ID token
+	FrontchannelLogoutURI       *string `json:"frontchannel_logout_uri,omitempty"`
 	IDTokenLifetimeSeconds      *int64  `json:"id_token_lifetime_seconds,omitempty"`
 	OrgID                       *string `json:"org_id,omitempty"`
 	ProjectID                   *string `json:"project_id,omitempty"`
@@ -1156,9 +1222,15 @@ type OAuthClientPatch struct {
 	// URI of the API that the client serves, for confidential clients only; no other client may have it
 	Audience Field[string] `json:"audience,omitzero"`
 
+	// URI that gets a logout token when a session ends in which the client got an ID token
+	BackchannelLogoutURI Field[string] `json:"backchannel_logout_uri,omitzero"`
+
 	// confidential (default) or public
-	ClientType                  *string       `json:"client_type,omitempty"`
-	Description                 *string       `json:"description,omitempty"`
+	ClientType  *string `json:"client_type,omitempty"`
+	Description *string `json:"description,omitempty"`
+
+	// URI that the browser loads when its user signs out of a session in which the client got an ID token
+	FrontchannelLogoutURI       Field[string] `json:"frontchannel_logout_uri,omitzero"`
 	GrantTypes                  []string      `json:"grant_types,omitzero"`
 	HomepageURL                 *string       `json:"homepage_url,omitempty"`
 	Icon                        Field[string] `json:"icon,omitzero"`
@@ -1207,10 +1279,28 @@ type ObjectListing struct {
 	Next *string `json:"next,omitempty"`
 }
 
-// Organization is a result of ListOrganizations.
+// Organization is a result of CreateOrganization, DeleteOrganization, ListOrganizations, RestoreOrganization and UpdateOrganization.
 type Organization struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+
+	// When the organization was deleted: it cannot be used, and owners can restore it
+	DeletedAt *time.Time `json:"deleted_at,omitempty"`
+
+	// When all that the deleted organization holds will be removed for good, 7 days after the deletion
+	RemovedAt  *time.Time  `json:"removed_at,omitempty"`
+	RequireMfa *RequireMFA `json:"require_mfa,omitempty"`
+
+	// Role of the current user there; absent for OAuth clients that act as themselves
+	Role *Role `json:"role,omitempty"`
+}
+
+// OrganizationPatch is the body of UpdateOrganization.
+type OrganizationPatch struct {
+	Name *string `json:"name,omitempty"`
+
+	// Second factor that members must sign in with, or null for none. Members who are signed in without it are asked to sign in again
+	RequireMfa Field[RequireMFA] `json:"require_mfa,omitzero"`
 }
 
 // PasswordReset is a result of ResetMemberPassword.
@@ -1464,6 +1554,15 @@ type ReplayNewReplay struct {
 
 // ReplayNewReplayStatus Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending
 type ReplayNewReplayStatus string
+
+// RequireMFA is part of Organization.
+type RequireMFA struct {
+	// any is an authenticator app or a passkey
+	Factor Factor `json:"factor"`
+
+	// The least powerful role of which it is required
+	From Role `json:"from"`
+}
 
 // ResourceDeletion is the body of DeleteResources.
 type ResourceDeletion struct {
@@ -1841,6 +1940,84 @@ type Thread struct {
 type UpdatedOAuthClient struct {
 	Client       OAuthClient `json:"client"`
 	ClientSecret *string     `json:"client_secret,omitempty"`
+}
+
+// Upstream is a result of CreateUpstream, GetUpstream, ListUpstreams and UpdateUpstream.
+type Upstream struct {
+	ID string `json:"id"`
+
+	// What the button on the sign-in page says
+	Name     string   `json:"name"`
+	Issuer   string   `json:"issuer"`
+	ClientID string   `json:"client_id"`
+	Scopes   []string `json:"scopes"`
+
+	// Domains of e-mail addresses that lead to this provider
+	Domains []string `json:"domains"`
+
+	// Role of users who sign in for the first time; null if only invited members may
+	DefaultRole *UpstreamDefaultRole `json:"default_role"`
+
+	// Claim with the groups of a user; empty if groups are not used
+	GroupsClaim string `json:"groups_claim"`
+
+	// Roles of the members of groups, applied at each sign-in; the most powerful counts
+	GroupRoles []UpstreamGroupRole `json:"group_roles"`
+
+	// Whether members with an address of the domains sign in here and not with a password
+	Only bool `json:"only"`
+
+	// Whether users can sign in
+	Enabled bool `json:"enabled"`
+
+	// Whether a client secret is stored
+	HasSecret bool `json:"has_secret"`
+
+	// Redirect URI to register at the provider
+	RedirectURI string `json:"redirect_uri"`
+
+	// Link with which members sign in
+	SignInURL string    `json:"sign_in_url"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// UpstreamDefaultRole Role of users who sign in for the first time; null if only invited members may
+type UpstreamDefaultRole string
+
+// UpstreamGroupRole is part of NewUpstream, Upstream and UpstreamPatch.
+type UpstreamGroupRole struct {
+	Group string `json:"group"`
+
+	// Only an owner can name owner
+	Role Role `json:"role"`
+}
+
+// UpstreamPatch is the body of UpdateUpstream.
+type UpstreamPatch struct {
+	ClientID *string `json:"client_id,omitempty"`
+
+	// Stored encrypted and never shown; null for a public client
+	ClientSecret Field[string] `json:"client_secret,omitzero"`
+
+	// admin, member or viewer
+	DefaultRole Field[string] `json:"default_role,omitzero"`
+
+	// Domains that the operator has granted to the organization
+	Domains []string `json:"domains,omitzero"`
+
+	// By default true
+	Enabled     *bool               `json:"enabled,omitempty"`
+	GroupRoles  []UpstreamGroupRole `json:"group_roles,omitzero"`
+	GroupsClaim *string             `json:"groups_claim,omitempty"`
+
+	// A change must be sent with the client secret
+	Issuer *string `json:"issuer,omitempty"`
+	Name   *string `json:"name,omitempty"`
+	Only   *bool   `json:"only,omitempty"`
+
+	// By default openid, profile and email
+	Scopes []string `json:"scopes,omitzero"`
 }
 
 // Webhook is a result of CreateWebhook, GetWebhook, ListWebhooks, RotateWebhookURL and UpdateWebhook.
@@ -2644,6 +2821,26 @@ func (c *Client) ListOrganizations(ctx context.Context) ([]Organization, error) 
 	return decode[[]Organization](c.send(ctx, request{method: http.MethodGet, path: path("/cli/organization"), repeatable: true}))
 }
 
+// CreateOrganization calls POST /cli/organization: Create an organization, whose owner is the current user. Available to all roles; access tokens require the scope `account:write`; not available to keys of a project.
+func (c *Client) CreateOrganization(ctx context.Context, body NewOrganization) (*Organization, error) {
+	return decode[*Organization](c.send(ctx, request{method: http.MethodPost, path: path("/cli/organization"), repeatable: true, body: body}))
+}
+
+// DeleteOrganization calls DELETE /cli/organization/{id}: Delete the organization; what it holds is removed after 7 days. Requires the role owner; access tokens require the scope `member:write`; not available to keys of a project.
+func (c *Client) DeleteOrganization(ctx context.Context, id string) (*Organization, error) {
+	return decode[*Organization](c.send(ctx, request{method: http.MethodDelete, path: path("/cli/organization/{id}", id), repeatable: true}))
+}
+
+// UpdateOrganization calls PUT /cli/organization/{id}: Update the organization. Requires the role owner; access tokens require the scope `member:write`; not available to keys of a project.
+func (c *Client) UpdateOrganization(ctx context.Context, id string, body OrganizationPatch) (*Organization, error) {
+	return decode[*Organization](c.send(ctx, request{method: http.MethodPut, path: path("/cli/organization/{id}", id), repeatable: true, body: body}))
+}
+
+// RestoreOrganization calls POST /cli/organization/{id}/restore: Restore a deleted organization. Requires the role owner; access tokens require the scope `member:write`; not available to keys of a project.
+func (c *Client) RestoreOrganization(ctx context.Context, id string) (*Organization, error) {
+	return decode[*Organization](c.send(ctx, request{method: http.MethodPost, path: path("/cli/organization/{id}/restore", id), repeatable: true}))
+}
+
 // ListProjects calls GET /cli/project: List projects. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) ListProjects(ctx context.Context, params *ListProjectsParams) ([]Project, error) {
 	return decode[[]Project](c.send(ctx, request{method: http.MethodGet, path: path("/cli/project"), repeatable: true, query: params.query()}))
@@ -2857,6 +3054,12 @@ func (c *Client) UpdateMember(ctx context.Context, id string, body MemberPatch) 
 	return decode[*Member](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/org/members/{id}", id), repeatable: true, body: body}))
 }
 
+// ClearMemberFactors calls DELETE /oidc/org/members/{id}/factors: Remove the second factors of a member. Requires the role owner; access tokens require the scope `member:write`; not available to keys of a project.
+func (c *Client) ClearMemberFactors(ctx context.Context, id string) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/org/members/{id}/factors", id), repeatable: true})
+	return err
+}
+
 // RenewInvitation calls POST /oidc/org/members/{id}/invite: Renew the invitation of a pending member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) RenewInvitation(ctx context.Context, id string) (*InvitedMember, error) {
 	return decode[*InvitedMember](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members/{id}/invite", id), repeatable: true}))
@@ -2870,6 +3073,32 @@ func (c *Client) ResetMemberPassword(ctx context.Context, id string) (*PasswordR
 // GetScopeCatalogue calls GET /oidc/scopes: Get the scope catalogue. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) GetScopeCatalogue(ctx context.Context) (*ScopeCatalogue, error) {
 	return decode[*ScopeCatalogue](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/scopes"), repeatable: true}))
+}
+
+// ListUpstreams calls GET /oidc/upstream: List the sign-in providers of the organization. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+func (c *Client) ListUpstreams(ctx context.Context) ([]Upstream, error) {
+	return decode[[]Upstream](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/upstream"), repeatable: true}))
+}
+
+// CreateUpstream calls POST /oidc/upstream: Add a sign-in provider. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+func (c *Client) CreateUpstream(ctx context.Context, body NewUpstream) (*Upstream, error) {
+	return decode[*Upstream](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/upstream"), repeatable: true, body: body}))
+}
+
+// DeleteUpstream calls DELETE /oidc/upstream/{id}: Delete a sign-in provider. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+func (c *Client) DeleteUpstream(ctx context.Context, id string) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/upstream/{id}", id), repeatable: true})
+	return err
+}
+
+// GetUpstream calls GET /oidc/upstream/{id}: Get a sign-in provider. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+func (c *Client) GetUpstream(ctx context.Context, id string) (*Upstream, error) {
+	return decode[*Upstream](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/upstream/{id}", id), repeatable: true}))
+}
+
+// UpdateUpstream calls PUT /oidc/upstream/{id}: Update a sign-in provider. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+func (c *Client) UpdateUpstream(ctx context.Context, id string, body UpstreamPatch) (*Upstream, error) {
+	return decode[*Upstream](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/upstream/{id}", id), repeatable: true, body: body}))
 }
 
 // ListConsents calls GET /oidc/user/consent: List the consents of the current user. Available to all roles; access tokens require the scope `account:read`.
@@ -3429,4 +3658,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 0c2a1dcf41db1acd0789eeaca5be3a61b2ef44b1856633689421ea0e32b5a469
+// Sources: sha256 56b49100c474727f0de2a48bac33a9e04bcf1961eea2d3f935af0e544b1254c2

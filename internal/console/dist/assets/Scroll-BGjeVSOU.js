@@ -1,1 +1,0 @@
-import{Jt as e,Ot as t,_t as n,dt as r,jt as i,tt as a,yt as o}from"./index-BMbnJv3m.js";var s=o(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(o,c){var l=s(),u=i(l);r(u,()=>c.children),e(l),t(()=>a(l,`aria-label`,c.label)),n(o,l)}export{c as t};

@@ -1,5 +1,0 @@
-import{p as e}from"./Show-mJrxJCeH.js";import{b as t}from"./index-BMbnJv3m.js";function n(e){let t=JSON.stringify(e,null,1).replace(/\n */g,` `);return t.length<=84?t:JSON.stringify(e,null,2).replaceAll(`
-`,`
-  `)}var r=(t,r,i)=>`curl -X ${t} ${location.origin}${r} \\\n  -H "Authorization: Bearer $STEWARD_KEY" -H "Content-Type: application/json" \\
-  -d ${e(n(i))}`,i=(t,n,r)=>`steward api ${t} ${n}`+Object.entries(r).map(([t,n],r)=>`${r%3==0?` \\
- `:``} -f ${e(`${t}=${n}`)}`).join(``),a=(e,n)=>r(`POST`,`/resource/${t.orgId}/local`,{resources:[{type:e,name:n}]}),o=()=>({id:`session-1`,orgId:t.orgId,projectId:`support`,threadId:`support-1042`,routeId:`chat`,environment:`production`,devmode:!1,method:`POST`,url:`/chat`,trigger:`api`}),s=()=>({id:`run-1`,orgId:t.orgId,projectId:`support`,sessionId:`session-1`,evalId:`politeness`});export{o as a,s as i,r as n,a as r,i as t};
