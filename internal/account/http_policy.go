@@ -10,7 +10,7 @@ import (
 )
 
 // Orgs serves GET /cli/organization.
-func (h *Handler) Orgs(ctx context.Context, _ *struct{}) (Orgs, error) {
+func (h *Handler) Orgs(ctx context.Context, _ *struct{}) ([]Org, error) {
 	return h.Store.Orgs(ctx, auth.From(ctx))
 }
 
@@ -21,10 +21,6 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 	Body OrgPatch
 },
 ) (Org, error) {
-	caller := auth.From(ctx)
-	if in.ID != caller.OrgID {
-		return Org{}, errs.Missing("organization", in.ID)
-	}
 	var faults errs.Faults
 	in.Body.Check(&faults)
 	required := in.Body.RequireMFA.Ptr()
@@ -32,6 +28,10 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 		"body.require_mfa.factor", "passkeys cannot be used with the base URL of this server")
 	if err := faults.Err(); err != nil {
 		return Org{}, err
+	}
+	caller := auth.From(ctx)
+	if in.ID != caller.OrgID {
+		return Org{}, errs.Missing("organization", in.ID)
 	}
 	return h.Store.ChangeOrg(ctx, caller, in.IfMatch, in.Body)
 }

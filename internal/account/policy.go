@@ -41,24 +41,6 @@ func (r RequireMFA) covers(role auth.Role) bool {
 // ETag returns the version of the row.
 func (o Org) ETag() string { return page.ETag(o.version) }
 
-// SDK returns the organization as SDKs know it.
-func (o Org) SDK() any { return o.named() }
-
-// named returns the organization with its id and name alone.
-func (o Org) named() Org { return Org{ID: o.ID, Name: o.Name} }
-
-// Orgs is a list of organizations.
-type Orgs []Org
-
-// SDK returns the list as SDKs know it.
-func (l Orgs) SDK() any {
-	shown := make([]Org, len(l))
-	for i, o := range l {
-		shown[i] = o.named()
-	}
-	return shown
-}
-
 // OrgPatch is a partial update of an organization.
 type OrgPatch struct {
 	_ struct{} `goName:"OrganizationPatch"`

@@ -31,17 +31,17 @@ func scanOrg(row db.Row) (o Org, err error) {
 
 // Orgs returns the organizations of a caller: that of an API key or of a client that acts as itself, or
 // all of a user, in the order of OrgsOfUser.
-func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) (Orgs, error) {
+func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	if caller.KeyID == "" && caller.UserID != "" {
 		return s.OrgsOfUser(ctx, caller.UserID)
 	}
 	own, err := s.Org(ctx, caller)
-	return Orgs{own}, err
+	return []Org{own}, err
 }
 
 // OrgsOfUser returns the organizations in which a user is an enabled member, by name. Deleted ones come
 // last.
-func (s *Store) OrgsOfUser(ctx context.Context, userID string) (Orgs, error) {
+func (s *Store) OrgsOfUser(ctx context.Context, userID string) ([]Org, error) {
 	orgs, err := db.Collect(s.DB.Read(ctx), scanOrg, selectOrg+`
 		JOIN members m ON m.org_id = o.id WHERE m.user_id = $1 AND NOT m.disabled
 		ORDER BY CASE WHEN o.deleted_at IS NULL THEN 0 ELSE 1 END, o.name, o.id LIMIT $2`, userID, maxMemberships)

@@ -27,9 +27,6 @@ var ownForm = map[string]func(bare string) string{
 	"GET /webhook/destination-list/{webhookId}":                   asURL,
 	"PUT /webhook/destination-update/{webhookId}/{destinationId}": asURL,
 
-	"GET /cli/organization":      withoutMFA,
-	"PUT /cli/organization/{id}": withoutMFA,
-
 	"GET /cli/project":  nil, // with their organization
 	"GET /session":      nil, // with the names that SDKs know
 	"GET /session/{id}": nil,
@@ -37,11 +34,6 @@ var ownForm = map[string]func(bare string) string{
 	"PUT /session":      nil,
 	"GET /resource/{orgId}/{region}/{name}/tables": nil, // columns with the names that SDKs know
 	"POST /resource/{orgId}/{region}/{name}/query": nil, // rows as objects
-}
-
-// withoutMFA returns organizations without what SDKs do not know.
-func withoutMFA(bare string) string {
-	return regexp.MustCompile(`,"require_mfa":(null|\{[^}]*\})`).ReplaceAllString(bare, "")
 }
 
 // asURL returns destinations with the only type that SDKs know.

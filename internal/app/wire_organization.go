@@ -21,7 +21,12 @@ var orgTables = []organization.Table{
 	{Name: "oidc_purges", Key: "client_id"},
 	{Name: "oidc_client_days", Key: "client_id, day"},
 	{Name: "oidc_client_day_users", Key: "client_id, day, user_id"},
+	{Name: "oidc_upstreams", Key: "id"},
+	{Name: "oidc_identities", Key: "issuer, subject"},
+	{Name: "oidc_sessions", Key: "id"},
+	{Name: "oidc_logouts", Key: "session_id, client_id"},
 	{Name: "invitations", Key: "id"},
+	{Name: "mail_quotas", Key: "org_id"},
 	{Name: "threads", Key: "id"},
 	{Name: "thread_index_created", Key: "position, thread_id"},
 	{Name: "thread_index_updated", Key: "position, thread_id"},
@@ -54,7 +59,10 @@ var steppedTables = []string{
 
 // userTables are the tables with a column user_id and without an organization. Their rows are removed with
 // the user.
-var userTables = []string{"oidc_sessions", "oidc_grants", "password_resets"}
+var userTables = []string{
+	"oidc_sessions", "oidc_grants", "password_resets", "email_changes", "oidc_authenticators", "oidc_recovery_codes",
+	"oidc_passkeys",
+}
 
 // wireOrganizations returns the SQL of organizations, and what knows which of them can be used.
 func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) {

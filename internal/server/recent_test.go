@@ -43,7 +43,8 @@ func TestRoutesThatNeedARecentSignIn(t *testing.T) {
 		}
 	}
 	want := []string{
-		"inviteMember", "updateMember", "renewInvitation", "resetMemberPassword", "removeMember",
+		"deleteOrganization", "inviteMember", "updateMember", "renewInvitation", "resetMemberPassword", "clearMemberFactors",
+		"removeMember",
 		"rotateSigningKeys", "deleteResources",
 	}
 	if !slices.Equal(got, want) {

@@ -40,3 +40,4 @@ CREATE INDEX oidc_identities_user ON oidc_identities (user_id, org_id);
 -- org_id is the only organization that a session opens: that of the provider with which it began. It is
 -- empty if the user signed in here.
 ALTER TABLE oidc_sessions ADD COLUMN org_id TEXT NOT NULL DEFAULT '';
+CREATE INDEX oidc_sessions_org ON oidc_sessions (org_id);

@@ -25,3 +25,4 @@ CREATE TABLE oidc_logouts (
 CREATE INDEX oidc_logouts_due ON oidc_logouts (due_at);
 CREATE INDEX oidc_logouts_client ON oidc_logouts (client_id, due_at);
 CREATE INDEX oidc_logouts_user ON oidc_logouts (user_id);
+CREATE INDEX oidc_logouts_org ON oidc_logouts (org_id);

@@ -13,20 +13,25 @@ import (
 	"steward/internal/oidc/provider/passkey"
 )
 
+// enrolment is a sign-in for which a user has to create a passkey. The problem is that of the last try.
+type enrolment struct {
+	flow    *flow.Flow
+	user    oidc.User
+	problem string
+}
+
 // showEnrolPasskey renders the page on which a user has to create a passkey to sign in.
-func (h *Handler) showEnrolPasskey(
-	w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User, problem string,
-) error {
-	ceremony, err := h.Passkeys.Create(ownerOf(user, nil))
+func (h *Handler) showEnrolPasskey(w http.ResponseWriter, r *http.Request, e enrolment) error {
+	ceremony, err := h.Passkeys.Create(ownerOf(e.user, nil))
 	if err != nil {
 		return err
 	}
 	view := &pages.NewPasskey{
-		Email: user.Email, Path: oauth.PathSignInEnrolPasskey, Flow: h.Flows.Seal(f), Ceremony: ceremony,
-		Back: h.again(f), BackText: "Sign in another way",
+		Email: e.user.Email, Path: oauth.PathSignInEnrolPasskey, Flow: h.Flows.Seal(e.flow), Ceremony: ceremony,
+		Back: h.again(e.flow), BackText: "Sign in another way",
 	}
-	view.Problem = problem
-	return h.Pages.Render(w, r, formStatus(problem), view)
+	view.Problem = e.problem
+	return h.Pages.Render(w, r, formStatus(e.problem), view)
 }
 
 // ownerOf returns whom a passkey is created for, with the passkeys of that user.
@@ -43,26 +48,29 @@ func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	keyName, ok := passkeyName(r)
-	if !ok {
-		return h.showEnrolPasskey(w, r, f, user, badPasskeyName)
-	}
-	err = h.enrolPasskey(w, r, f, user, keyName)
+	e := enrolment{flow: f, user: user}
+	err = h.enrolPasskey(w, r, e)
 	var problem passkey.Problem
 	if errors.As(err, &problem) {
-		return h.showEnrolPasskey(w, r, f, user, string(problem))
+		e.problem = string(problem)
+		return h.showEnrolPasskey(w, r, e)
 	}
 	return err
 }
 
-func (h *Handler) enrolPasskey(
-	w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User, keyName string,
-) error {
+// enrolPasskey adds the passkey of a request and signs in. It returns a passkey.Problem if the passkey is not
+// accepted.
+func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolment) error {
+	keyName, ok := passkeyName(r)
+	if !ok {
+		return passkey.Problem(badPasskeyName)
+	}
+	user := e.user
 	created, err := h.Passkeys.Created(user.ID, answer(r))
 	if err != nil {
 		return err
 	}
-	return h.signIn(w, r, f, proof{
+	return h.signIn(w, r, e.flow, proof{
 		passwordHash: user.PasswordHash, methods: passkeyMethods(),
 		commit: func(tx *db.Tx) (string, error) {
 			count, err := h.Passkeys.Count(tx, user.ID)

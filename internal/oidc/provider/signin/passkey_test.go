@@ -248,7 +248,10 @@ func TestLastWayToSignInStays(t *testing.T) {
 		usePasskey(third, third.Get(f.URL+"/account"), key).Want(http.StatusBadRequest)
 		third.Submit(third.Get(f.URL+"/account"), "email", providertest.OwnerEmail, "password", "a quite new password").
 			Want(http.StatusSeeOther)
-		want := []signin.Notice{signin.NoticePasskey, signin.NoticePassword, signin.NoticePassword, signin.NoticePasskeyRemoved}
+		want := []signin.Notice{
+			signin.NoticeDevice, signin.NoticePasskey, signin.NoticePassword, signin.NoticePassword, signin.NoticePasskeyRemoved,
+			signin.NoticeDevice,
+		}
 		if !slices.Equal(notices, want) {
 			t.Errorf("the notices are %v, want %v", notices, want)
 		}

@@ -90,7 +90,7 @@ func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flo
 		return err
 	}
 	if !has && h.Passkeys.Unavailable() == "" {
-		return h.showEnrolPasskey(w, r, f, user, "")
+		return h.showEnrolPasskey(w, r, enrolment{flow: f, user: user})
 	}
 	view := &pages.Message{
 		Title: "A passkey is required", Text: "Your organization requires that you sign in with a passkey.",
