@@ -180,6 +180,7 @@ func (e *Engine) servePipeline(ctx context.Context, c *call) error {
 	if err := json.Unmarshal(c.body, &p); err != nil {
 		return errProtocol
 	}
+	p.decodeFew()
 	out := &response{limit: e.limits.Response, memory: e.memory.Charge(c.of.db.org, c.of.db.id)}
 	defer out.memory.Release()
 	if err := c.execute(ctx, &p, out); err != nil {
@@ -205,12 +206,12 @@ func (c *call) execute(ctx context.Context, p *pipeline, out *response) (err err
 	}
 	first := true
 	out.raw(`{"results":[`)
-	for text := range p.Requests.all {
+	for r := range p.all {
 		if !first {
 			out.raw(",")
 		}
 		first = false
-		s.execute(ctx, text, out)
+		s.execute(ctx, r, out)
 		if err = out.settle(); err != nil {
 			err = errOutOfMemory.withStatus(http.StatusServiceUnavailable)
 			break

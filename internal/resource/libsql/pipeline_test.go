@@ -26,6 +26,7 @@ func TestOnlySingleStatementsShareCommits(t *testing.T) {
 	} {
 		var p pipeline
 		must(t, json.Unmarshal([]byte(body), &p))
+		p.decodeFew()
 		if got := p.single() != nil; got != want {
 			t.Errorf("%s: got %v", body, got)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -81,35 +82,56 @@ func (w *word) UnmarshalJSON(text []byte) error {
 type pipeline struct {
 	Baton    *word `json:"baton"`
 	Requests list  `json:"requests"`
+
+	// few are the requests of a short pipeline, as most are. It is empty if there are more.
+	few []request
+}
+
+// maxFew is how many requests a short pipeline has: a statement, and the end of its stream.
+const maxFew = 2
+
+// decodeFew decodes the requests of a short pipeline, so that this is done once.
+func (p *pipeline) decodeFew() {
+	for text := range p.Requests.all {
+		if len(p.few) == maxFew {
+			p.few = nil
+			return
+		}
+		p.few = append(p.few, decodeRequest(text))
+	}
+}
+
+// all yields the requests.
+func (p *pipeline) all(yield func(r request) bool) {
+	if len(p.few) > 0 {
+		slices.Values(p.few)(yield)
+		return
+	}
+	for text := range p.Requests.all {
+		if !yield(decodeRequest(text)) {
+			return
+		}
+	}
 }
 
 // single returns the statement of a pipeline that only executes it and closes its stream, or nil.
 func (p *pipeline) single() []byte {
-	if p.Baton != nil {
+	if p.Baton != nil || len(p.few) != 2 || !p.few[0].is("execute") || !p.few[1].is("close") {
 		return nil
 	}
-	var all []request
-	for text := range p.Requests.all {
-		var r request
-		if len(all) == 2 || json.Unmarshal(text, &r) != nil {
-			return nil
-		}
-		all = append(all, r)
-	}
-	if len(all) != 2 || all[0].Type != "execute" || all[1].Type != "close" {
-		return nil
-	}
-	return all[0].Stmt
+	return p.few[0].Stmt
 }
 
 // closes reports whether the last request closes the stream, so that none has to be kept.
 func (p *pipeline) closes() bool {
+	if len(p.few) > 0 {
+		return p.few[len(p.few)-1].is("close")
+	}
 	var last []byte
 	for text := range p.Requests.all {
 		last = text
 	}
-	var r request
-	return last != nil && json.Unmarshal(last, &r) == nil && r.Type == "close"
+	return last != nil && decodeRequest(last).is("close")
 }
 
 // request is a request on a stream. What it has depends on its type.
@@ -117,6 +139,19 @@ type request struct {
 	Type  word `json:"type"`
 	Stmt  raw  `json:"stmt"`
 	Batch raw  `json:"batch"`
+
+	text []byte // of the whole request
+	stmt *stmt  // what Stmt stands for, if it was decoded already
+	err  error  // why it could not be decoded
+}
+
+// is reports whether the request is of a type.
+func (r request) is(kind word) bool { return r.err == nil && r.Type == kind }
+
+func decodeRequest(text []byte) (r request) {
+	r.err = json.Unmarshal(text, &r)
+	r.text = text
+	return r
 }
 
 // stmt is a statement with its arguments, or another request that has SQL.

@@ -273,11 +273,12 @@ func (c *call) share(ctx context.Context, p *pipeline, out *response) error {
 	if err != nil {
 		return errAlone // which says what is wrong
 	}
-	defer free()
 	d := c.of.db
 	if in.SQL == nil || in.SQLID != nil || !d.sharing.allows(d.schema.Load(), *in.SQL, d.engine.now()) {
+		p.few[0].stmt = in // charged until the end of the call
 		return errAlone
 	}
+	defer free()
 	start := out.mark()
 	out.raw(`{"results":[{"type":`)
 	mark := out.mark()

@@ -42,10 +42,10 @@ func newStream(c *conn, t token) *stream {
 }
 
 // execute executes a request of a pipeline and appends its result to out.
-func (s *stream) execute(ctx context.Context, text []byte, out *response) {
+func (s *stream) execute(ctx context.Context, r request, out *response) {
 	mark := out.mark()
 	out.raw(`{"type":"ok","response":`)
-	if err := s.respond(ctx, text, out); err != nil {
+	if err := s.respond(ctx, r, out); err != nil {
 		out.reset(mark)
 		out.raw(`{"type":"error","error":`)
 		out.fail(explain(ctx, err))
@@ -53,14 +53,14 @@ func (s *stream) execute(ctx context.Context, text []byte, out *response) {
 	out.raw(`}`)
 }
 
-func (s *stream) respond(ctx context.Context, text []byte, out *response) error {
-	var r request
-	if err := json.Unmarshal(text, &r); err != nil {
-		return invalidJSON(err)
+func (s *stream) respond(ctx context.Context, r request, out *response) error {
+	if r.err != nil {
+		return invalidJSON(r.err)
 	}
 	if s.closed {
 		return failf("STREAM_CLOSED", "the stream is closed")
 	}
+	text := r.text
 	switch r.Type {
 	case "batch":
 		return out.object(r.Type, "result", func() error { return s.batch(ctx, r.Batch, out) })
@@ -76,11 +76,15 @@ func (s *stream) respond(ctx context.Context, text []byte, out *response) error 
 	case "execute":
 		text = r.Stmt
 	}
-	in, free, err := decode(text, s.memory)
-	if err != nil {
-		return err
+	in := r.stmt
+	if in == nil {
+		decoded, free, err := decode(text, s.memory)
+		if err != nil {
+			return err
+		}
+		defer free()
+		in = decoded
 	}
-	defer free()
 	switch r.Type {
 	case "execute":
 		return out.object(r.Type, "result", func() error { return s.result(ctx, in, out) })
