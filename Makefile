@@ -53,8 +53,8 @@ console: ## build the web console into internal/console/dist (needs Node.js)
 	./tools/console
 
 .PHONY: screenshots
-screenshots: deps ## take the pictures in docs/images/console again
-	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e/console -run TestConsolePictures
+screenshots: deps ## take the pictures in docs/images again
+	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e/console ./e2e -run 'TestConsolePictures|TestPagesAreAccessible'
 
 .PHONY: faults
 faults: SHELL = bash

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -27,11 +29,26 @@ func TestPagesAreAccessible(t *testing.T) {
 	b := chromium.New(t)
 	b.LoadAxe()
 	// base.html has parts of the others, and formpost.html sends itself before anybody can read it.
-	checked := map[string]bool{"base.html": true, "formpost.html": true}
+	// The pages of the second factor and of the front channel have tests of their own.
+	checked := map[string]bool{
+		"base.html": true, "formpost.html": true, "factor.html": true, "enrol.html": true, "recovery.html": true,
+		"signedout.html": true,
+	}
+	document, err := os.ReadFile("../docs/accounts.md")
+	s.Must(err)
 	check := func(template, name string) {
 		t.Helper()
 		checked[template] = true
 		b.Check(name)
+		picture := "images/accounts/" + name + ".webp"
+		if !strings.Contains(string(document), picture) {
+			return
+		}
+		b.ColorScheme("light")
+		b.Picture("../docs/"+picture, 640)
+		if _, err := os.Stat("../docs/" + picture); err != nil {
+			t.Errorf("run `make screenshots`: %v", err)
+		}
 	}
 
 	b.Open(installation.Start(t, "sqlite").URL + "/console/setup")

@@ -71,7 +71,7 @@ func TestConsoleMembers(t *testing.T) {
 	}
 	c.at("/members?find=grace", "Joined")
 	c.see("Not seen yet")
-	if offered := c.actions("Grace"); offered != "Change role,Reset password,Disable,Remove" {
+	if offered := c.actions("Grace"); offered != "Change role,Reset password,Remove second factors,Disable,Remove" {
 		t.Errorf("a member has the actions %s", offered)
 	}
 	c.press("Change role")

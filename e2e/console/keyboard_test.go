@@ -195,7 +195,7 @@ func TestConsoleShellByKeyboard(t *testing.T) {
 	c.tabTo("A\n")
 	c.keys(kb.Enter)
 	c.see("Sign out")
-	if next := c.tab(); next != "System" {
+	if next := c.tab(); next != "Organizations" {
 		t.Errorf("the menu begins with %q", next)
 	}
 	c.keys(kb.Escape)

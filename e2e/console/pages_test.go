@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
-	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"steward/e2e/chromium"
@@ -204,17 +203,7 @@ func TestConsolePictures(t *testing.T) {
 // picture takes a picture of what a screen shows, if that is asked for.
 func (c *console) picture(name string) {
 	c.T.Helper()
-	if os.Getenv("STEWARD_TEST_SCREENSHOTS") == "" {
-		return
-	}
-	quality := int64(80)
-	c.Do(chromedp.EmulateViewport(1280, 832))
-	shot, err := chromedp.Call(c.Ctx, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{
-		Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality,
-	})
-	c.s.Must(err)
-	c.s.Must(os.MkdirAll(pictures, 0o755))
-	c.s.Must(os.WriteFile(filepath.Join(pictures, name+".webp"), shot.Data, 0o644))
+	c.Picture(filepath.Join(pictures, name+".webp"), 1280)
 }
 
 // named matches the pictures that a document shows.

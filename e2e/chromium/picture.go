@@ -1,0 +1,32 @@
+package chromium
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// Picture takes a picture of what a screen of a width shows, for the documentation, if `make screenshots`
+// asks for it.
+func (b *Browser) Picture(file string, width int64) {
+	b.T.Helper()
+	if os.Getenv("STEWARD_TEST_SCREENSHOTS") == "" {
+		return
+	}
+	quality := int64(80)
+	b.Do(chromedp.EmulateViewport(width, 832))
+	shot, err := chromedp.Call(b.Ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+		Format: page.CaptureScreenshotFormatWebp, Quality: &quality,
+	})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		b.T.Fatal(err)
+	}
+	if err := os.WriteFile(file, shot.Data, 0o644); err != nil {
+		b.T.Fatal(err)
+	}
+}
