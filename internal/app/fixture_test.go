@@ -38,9 +38,6 @@ type fixture struct {
 
 const projectKey = "project key"
 
-// newServer returns the server of newParts.
-func newServer(t testing.TB, d *db.DB) *server.Server { return newParts(t, d).server }
-
 // newParts connects the slices over an open database as Serve does, without listeners and loops.
 func newParts(t testing.TB, d *db.DB) *parts {
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))

@@ -132,7 +132,6 @@ type tenant struct {
 	key    string // of the owner
 	member string // a user who belongs to no other organization
 	ingest string
-	blobs  []string
 }
 
 // newTenant creates an organization and fills it: databases, key-value stores, buckets and webhooks by the
@@ -391,7 +390,9 @@ func TestDeletedOrganizationCanBeRestored(t *testing.T) {
 		if got := o.send(200, "GET", "/cli/organization", ""); !strings.Contains(got.Body.String(), `"removed_at":"`) {
 			t.Errorf("the list: %s", got.Body)
 		}
-		o.f.parts.orgRemover.Run(t.Context())
+		if err := o.f.parts.orgRemover.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		o.send(404, "POST", "/cli/organization/"+f.orgID+"/restore", "")
 		if got := o.send(200, "POST", "/cli/organization/"+o.orgID+"/restore", ""); field(got, "deleted_at") != "" {
 			t.Errorf("the organization is still deleted: %s", got.Body)

@@ -59,7 +59,7 @@ type Members struct {
 // linked: who manages a provider must not learn which addresses have accounts.
 const notAdmitted = "This account does not open the organization. Sign in another way and link it on your account page, or ask for an invitation."
 
-var errNotAdmitted = errors.New(notAdmitted)
+var errNotAdmitted = errors.New("the identity opens no account")
 
 // arrival is a user who comes back from a provider.
 type arrival struct {
