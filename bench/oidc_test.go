@@ -183,8 +183,8 @@ func TestProvider(t *testing.T) {
 			send  []byte
 		}{
 			{"client_credentials", 0.5, machine},
-			{"introspection", 0.3, r.form("/introspect", url.Values{"token": {access}})},
-			{"userinfo", 0.3, request("GET", "/userinfo", access, nil)},
+			{"introspection", 0.1, r.form("/introspect", url.Values{"token": {access}})},
+			{"userinfo", 0.1, request("GET", "/userinfo", access, nil)},
 			{"create client", 0, request("POST", "/oidc/clients", r.Key, newClient)},
 		} {
 			for _, conns := range []int{8, 64} {
