@@ -31,6 +31,9 @@ func (p *Renderer) csrfToken(w http.ResponseWriter, r *http.Request) string {
 	return p.csrfMAC(cookie)
 }
 
+// Remember sets the cookie that forms of the request's browser depend on, if the browser has none.
+func (p *Renderer) Remember(w http.ResponseWriter, r *http.Request) { p.csrfToken(w, r) }
+
 // Browser returns a digest of the cookie that forms of the request's browser depend on, or "" if the
 // browser has none. It ties what a form carries to the browser.
 func (p *Renderer) Browser(r *http.Request) string {

@@ -44,9 +44,12 @@ func ownerOf(user oidc.User, list []passkey.Passkey) passkey.Owner {
 // EnrolPasskey serves POST /sign-in/enrol/passkey: a user who has to sign in with a passkey creates the first
 // one, and is signed in then.
 func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
-	f, user, err := h.provedFlow(r)
+	f, user, other, err := h.enrolling(r, stepPasskey)
 	if err != nil {
 		return err
+	}
+	if other != nil {
+		return h.showStep(w, r, f, *other)
 	}
 	e := enrolment{flow: f, user: user}
 	err = h.enrolPasskey(w, r, e)

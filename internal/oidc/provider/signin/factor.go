@@ -121,9 +121,12 @@ func (h *Handler) showNewApp(w http.ResponseWriter, r *http.Request, setup facto
 // Enrol serves POST /sign-in/enrol: a user who has to have a second factor adds an authenticator app with its
 // first code, and is signed in then.
 func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
-	f, user, err := h.provedFlow(r)
+	f, user, other, err := h.enrolling(r, stepEnrol)
 	if err != nil {
 		return err
+	}
+	if other != nil {
+		return h.showStep(w, r, f, *other)
 	}
 	setup, problem, err := h.setupOf(r, user)
 	if err != nil {

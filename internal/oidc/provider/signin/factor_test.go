@@ -448,6 +448,26 @@ func TestRequiredPasskeyIsCreatedBeforeTheSession(t *testing.T) {
 	})
 }
 
+// TestCreatingAPasskeyDoesNotReplaceTheCode sends the form that creates a required passkey before the code of
+// the app was given.
+func TestCreatingAPasskeyDoesNotReplaceTheCode(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		f.UseLocalhost()
+		ownersApp(f)
+		for _, policy := range []account.Factor{account.AnyFactor, account.Passkey} {
+			require(f, policy, auth.Viewer)
+			b := f.Browser()
+			_, _, values := password(b).Form()
+			for _, path := range []string{"/sign-in/enrol/passkey", "/sign-in/enrol"} {
+				got := b.Do("POST", f.URL+path, values)
+				if !isCode(got) || sessionCookie(b) != "" {
+					t.Errorf("%s with %s required: %d %s", path, policy, got.Status, got.Body)
+				}
+			}
+		}
+	})
+}
+
 // TestRequestedLevelIsVoluntary requests a stronger sign-in of a user who can give none, and of one who can.
 func TestRequestedLevelIsVoluntary(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {

@@ -41,12 +41,12 @@ type remaining struct {
 const provedLifetime = 10 * time.Minute
 
 // remaining returns what a user has to do who has signed in with methods. A passkey is always enough.
-func (h *Handler) remaining(tx *db.Tx, userID string, methods oauth.Methods) (remaining, error) {
-	required, err := h.Users.RequiredLevel(tx, userID)
+func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods) (remaining, error) {
+	required, err := h.Users.RequiredLevel(q, userID)
 	if err != nil {
 		return remaining{}, err
 	}
-	app, err := factor.Get(tx, userID)
+	app, err := factor.Get(q, userID)
 	if err != nil {
 		return remaining{}, err
 	}
@@ -67,19 +67,45 @@ func nextStep(methods oauth.Methods, required string, hasApp bool) step {
 	return stepEnrol
 }
 
-// showStep renders the page of what a user has to do to complete a sign-in.
+// showStep renders the page of what a user has to do to complete a sign-in. Whoever manages the provider of
+// an organization can sign in as its users there, and must not add to how they sign in elsewhere.
 func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, left remaining) error {
 	user, err := h.userOf(r.Context(), f, left.userID)
 	if err != nil {
 		return err
 	}
-	switch left.step {
-	case stepCode:
+	switch {
+	case left.step == stepNone:
+		return flow.ErrExpired
+	case left.step == stepCode:
 		return h.showFactor(w, r, factorForm{flow: f, user: user})
-	case stepPasskey:
+	case f.Upstream != "":
+		return h.Pages.Render(w, r, http.StatusForbidden, &pages.Message{
+			Title: "A second factor is required",
+			Text:  "Your organization requires a second factor or a passkey, and its provider has not told that you used one.",
+			Next:  h.again(f), NextText: "Sign in another way",
+		})
+	case left.step == stepPasskey:
 		return h.showPasskeyStep(w, r, f, user)
 	}
 	return h.showEnrol(w, r, f, user)
+}
+
+// enrolling returns the flow of a form with which a user adds what is required of them, and the user. If that is
+// another step, such as the code of the app that the user has, it returns it.
+func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user oidc.User, other *remaining, err error) {
+	f, user, err = h.provedFlow(r)
+	if err != nil {
+		return nil, oidc.User{}, nil, err
+	}
+	left, err := h.remaining(h.DB.Read(r.Context()), user.ID, f.Proved.Methods)
+	if err != nil {
+		return nil, oidc.User{}, nil, err
+	}
+	if left.step != want || f.Upstream != "" {
+		return f, user, &left, nil
+	}
+	return f, user, nil, nil
 }
 
 // showPasskeyStep renders the page of a user who must have signed in with a passkey. One who has a

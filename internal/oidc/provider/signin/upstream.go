@@ -229,6 +229,7 @@ func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstr
 	if err != nil {
 		return err
 	}
+	h.Pages.Remember(w, r) // a form may follow when the browser comes back
 	h.Pages.Cookies.Set(w, upstreamCookie, cookie, 0)
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, location, http.StatusSeeOther)

@@ -330,6 +330,57 @@ func TestSessionOfAProviderOpensOneOrganization(t *testing.T) {
 	})
 }
 
+// TestProviderAddsNoWayToSignIn has an organization require a factor that its provider does not tell of: whoever
+// manages both must not add a passkey or an app to the account of a user.
+func TestProviderAddsNoWayToSignIn(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		f.UseLocalhost()
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.settings())
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: f.UserID, Linked: true,
+			})
+		}))
+		for _, policy := range []account.Factor{account.AnyFactor, account.Passkey} {
+			require(f, policy, auth.Viewer)
+			b := f.Browser()
+			refused := s.enter(b, u).Want(http.StatusForbidden)
+			if strings.Contains(refused.Body, "<form") || sessionCookie(b) != "" {
+				t.Errorf("with %s required: %s", policy, refused.Body)
+			}
+		}
+	})
+}
+
+// TestCodeAfterAProviderKeepsTheSessionConfined signs in a linked user who has an authenticator app.
+func TestCodeAfterAProviderKeepsTheSessionConfined(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		app := ownersApp(f)
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.settings())
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec(`DELETE FROM oidc_sessions`); err != nil {
+				return err
+			}
+			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: f.UserID, Linked: true,
+			})
+		}))
+		b := f.Browser()
+		asked := s.enter(b, u)
+		if !isCode(asked) || sessionCookie(b) != "" {
+			t.Fatalf("no code is asked for: %s", asked.Body)
+		}
+		b.Submit(asked, "code", app.code()).Want(http.StatusSeeOther)
+		var orgID string
+		providertest.Must(t, f.DB.Read(t.Context()).Row(`SELECT org_id FROM oidc_sessions`).Scan(&orgID))
+		if orgID != f.OrgID {
+			t.Errorf("the session opens %q", orgID)
+		}
+	})
+}
+
 func TestProvidersOfOthersAreNotListed(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		s := newStranger(t, f)
