@@ -25,7 +25,11 @@ func (h *Handler) showInvitationPasskey(
 	w http.ResponseWriter, r *http.Request, invitation Invitation, problem string,
 ) error {
 	link := oauth.PathInvitation + r.PathValue("token")
-	if invitation.UserID != "" || h.Passkeys.Unavailable() != "" {
+	offered, err := h.offersPasskey(r, invitation)
+	if err != nil {
+		return err
+	}
+	if !offered {
 		http.Redirect(w, r, link, http.StatusSeeOther)
 		return nil
 	}
@@ -41,12 +45,29 @@ func (h *Handler) showInvitationPasskey(
 	return h.Pages.Render(w, r, formStatus(problem), view)
 }
 
+// offersPasskey reports whether an invitation can be accepted with a passkey: by a new person whose domain
+// does not have a provider as its only way to sign in.
+func (h *Handler) offersPasskey(r *http.Request, invitation Invitation) (bool, error) {
+	if invitation.UserID != "" || h.Passkeys.Unavailable() != "" {
+		return false, nil
+	}
+	only, err := h.onlyUpstream(r.Context(), invitation)
+	return !only, err
+}
+
 // RegisterPasskey serves POST /invite/{token}/passkey. It creates the account of a new person, who is a
 // member and signed in then.
 func (h *Handler) RegisterPasskey(w http.ResponseWriter, r *http.Request) error {
 	invitation, err := h.invitation(r)
 	if err != nil {
 		return err
+	}
+	offered, err := h.offersPasskey(r, invitation)
+	if err != nil {
+		return err
+	}
+	if !offered {
+		return h.Invitation(w, r)
 	}
 	keyName, ok := passkeyName(r)
 	if !ok {

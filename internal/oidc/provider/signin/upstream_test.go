@@ -658,6 +658,7 @@ func TestDomainsMustBeGranted(t *testing.T) {
 
 func TestDomainWithoutPasswords(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		f.UseLocalhost() // where there are passkeys
 		s := newStranger(t, f)
 		f.Provider.Upstreams.Store.Domains.Granted["example.com"] = f.OrgID
 		n := s.only()
@@ -674,6 +675,11 @@ func TestDomainWithoutPasswords(t *testing.T) {
 		_, _, values := page.Form()
 		values.Set("password", password)
 		b.Do("POST", f.URL+"/invite/"+token, values).Want(http.StatusBadRequest)
+		b.Get(f.URL + "/invite/" + token + "/passkey").Want(http.StatusSeeOther)
+		b.Do("POST", f.URL+"/invite/"+token+"/passkey", values).Want(http.StatusOK)
+		if b.SignedIn() {
+			t.Error("a passkey was created in a domain with a provider only")
+		}
 
 		s.say(claims{"email": "anna@example.com", "email_verified": true})
 		anna := wantIn(s.enter(b, u), b)
