@@ -19,8 +19,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -50,7 +48,7 @@ type Upstream struct {
 	ClientID    string      `json:"client_id" example:"steward"`
 	Scopes      []string    `json:"scopes" example:"openid,profile,email"`
 	Domains     []string    `json:"domains" doc:"Domains of e-mail addresses that lead to this provider" example:"acme.example"`
-	DefaultRole *auth.Role  `json:"default_role" doc:"Role of users who sign in for the first time; null if only invited members may" example:"member"`
+	DefaultRole *auth.Role  `json:"default_role" enum:"admin,member,viewer" doc:"Role of users who sign in for the first time; null if only invited members may" example:"member"`
 	GroupsClaim string      `json:"groups_claim" doc:"Claim with the groups of a user; empty if groups are not used" example:"groups"`
 	GroupRoles  []GroupRole `json:"group_roles" doc:"Roles of the members of groups, applied at each sign-in; the most powerful counts"`
 	Only        bool        `json:"only" doc:"Whether members with an address of the domains sign in here and not with a password"`
@@ -69,12 +67,6 @@ type Upstream struct {
 
 // ETag returns the version of the row.
 func (u Upstream) ETag() string { return page.ETag(u.version) }
-
-// TransformSchema lists the values of default_role, which may be null.
-func (Upstream) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	s.Properties["default_role"].Enum = []any{"admin", "member", "viewer", nil}
-	return s
-}
 
 // GroupRole gives the members of a group at the provider a role.
 type GroupRole struct {
