@@ -179,7 +179,8 @@ func TestConsolePagesGoBack(t *testing.T) {
 	pages = append(pages, moved("Next page"))
 	pages = append(pages, moved("Next page"))
 	wants("Previous on the third page", moved("Previous page"), 1)
-	c.Do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`window.before = true; location.reload()`))
+	c.wait("the page again", `!window.before`)
 	c.see("Previous page")
 	wants("Previous after a reload", moved("Previous page"), 0)
 	if at := chromium.Evaluate[string](c.Browser, `location.search`); at != "" {
