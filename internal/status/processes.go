@@ -52,7 +52,8 @@ func (p *Processes) Run(ctx context.Context) {
 }
 
 // heartbeat writes the time, and deletes the rows of processes that died long ago, in one round trip.
-// Then it looks for other processes. The first one of a process tells them of it.
+// Then it looks for other processes and tells them that this one runs, so that they notify it, also when it
+// was frozen for a while.
 func (p *Processes) heartbeat(ctx context.Context) error {
 	now := stamp.Of(p.Now())
 	err := p.DB.Write(ctx, func(tx *db.Tx) error {
@@ -69,11 +70,11 @@ func (p *Processes) heartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.DB.Notify(started)
 	alive, err := p.Count(ctx)
 	if alive > 1 {
 		p.DB.NoteOthers()
 	}
+	p.DB.Notify(started)
 	return err
 }
 
