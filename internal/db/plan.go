@@ -73,8 +73,8 @@ type plan struct {
 	texts []string
 }
 
-// maxChunk is the logarithm of the number of rows of a statement on SQLite. All but the largest have few
-// sizes, so that there are few texts to prepare.
+// maxChunk is the binary logarithm of the largest number of rows of a statement on SQLite. The numbers are
+// powers of two, so that there are few texts to prepare.
 const maxChunk = 6
 
 // newPlan returns the plan of a text with {v}, {FROM v}, {USING v} or {IN v}.
@@ -170,7 +170,7 @@ func (p *plan) arrays(values []any) []any {
 	return arrays
 }
 
-// column is every so many of some values, from the first one on.
+// column is the values of one column: the first of each step values.
 type column struct {
 	values []any
 	step   int
