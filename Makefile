@@ -94,7 +94,7 @@ bench-large: ## run the benchmarks of lists with five million rows and ten milli
 	$(MAKE) bench
 
 .PHONY: release
-release: ## build the archives of a release into dist/, with checksums
+release: ## write a release into dist/: archives, packages, files of the image, bills of materials, checksums
 	VERSION="$(VERSION)" ./tools/release
 
 .PHONY: clean

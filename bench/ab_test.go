@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -98,8 +96,8 @@ func short(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// baseBinary returns the path of the binary to compare with. It builds the base commit from an archive
-// in a temporary directory.
+// baseBinary returns the path of the binary to compare with: that of BENCH_AB_BASE, or one of the base
+// commit, which it builds.
 func baseBinary(t *testing.T) string {
 	t.Helper()
 	base := cmp.Or(os.Getenv("BENCH_AB_BASE"), baseCommit)
@@ -107,20 +105,7 @@ func baseBinary(t *testing.T) string {
 	if err == nil && info.Mode().IsRegular() {
 		return base
 	}
-	dir := t.TempDir()
-	archive := filepath.Join(dir, "base.tar")
-	binary := filepath.Join(dir, "steward-base")
-	run(t, exec.Command("git", "-C", "..", "archive", "--output", archive, base))
-	run(t, exec.Command("tar", "-x", "-f", archive, "-C", dir))
-	run(t, exec.Command("go", "-C", dir, "build", "-o", binary, "./cmd/steward"))
-	return binary
-}
-
-func run(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", cmd, err, out)
-	}
+	return process.BuildCommit(t, base)
 }
 
 // contender is an installation of one of the two binaries.

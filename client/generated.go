@@ -59,6 +59,34 @@ const (
 	NewValueTypeZset   NewValueType = "zset"
 )
 
+// Values of OAuthClientTokenEndpointAuthMethod.
+const (
+	OAuthClientTokenEndpointAuthMethodClientSecretBasic OAuthClientTokenEndpointAuthMethod = "client_secret_basic"
+	OAuthClientTokenEndpointAuthMethodClientSecretPost  OAuthClientTokenEndpointAuthMethod = "client_secret_post"
+	OAuthClientTokenEndpointAuthMethodNone              OAuthClientTokenEndpointAuthMethod = "none"
+	OAuthClientTokenEndpointAuthMethodPrivateKeyJwt     OAuthClientTokenEndpointAuthMethod = "private_key_jwt"
+)
+
+// Values of OAuthClientRegistration.
+const (
+	OAuthClientRegistrationAnonymous OAuthClientRegistration = "anonymous"
+	OAuthClientRegistrationToken     OAuthClientRegistration = "token"
+)
+
+// Values of OAuthClientDetailsTokenEndpointAuthMethod.
+const (
+	OAuthClientDetailsTokenEndpointAuthMethodClientSecretBasic OAuthClientDetailsTokenEndpointAuthMethod = "client_secret_basic"
+	OAuthClientDetailsTokenEndpointAuthMethodClientSecretPost  OAuthClientDetailsTokenEndpointAuthMethod = "client_secret_post"
+	OAuthClientDetailsTokenEndpointAuthMethodNone              OAuthClientDetailsTokenEndpointAuthMethod = "none"
+	OAuthClientDetailsTokenEndpointAuthMethodPrivateKeyJwt     OAuthClientDetailsTokenEndpointAuthMethod = "private_key_jwt"
+)
+
+// Values of OAuthClientDetailsRegistration.
+const (
+	OAuthClientDetailsRegistrationAnonymous OAuthClientDetailsRegistration = "anonymous"
+	OAuthClientDetailsRegistrationToken     OAuthClientDetailsRegistration = "token"
+)
+
 // Values of ReplayState.
 const (
 	ReplayStateCancelled ReplayState = "cancelled"
@@ -120,6 +148,12 @@ const (
 	SigningKeyStateActive   SigningKeyState = "active"
 	SigningKeyStateNext     SigningKeyState = "next"
 	SigningKeyStateRetiring SigningKeyState = "retiring"
+)
+
+// Values of StatusCertificateSource.
+const (
+	StatusCertificateSourceAcme StatusCertificateSource = "acme"
+	StatusCertificateSourceFile StatusCertificateSource = "file"
 )
 
 // Values of StatusDatabaseEngine.
@@ -408,6 +442,24 @@ type CreatedOAuthClient struct {
 	ClientSecret string      `json:"client_secret"`
 }
 
+// CreatedRegistrationToken is a result of CreateRegistrationToken.
+type CreatedRegistrationToken struct {
+	Token string `json:"token"`
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+
+	// How many clients were registered with it
+	Used int64 `json:"used"`
+
+	// Id of the user or the OAuth client that created it
+	CreatedBy string     `json:"created_by"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// How many clients can be registered with it; absent without a limit
+	Uses *int64 `json:"uses,omitempty"`
+}
+
 // CreatedResource is a result of RotateResource.
 type CreatedResource struct {
 	Type        ResourceType `json:"type"`
@@ -429,6 +481,9 @@ type CreatedResource struct {
 
 	// Engine of the store
 	Engine *string `json:"engine,omitempty"`
+
+	// Data directory that has its files; absent with SQLite, and if its engine is another server
+	Node *string `json:"node,omitempty"`
 
 	// Null for viewers, and without the scope resource:write
 	Password *string `json:"password,omitempty"`
@@ -465,6 +520,9 @@ type Database struct {
 
 	// Environment variables for database clients; empty for viewers, and without the scope resource:write
 	Env map[string]string `json:"env"`
+
+	// Data directory that has its files; absent with SQLite, and if its engine is another server
+	Node *string `json:"node,omitempty"`
 }
 
 // Deleted is a result of DeleteOAuthClient, RevokeConsent, RevokeOAuthClientUser and RevokeOAuthClientUsers.
@@ -834,6 +892,9 @@ type KeyValueStore struct {
 
 	// Environment variables for Redis clients; empty for viewers, and without the scope resource:write
 	Env map[string]string `json:"env"`
+
+	// Data directory that has its files; absent with SQLite, and if its engine is another server
+	Node *string `json:"node,omitempty"`
 }
 
 // Member is a result of ListMembers and UpdateMember.
@@ -979,17 +1040,26 @@ type NewOAuthClient struct {
 	ClientType *string `json:"client_type,omitempty"`
 
 	// URI that the browser loads when its user signs out of a session in which the client got an ID token
-	FrontchannelLogoutURI       *string  `json:"frontchannel_logout_uri,omitempty"`
-	GrantTypes                  []string `json:"grant_types,omitzero"`
-	Icon                        *string  `json:"icon,omitempty"`
-	IDTokenLifetimeSeconds      *int64   `json:"id_token_lifetime_seconds,omitempty"`
-	IsPublic                    *bool    `json:"is_public,omitempty"`
+	FrontchannelLogoutURI  *string  `json:"frontchannel_logout_uri,omitempty"`
+	GrantTypes             []string `json:"grant_types,omitzero"`
+	Icon                   *string  `json:"icon,omitempty"`
+	IDTokenLifetimeSeconds *int64   `json:"id_token_lifetime_seconds,omitempty"`
+	IsPublic               *bool    `json:"is_public,omitempty"`
+
+	// Public keys for private_key_jwt, instead of jwks_uri
+	Jwks map[string]any `json:"jwks,omitzero"`
+
+	// URI of the public keys for private_key_jwt, instead of jwks
+	JwksURI                     *string  `json:"jwks_uri,omitempty"`
 	PostLogoutRedirectURIs      []string `json:"post_logout_redirect_uris,omitzero"`
 	ProjectID                   *string  `json:"project_id,omitempty"`
 	RedirectURIs                []string `json:"redirect_uris,omitzero"`
 	RefreshTokenLifetimeSeconds *int64   `json:"refresh_token_lifetime_seconds,omitempty"`
 	ResponseTypes               []string `json:"response_types,omitzero"`
 	Scopes                      []string `json:"scopes,omitzero"`
+
+	// client_secret_basic (default), client_secret_post, private_key_jwt or, for public clients, none
+	TokenEndpointAuthMethod *string `json:"token_endpoint_auth_method,omitempty"`
 }
 
 // NewOrganization is the body of CreateOrganization.
@@ -1009,6 +1079,16 @@ type NewQuery struct {
 
 	// Values of the parameters, in their order: null, booleans, numbers, text, or bytes as {"base64": …}
 	Args []any `json:"args,omitzero"`
+}
+
+// NewRegistrationToken is the body of CreateRegistrationToken.
+type NewRegistrationToken struct {
+	// Seconds after which the token expires; by default it does not
+	ExpiresIn *int64  `json:"expires_in,omitempty"`
+	Name      *string `json:"name,omitempty"`
+
+	// How many clients can be registered with it; by default without a limit
+	Uses *int64 `json:"uses,omitempty"`
 }
 
 // NewResource is part of NewResources.
@@ -1142,10 +1222,13 @@ type OAuthClient struct {
 	Internal       bool     `json:"internal"`
 
 	// Whether users outside the organization may use the client
-	IsPublic                   bool      `json:"is_public"`
-	CreatedAt                  time.Time `json:"created_at"`
-	UpdatedAt                  time.Time `json:"updated_at"`
-	AccessTokenLifetimeSeconds *int64    `json:"access_token_lifetime_seconds,omitempty"`
+	IsPublic bool `json:"is_public"`
+
+	// How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set
+	TokenEndpointAuthMethod    OAuthClientTokenEndpointAuthMethod `json:"token_endpoint_auth_method"`
+	CreatedAt                  time.Time                          `json:"created_at"`
+	UpdatedAt                  time.Time                          `json:"updated_at"`
+	AccessTokenLifetimeSeconds *int64                             `json:"access_token_lifetime_seconds,omitempty"`
 
 	// URI of the API that the client serves; it may introspect tokens issued for this audience
 	Audience *string `json:"audience,omitempty"`
@@ -1154,12 +1237,27 @@ type OAuthClient struct {
 	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
 
 	// URI that the browser loads when its user signs out of a session in which the client got an ID token
-	FrontchannelLogoutURI       *string `json:"frontchannel_logout_uri,omitempty"`
-	IDTokenLifetimeSeconds      *int64  `json:"id_token_lifetime_seconds,omitempty"`
+	FrontchannelLogoutURI  *string `json:"frontchannel_logout_uri,omitempty"`
+	IDTokenLifetimeSeconds *int64  `json:"id_token_lifetime_seconds,omitempty"`
+
+	// Public keys of a client that authenticates with private_key_jwt
+	Jwks map[string]any `json:"jwks,omitempty"`
+
+	// URI of the public keys of a client that authenticates with private_key_jwt
+	JwksURI                     *string `json:"jwks_uri,omitempty"`
 	OrgID                       *string `json:"org_id,omitempty"`
 	ProjectID                   *string `json:"project_id,omitempty"`
 	RefreshTokenLifetimeSeconds *int64  `json:"refresh_token_lifetime_seconds,omitempty"`
+
+	// How the client registered itself; absent if a user created it
+	Registration *OAuthClientRegistration `json:"registration,omitempty"`
 }
+
+// OAuthClientTokenEndpointAuthMethod How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set
+type OAuthClientTokenEndpointAuthMethod string
+
+// OAuthClientRegistration How the client registered itself; absent if a user created it
+type OAuthClientRegistration string
 
 // OAuthClientActivityDay is a result of ListOAuthActivity.
 type OAuthClientActivityDay struct {
@@ -1195,10 +1293,13 @@ type OAuthClientDetails struct {
 	Internal       bool     `json:"internal"`
 
 	// Whether users outside the organization may use the client
-	IsPublic                   bool      `json:"is_public"`
-	CreatedAt                  time.Time `json:"created_at"`
-	UpdatedAt                  time.Time `json:"updated_at"`
-	AccessTokenLifetimeSeconds *int64    `json:"access_token_lifetime_seconds,omitempty"`
+	IsPublic bool `json:"is_public"`
+
+	// How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set
+	TokenEndpointAuthMethod    OAuthClientDetailsTokenEndpointAuthMethod `json:"token_endpoint_auth_method"`
+	CreatedAt                  time.Time                                 `json:"created_at"`
+	UpdatedAt                  time.Time                                 `json:"updated_at"`
+	AccessTokenLifetimeSeconds *int64                                    `json:"access_token_lifetime_seconds,omitempty"`
 
 	// URI of the API that the client serves; it may introspect tokens issued for this audience
 	Audience *string `json:"audience,omitempty"`
@@ -1207,12 +1308,27 @@ type OAuthClientDetails struct {
 	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
 
 	// URI that the browser loads when its user signs out of a session in which the client got an ID token
-	FrontchannelLogoutURI       *string `json:"frontchannel_logout_uri,omitempty"`
-	IDTokenLifetimeSeconds      *int64  `json:"id_token_lifetime_seconds,omitempty"`
+	FrontchannelLogoutURI  *string `json:"frontchannel_logout_uri,omitempty"`
+	IDTokenLifetimeSeconds *int64  `json:"id_token_lifetime_seconds,omitempty"`
+
+	// Public keys of a client that authenticates with private_key_jwt
+	Jwks map[string]any `json:"jwks,omitempty"`
+
+	// URI of the public keys of a client that authenticates with private_key_jwt
+	JwksURI                     *string `json:"jwks_uri,omitempty"`
 	OrgID                       *string `json:"org_id,omitempty"`
 	ProjectID                   *string `json:"project_id,omitempty"`
 	RefreshTokenLifetimeSeconds *int64  `json:"refresh_token_lifetime_seconds,omitempty"`
+
+	// How the client registered itself; absent if a user created it
+	Registration *OAuthClientDetailsRegistration `json:"registration,omitempty"`
 }
+
+// OAuthClientDetailsTokenEndpointAuthMethod How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set
+type OAuthClientDetailsTokenEndpointAuthMethod string
+
+// OAuthClientDetailsRegistration How the client registered itself; absent if a user created it
+type OAuthClientDetailsRegistration string
 
 // OAuthClientPatch is the body of UpdateOAuthClient.
 type OAuthClientPatch struct {
@@ -1230,12 +1346,18 @@ type OAuthClientPatch struct {
 	Description *string `json:"description,omitempty"`
 
 	// URI that the browser loads when its user signs out of a session in which the client got an ID token
-	FrontchannelLogoutURI       Field[string] `json:"frontchannel_logout_uri,omitzero"`
-	GrantTypes                  []string      `json:"grant_types,omitzero"`
-	HomepageURL                 *string       `json:"homepage_url,omitempty"`
-	Icon                        Field[string] `json:"icon,omitzero"`
-	IDTokenLifetimeSeconds      Field[int64]  `json:"id_token_lifetime_seconds,omitzero"`
-	IsPublic                    *bool         `json:"is_public,omitempty"`
+	FrontchannelLogoutURI  Field[string] `json:"frontchannel_logout_uri,omitzero"`
+	GrantTypes             []string      `json:"grant_types,omitzero"`
+	HomepageURL            *string       `json:"homepage_url,omitempty"`
+	Icon                   Field[string] `json:"icon,omitzero"`
+	IDTokenLifetimeSeconds Field[int64]  `json:"id_token_lifetime_seconds,omitzero"`
+	IsPublic               *bool         `json:"is_public,omitempty"`
+
+	// Public keys for private_key_jwt, instead of jwks_uri
+	Jwks Field[map[string]any] `json:"jwks,omitzero"`
+
+	// URI of the public keys for private_key_jwt, instead of jwks
+	JwksURI                     Field[string] `json:"jwks_uri,omitzero"`
 	Name                        *string       `json:"name,omitempty"`
 	PostLogoutRedirectURIs      []string      `json:"post_logout_redirect_uris,omitzero"`
 	ProjectID                   Field[string] `json:"project_id,omitzero"`
@@ -1243,6 +1365,9 @@ type OAuthClientPatch struct {
 	RefreshTokenLifetimeSeconds Field[int64]  `json:"refresh_token_lifetime_seconds,omitzero"`
 	ResponseTypes               []string      `json:"response_types,omitzero"`
 	Scopes                      []string      `json:"scopes,omitzero"`
+
+	// client_secret_basic (default), client_secret_post, private_key_jwt or, for public clients, none
+	TokenEndpointAuthMethod *string `json:"token_endpoint_auth_method,omitempty"`
 }
 
 // OAuthClientUser is a result of ListOAuthClientUsers.
@@ -1383,6 +1508,9 @@ type PlacedDatabase struct {
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
 	OrgName     string            `json:"org_name"`
+
+	// Data directory that has its files; absent with SQLite, and if its engine is another server
+	Node *string `json:"node,omitempty"`
 }
 
 // PlacedKeyValueStore is part of Resources.
@@ -1406,6 +1534,9 @@ type PlacedKeyValueStore struct {
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
 	OrgName     string            `json:"org_name"`
+
+	// Data directory that has its files; absent with SQLite, and if its engine is another server
+	Node *string `json:"node,omitempty"`
 }
 
 // PresignedURL is a result of PresignObject.
@@ -1482,6 +1613,23 @@ type RegionResources struct {
 	DB    []Database      `json:"db"`
 	KV    []KeyValueStore `json:"kv"`
 	Redis *ResourceRedis  `json:"redis,omitempty"`
+}
+
+// RegistrationToken is a result of ListRegistrationTokens.
+type RegistrationToken struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// How many clients were registered with it
+	Used int64 `json:"used"`
+
+	// Id of the user or the OAuth client that created it
+	CreatedBy string     `json:"created_by"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// How many clients can be registered with it; absent without a limit
+	Uses *int64 `json:"uses,omitempty"`
 }
 
 // Replay is a result of CreateReplay, GetReplay and ListReplays.
@@ -1727,9 +1875,49 @@ type Status struct {
 	Disk     StatusDisk     `json:"disk"`
 
 	// Empty without the permission to read regions
-	Regions  []StatusRegion  `json:"regions"`
+	Regions []StatusRegion `json:"regions"`
+	Backup  *StatusBackup  `json:"backup,omitempty"`
+
+	// TLS certificates of the listeners; absent if they are plain, for callers other than owners and admins, and while the database cannot be used
+	Certificates []StatusCertificate `json:"certificates,omitempty"`
+
+	// Data directories of the replicas, which have the files of embedded databases and key-value stores; absent with SQLite, without the permission to read resources, and while the database cannot be used
+	Nodes    []StatusNode    `json:"nodes,omitempty"`
 	Webhooks *StatusWebhooks `json:"webhooks,omitempty"`
 }
+
+// StatusBackup is part of Status.
+type StatusBackup struct {
+	// When the next one is made or tried again
+	NextAt time.Time `json:"next_at"`
+
+	// Why no backup was made since, or why older ones were not removed; absent if all went well
+	LastError *string `json:"last_error,omitempty"`
+
+	// When the last backup was completed; absent before the first one
+	LastSuccessAt *time.Time `json:"last_success_at,omitempty"`
+
+	// Databases and key-value stores that the last backup does not have, because their files are in the data directories of other nodes
+	Missing *int64 `json:"missing,omitempty"`
+}
+
+// StatusCertificate is part of Status.
+type StatusCertificate struct {
+	// Names that it is served for
+	Domains []string `json:"domains"`
+
+	// Whether it is read from a file, or obtained by ACME
+	Source StatusCertificateSource `json:"source"`
+
+	// Why it was not read, obtained or renewed when that was last tried; absent if it was
+	LastError *string `json:"last_error,omitempty"`
+
+	// When it ends; absent if there is none yet
+	NotAfter *time.Time `json:"not_after,omitempty"`
+}
+
+// StatusCertificateSource Whether it is read from a file, or obtained by ACME
+type StatusCertificateSource string
 
 // StatusDatabase is part of Status.
 type StatusDatabase struct {
@@ -1746,6 +1934,21 @@ type StatusDatabaseEngine string
 type StatusDisk struct {
 	// Whether there is space; if not, things can be read and deleted, but not added
 	Ok bool `json:"ok"`
+}
+
+// StatusNode is part of Status.
+type StatusNode struct {
+	// Id of the data directory
+	Node string `json:"node"`
+
+	// Whether a process serves it; if not, what it has cannot be reached
+	Ok bool `json:"ok"`
+
+	// Number of the organization's databases whose files it has
+	Databases int64 `json:"databases"`
+
+	// Number of the organization's key-value stores whose files it has
+	Stores int64 `json:"stores"`
 }
 
 // StatusRegion is part of Status.
@@ -3070,6 +3273,22 @@ func (c *Client) ResetMemberPassword(ctx context.Context, id string) (*PasswordR
 	return decode[*PasswordReset](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members/{id}/reset-password", id), repeatable: true}))
 }
 
+// ListRegistrationTokens calls GET /oidc/registration-token: List the tokens with which OAuth clients register themselves. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+func (c *Client) ListRegistrationTokens(ctx context.Context) ([]RegistrationToken, error) {
+	return decode[[]RegistrationToken](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/registration-token"), repeatable: true}))
+}
+
+// CreateRegistrationToken calls POST /oidc/registration-token: Create a registration token. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+func (c *Client) CreateRegistrationToken(ctx context.Context, body NewRegistrationToken) (*CreatedRegistrationToken, error) {
+	return decode[*CreatedRegistrationToken](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/registration-token"), repeatable: true, body: body}))
+}
+
+// DeleteRegistrationToken calls DELETE /oidc/registration-token/{id}: Delete a registration token. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+func (c *Client) DeleteRegistrationToken(ctx context.Context, id string) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/registration-token/{id}", id), repeatable: true})
+	return err
+}
+
 // GetScopeCatalogue calls GET /oidc/scopes: Get the scope catalogue. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) GetScopeCatalogue(ctx context.Context) (*ScopeCatalogue, error) {
 	return decode[*ScopeCatalogue](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/scopes"), repeatable: true}))
@@ -3658,4 +3877,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 56b49100c474727f0de2a48bac33a9e04bcf1961eea2d3f935af0e544b1254c2
+// Sources: sha256 550309c2862864c020a408ea2455d557a110f40939f51eb3f6b7509db9933358

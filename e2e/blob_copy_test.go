@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -165,7 +166,7 @@ func newGate(t *testing.T, origin string, limit int64) *gate {
 	}
 	g := &gate{blocked: make(chan struct{}, 1)}
 	g.limit.Store(limit)
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme = target.Scheme
 		r.Out.URL.Host = target.Host
 		r.Out.Host = r.In.Host // it is signed

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,7 +18,8 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	"github.com/pquerna/otp/totp"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"steward/e2e/installation"
 	"steward/e2e/process"
@@ -25,17 +27,28 @@ import (
 	"steward/internal/waittest"
 )
 
-// dataDirectory returns the path of a fixture: the data directory of an installation of commit abd5c4b,
-// the first whose data every later binary must open. Its master key, its root key and the passwords in
-// it are those of a test and used nowhere else. tools/datadir writes it.
-func dataDirectory(database string) string { return "testdata/datadir-abd5c4b-" + database + ".tar.gz" }
+// release is a version whose data directories every later one opens. Its fixtures were written once by
+// tools/datadir, with a binary of the commit. The master key, the root key and the passwords in them are
+// those of a test and used nowhere else.
+type release struct {
+	name, commit string
+	invited      string // condition of the invitation that was not accepted
+}
+
+// releases has the first version whose data later ones open, and those that were released since.
+var releases = []release{
+	{name: "abd5c4b", commit: "abd5c4b", invited: "used_at IS NULL"},
+}
+
+// fixture returns the path of the release's fixture.
+func (r release) fixture(database string) string {
+	return "testdata/datadir-" + r.name + "-" + database + ".tar.gz"
+}
 
 const (
 	// storedFile and dumpFile are in the fixture beside the data directory's own files.
 	storedFile = "fixture.json"
 	dumpFile   = "postgres.sql"
-	// storedText is what the fixture's thread, receipt, object, database and store contain.
-	storedText = `{"of":"abd5c4b"}`
 )
 
 // stored is what a fixture contains.
@@ -44,37 +57,49 @@ type stored struct {
 	Client, ClientSecret      string
 	HookID, HookPath, Receipt string
 	Rows                      map[string]int // of each table
+
+	// Member has an authenticator app, a passkey and an identity at an upstream. These are empty for
+	// the release abd5c4b, which did not have them.
+	Member, Authenticator, Upstream, RegistrationToken string
+
+	text string // what the thread, the receipt, the object, the database and the store contain
 }
 
-// TestDataDirectoryOfAnEarlierVersionOpens opens the fixture with this tree's binary.
+func newStored(r release) *stored { return &stored{text: `{"of":"` + r.name + `"}`} }
+
+// TestDataDirectoryOfAnEarlierVersionOpens opens the fixtures of all releases with this tree's binary.
 func TestDataDirectoryOfAnEarlierVersionOpens(t *testing.T) {
 	t.Parallel()
-	for _, name := range process.Databases {
-		t.Run(name, func(t *testing.T) {
-			if binary := os.Getenv("DATADIR_BINARY"); binary != "" { // set by tools/datadir
-				writeDataDirectory(t, name, binary)
-			}
-			s, want := openDataDirectory(t, name)
-			for i := range 2 { // the second start has nothing to migrate
-				s.Start()
-				want.checkAccounts(s)
-				want.checkRuntime(s)
-				want.checkWebhooks(s, i)
-				want.checkResources(s)
-				s.Stop()
-			}
-		})
+	for _, r := range releases {
+		for _, name := range process.Databases {
+			t.Run(r.name+"/"+name, func(t *testing.T) {
+				if os.Getenv("DATADIR_RELEASE") == r.name { // set by tools/datadir
+					writeDataDirectory(t, r, name)
+				}
+				s, want := openDataDirectory(t, r, name)
+				for i := range 2 { // the second start has nothing to migrate
+					s.Start()
+					want.checkAccounts(s)
+					want.checkSignIn(s, i == 0)
+					want.checkRuntime(s)
+					want.checkWebhooks(s, i)
+					want.checkResources(s)
+					s.Stop()
+				}
+				want.checkSecrets(s)
+			})
+		}
 	}
 }
 
-// openDataDirectory unpacks the fixture, checks that every table of it has rows, and returns an
+// openDataDirectory unpacks a fixture, checks that every table of it has rows, and returns an
 // installation that is not started yet. Nothing in it is old enough to be deleted.
-func openDataDirectory(t *testing.T, database string) (*installation.Steward, *stored) {
+func openDataDirectory(t *testing.T, r release, database string) (*installation.Steward, *stored) {
 	s := installation.Prepare(t, database, "--webhook-retention", "36500d", "--thread-retention", "36500d")
-	unpack(s, dataDirectory(database))
+	unpack(s, r.fixture(database))
 	text, err := os.ReadFile(filepath.Join(s.Dir, storedFile))
 	s.Must(err)
-	want := new(stored)
+	want := newStored(r)
 	s.Must(json.Unmarshal(text, want))
 	s.Key = want.Key
 	if s.Database != "" {
@@ -91,7 +116,7 @@ func openDataDirectory(t *testing.T, database string) (*installation.Steward, *s
 	if len(got) != len(want.Rows) || len(got) < 60 {
 		t.Errorf("the fixture has %d tables, want %d", len(got), len(want.Rows))
 	}
-	_, err = rows.Exec(`UPDATE invitations SET token_hash = $1, expires_at = $2 WHERE used_at IS NULL`,
+	_, err = rows.Exec(`UPDATE invitations SET token_hash = $1, expires_at = $2 WHERE `+r.invited,
 		seal.Hash(storedInvitation), time.Now().Add(time.Hour).UnixMicro())
 	s.Must(err)
 	return s, want
@@ -221,9 +246,37 @@ func (w *stored) checkInvitation(s *installation.Steward) {
 	}
 }
 
+// checkSignIn checks how members sign in besides passwords.
+func (w *stored) checkSignIn(s *installation.Steward, first bool) {
+	s.T.Helper()
+	if w.Member == "" {
+		return
+	}
+	if first {
+		w.checkAuthenticator(s)
+	}
+	s.Call("GET", "/oidc/upstream/"+w.Upstream, nil).Want(200)
+	if got := s.Call("GET", "/oidc/registration-token", nil).Want(200).IDs(); got != w.RegistrationToken {
+		s.T.Errorf("the registration tokens are %s, want %s", got, w.RegistrationToken)
+	}
+}
+
+// checkAuthenticator signs in with a code of the authenticator app, which is accepted once.
+func (w *stored) checkAuthenticator(s *installation.Steward) {
+	s.T.Helper()
+	b := browserOf(s, "alan@example.com", "a first password")
+	p := b.Do("GET", s.URL+"/console/sign-in", nil)
+	p = b.Submit(p, map[string]string{"email": b.Email, "password": b.Password})
+	code, err := totp.GenerateCode(w.Authenticator, time.Now())
+	s.Must(err)
+	if p = b.Submit(p, map[string]string{"code": code}); p.Status != http.StatusSeeOther {
+		s.T.Errorf("the code of the app leads to %d: %s", p.Status, p.Body)
+	}
+}
+
 func (w *stored) checkRuntime(s *installation.Steward) {
 	s.T.Helper()
-	if got := s.Call("GET", "/thread/t1", nil).Want(200); got.Text("user_data") != storedText || got.Get("metadata.k") != "v" {
+	if got := s.Call("GET", "/thread/t1", nil).Want(200); got.Text("user_data") != w.text || got.Get("metadata.k") != "v" {
 		s.T.Errorf("the thread is %s", got.Body)
 	}
 	if got := s.Call("GET", "/thread?deleted=true", nil).IDs(); got != "gone" {
@@ -242,7 +295,7 @@ func (w *stored) checkWebhooks(s *installation.Steward, since int) {
 		s.T.Errorf("the webhooks are %s", got)
 	}
 	payload := s.Call("GET", "/webhook/receipt-payload/"+h.ID+"/"+w.Receipt, nil).Want(200)
-	if string(payload.Body) != storedText {
+	if string(payload.Body) != w.text {
 		s.T.Errorf("the receipt has %q", payload.Body)
 	}
 	for _, status := range []string{"success", "failed"} {
@@ -272,10 +325,43 @@ func (w *stored) checkResources(s *installation.Steward) {
 	s.Call("GET", "/resource/"+s.OrgID+"/local", nil).Want(200).Decode(&list)
 	env := list.S3[0].Env
 	b := installation.Bucket{Steward: s, Name: env["S3_BUCKET"], Access: env["S3_ACCESS_KEY_ID"], Secret: env["S3_SECRET_ACCESS_KEY"]}
-	if got := b.Get("a/b.txt"); got != storedText {
+	if got := b.Get("a/b.txt"); got != w.text {
 		s.T.Errorf("the object has %q", got)
 	}
 	d := &installation.SQLDatabase{Steward: s, Name: list.DB[0].Name, Address: list.DB[0].URL, Token: list.DB[0].Password}
-	wantCount(d, "items WHERE name = '"+storedText+"'", "1")
-	wantValue(installation.KVStore{Steward: s, Name: "cache"}.Again(), "greeting", storedText)
+	wantCount(d, "items WHERE name = '"+w.text+"'", "1")
+	wantValue(installation.KVStore{Steward: s, Name: "cache"}.Again(), "greeting", w.text)
+}
+
+// checkSecrets checks, in a stopped installation, what the server alone reads.
+func (w *stored) checkSecrets(s *installation.Steward) {
+	s.T.Helper()
+	if w.Member == "" {
+		return
+	}
+	rows := openRaw(s)
+	defer func() { _ = rows.Close() }()
+	var sealed []byte
+	s.Must(rows.QueryRow(`SELECT value FROM certificates WHERE name = $1`, storedCertificate).Scan(&sealed))
+	plain, err := storedRing(s).Open("certificate:"+storedCertificate, sealed)
+	if err != nil || string(plain) != w.text {
+		s.T.Errorf("the certificate has %q, %v", plain, err)
+	}
+	for _, table := range []string{"oidc_passkeys", "oidc_recovery_codes", "oidc_identities"} {
+		var n int
+		s.Must(rows.QueryRow(`SELECT count(*) FROM `+table+` WHERE user_id = $1`, w.Member).Scan(&n))
+		if n == 0 {
+			s.T.Errorf("%s has nothing of the member", table)
+		}
+	}
+}
+
+// storedRing returns the ring with the master key of a data directory.
+func storedRing(s *installation.Steward) *seal.Ring {
+	s.T.Helper()
+	key, err := seal.KeyFile(s.Dir)
+	s.Must(err)
+	ring, err := seal.NewRing(key)
+	s.Must(err)
+	return ring
 }

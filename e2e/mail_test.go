@@ -105,6 +105,31 @@ func TestInvitationIsMailed(t *testing.T) {
 	})
 }
 
+// TestInvitationIgnoresTheHostHeader invites with requests that name another host.
+func TestInvitationIgnoresTheHostHeader(t *testing.T) {
+	t.Parallel()
+	eachWithMail(t, func(t *testing.T, s *installation.Steward, mail *mailtest.Server) {
+		body := strings.NewReader(`{"email": "grace@example.com", "role": "member"}`)
+		req, err := http.NewRequest("POST", s.URL+"/oidc/org/members", body)
+		s.Must(err)
+		req.Host = "evil.example.com"
+		req.Header.Set("X-Forwarded-Host", req.Host)
+		req.Header.Set("Forwarded", "host="+req.Host)
+		req.Header.Set("Authorization", "Bearer "+s.Key)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := installation.Client.Do(req)
+		s.Must(err)
+		made, err := installation.ReadResponse(t, res)
+		s.Must(err)
+		if link := made.Want(201).Text("link"); !strings.HasPrefix(link, s.URL+"/invite/") {
+			t.Errorf("the link is %s", link)
+		}
+		if got := mail.Wait("grace@example.com", 1); !strings.HasPrefix(got.Link(), s.URL+"/invite/") || strings.Contains(got.Raw, "evil") {
+			t.Errorf("the mail is %s", got.Raw)
+		}
+	})
+}
+
 // TestForgottenPasswordIsMailed asks with another Host header, as an attacker who hopes that the link leads to
 // a server of theirs.
 func TestForgottenPasswordIsMailed(t *testing.T) {

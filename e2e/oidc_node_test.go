@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +12,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"steward/e2e/installation"
 )
@@ -77,26 +82,57 @@ func TestOpenIDClientUsesTheProvider(t *testing.T) {
 			{public, "dpop", "dpop"},
 			{public, "device", "bearer"},
 		} {
-			b := s.NewBrowser()
-			p := startNodeRelyingParty(s, run.a, run.flow)
-			redirect := b.Visit(p.next()["visit"].(string))
-			if run.flow != "device" {
-				_, err := fmt.Fprintln(p.in, redirect.Location)
-				s.Must(err)
-			}
-			got := p.next()
-			if got["email"] != installation.AdminEmail || got["rotated"] != true || got["type"] != run.tokenType {
-				t.Errorf("%s: got %v", run.flow, got)
-			}
-			if run.a.Secret != "" && (got["active"] != true || got["activeAfterRevocation"] != false) {
-				t.Errorf("%s: introspection before and after revocation: %v", run.flow, got)
-			}
-			if page := b.Visit(got["logout"].(string)); !strings.Contains(page.Body, "signed out") {
-				t.Errorf("%s: logout shows %s", run.flow, page.Body)
-			}
-			s.Must(p.cmd.Wait())
+			signInWithNode(s, run.a, run.flow, run.tokenType)
 		}
 		p := startNodeRelyingParty(s, confidential, "client_credentials")
+		if got := p.next(); got["scope"] != "webhook:read" {
+			t.Errorf("client_credentials: got %v", got)
+		}
+		s.Must(p.cmd.Wait())
+	})
+}
+
+// signInWithNode signs the owner in with openid-client, and uses the tokens.
+func signInWithNode(s *installation.Steward, a installation.Application, flow, tokenType string) {
+	s.T.Helper()
+	b := s.NewBrowser()
+	p := startNodeRelyingParty(s, a, flow)
+	redirect := b.Visit(p.next()["visit"].(string))
+	if flow != "device" {
+		_, err := fmt.Fprintln(p.in, redirect.Location)
+		s.Must(err)
+	}
+	got := p.next()
+	if got["email"] != installation.AdminEmail || got["rotated"] != true || got["type"] != tokenType {
+		s.T.Errorf("%s: got %v", flow, got)
+	}
+	if a.Secret != "" && (got["active"] != true || got["activeAfterRevocation"] != false) {
+		s.T.Errorf("%s: introspection before and after revocation: %v", flow, got)
+	}
+	if page := b.Visit(got["logout"].(string)); !strings.Contains(page.Body, "signed out") {
+		s.T.Errorf("%s: logout shows %s", flow, page.Body)
+	}
+	s.Must(p.cmd.Wait())
+}
+
+// TestOpenIDClientAuthenticatesWithAKey uses every endpoint for clients with assertions that openid-client signs.
+func TestOpenIDClientAuthenticatesWithAKey(t *testing.T) {
+	t.Parallel()
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		s.Must(err)
+		key := jose.JSONWebKey{Key: private, KeyID: "node"}
+		text, err := json.Marshal(key)
+		s.Must(err)
+		a := s.NewApplication(object{
+			"grant_types": installation.EveryGrant, "scopes": []string{"openid", "email", "offline_access", "webhook:read"},
+			"token_endpoint_auth_method": "private_key_jwt", "jwks": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}},
+		})
+		a.Secret = string(text)
+		for _, flow := range []string{"code", "par", "device"} {
+			signInWithNode(s, a, flow, "bearer")
+		}
+		p := startNodeRelyingParty(s, a, "client_credentials")
 		if got := p.next(); got["scope"] != "webhook:read" {
 			t.Errorf("client_credentials: got %v", got)
 		}

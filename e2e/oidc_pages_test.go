@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
 
 	"steward/e2e/chromium"
 	"steward/e2e/installation"
@@ -29,11 +31,8 @@ func TestPagesAreAccessible(t *testing.T) {
 	b := chromium.New(t)
 	b.LoadAxe()
 	// base.html has parts of the others, and formpost.html sends itself before anybody can read it.
-	// The pages of the second factor and of the front channel have tests of their own.
-	checked := map[string]bool{
-		"base.html": true, "formpost.html": true, "factor.html": true, "enrol.html": true, "recovery.html": true,
-		"signedout.html": true,
-	}
+	// The page of the front channel has a test of its own.
+	checked := map[string]bool{"base.html": true, "formpost.html": true, "signedout.html": true}
 	document, err := os.ReadFile("../docs/accounts.md")
 	s.Must(err)
 	check := func(template, name string) {
@@ -51,7 +50,7 @@ func TestPagesAreAccessible(t *testing.T) {
 		}
 	}
 
-	b.Open(installation.Start(t, "sqlite").URL + "/console/setup")
+	b.Open(installation.Start(t, "sqlite", installation.OnLocalhost(t)...).URL + "/console/setup")
 	check("setup.html", "setup")
 	b.Open(s.URL + "/invite/unknown")
 	check("message.html", "message")
@@ -99,10 +98,19 @@ func TestPagesAreAccessible(t *testing.T) {
 	joins := s.SecondOrganization().Call("POST", "/oidc/org/members", object{"email": installation.AdminEmail, "role": "member"}).Want(201)
 	b.Open(joins.Text("link"))
 	check("join.html", "join")
+	b.Open(s.URL + "/account/authenticator")
+	check("enrol.html", "authenticator")
+	code, err := totp.GenerateCode(chromium.Evaluate[string](b, `document.querySelector('.value').innerText`), time.Now())
+	s.Must(err)
+	b.Submit("code", code)
+	check("recovery.html", "recovery-codes")
 	b.Open(s.URL + "/end_session")
 	check("signout.html", "sign-out")
 	b.Do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitNotPresent(chromedp.CSS(`form`)))
 	check("message.html", "signed-out")
+	b.Open(s.URL + "/account")
+	b.Submit("email", installation.AdminEmail, "password", installation.AdminPassword)
+	check("factor.html", "second-factor")
 
 	files, err := filepath.Glob(templates + "*.html")
 	s.Must(err)

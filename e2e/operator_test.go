@@ -174,7 +174,7 @@ func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {
 	s.Dir = filepath.Join(s.Dir, strings.Repeat("d", 120))
 	s.Must(os.Mkdir(s.Dir, 0o700))
 	s.Start()
-	if !strings.Contains(s.Log(), "steward root-key, reset-password, setup-link and organization will not work") {
+	if !strings.Contains(s.Log(), "steward backup, migrate, root-key, reset-password, setup-link, organization and secrets will not work") {
 		t.Errorf("log: %s", s.Log())
 	}
 	out, err := s.Command("root-key").CombinedOutput()

@@ -31,6 +31,7 @@ var (
 	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aQuery    = object{"query": "SELECT 1"}
 	aValue    = object{"ttl_ms": 0}
+	aToken    = object{"uses": 0} // invalid
 	aHook     = object{"type": "url", "config": object{"url": "https://example.com"}}
 	aReplay   = object{"since": "2026-01-01T00:00:00Z"}
 )
@@ -79,6 +80,9 @@ var rights = map[string]right{
 	"GET /oidc/upstream/{id}":                   {"oauth:read", managers, false, false, nil, false},
 	"PUT /oidc/upstream/{id}":                   {"oauth:write", managers, false, false, nothing, false},
 	"DELETE /oidc/upstream/{id}":                {"oauth:write", managers, false, false, nil, false},
+	"GET /oidc/registration-token":              {"oauth:read", managers, false, false, nil, false},
+	"POST /oidc/registration-token":             {"oauth:write", managers, false, false, aToken, false},
+	"DELETE /oidc/registration-token/{id}":      {"oauth:write", managers, false, false, nil, false},
 
 	"POST /cli/apikey":        {"apikey:write", writers, false, true, nothing, false},
 	"GET /cli/apikey":         {"apikey:read", everybody, false, true, nil, false},

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // for images and machines without CA certificates
+
 	"steward/internal/app"
 	"steward/internal/cli/session"
 )

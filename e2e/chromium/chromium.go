@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
 )
 
@@ -39,6 +40,12 @@ func (b *Browser) NewTab() *Browser {
 	ctx, cancel := chromedp.NewContext(b.Ctx)
 	b.T.Cleanup(cancel)
 	return &Browser{T: b.T, Ctx: ctx, watchdog: b.watchdog}
+}
+
+// TrustAll has the tab accept every TLS certificate.
+func (b *Browser) TrustAll() {
+	b.T.Helper()
+	call(b, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
 }
 
 // KeepOpen gives the browser its full time again. Do and Evaluate call it before each action.

@@ -52,6 +52,47 @@ func TestConsoleSetup(t *testing.T) {
 	c.see("This installation is set up")
 }
 
+// TestConsoleSetupWithPasskey sets an installation up with a passkey and no password. The owner signs out and
+// in again with the passkey.
+func TestConsoleSetupWithPasskey(t *testing.T) {
+	t.Parallel()
+	s := installation.Start(t, "sqlite", installation.OnLocalhost(t)...)
+	out, err := s.Command("setup-link").Output()
+	s.Must(err)
+	link, _, _ := bytes.Cut(out, []byte("\n"))
+	c := newConsole(t, s)
+	c.LoadAxe()
+	c.DisableAutofill()
+	a := c.NewAuthenticator()
+	c.Do(chromedp.Navigate(string(link)))
+	c.wait("the form", `document.querySelector('[name="token"]')?.value.length === 54`)
+	c.Check("setup-passkey")
+	c.fill("organization", "Acme")
+	c.fill("email", "ada@example.com")
+	c.press("Use a passkey instead")
+	c.see("Create a passkey")
+	c.Check("setup-passkey-create")
+	c.press("Choose a password instead")
+	c.wait("the form", `document.querySelector('[name="token"]')?.value.length === 54`)
+	c.fill("organization", "Acme")
+	c.fill("email", "ada@example.com")
+	c.press("Use a passkey instead")
+	c.press("Create passkey")
+	inConsole := `location.pathname === '/console/' && document.querySelector('#app h1')`
+	c.wait("the console", inConsole)
+	c.see("Acme")
+	if held := a.Passkeys(); len(held) != 1 || held[0].UserName != "ada@example.com" {
+		t.Errorf("the authenticator holds %v", held)
+	}
+	c.Do(chromedp.EmulateViewport(1280, 900))
+	c.command("log out", "Sign out")
+	c.press("Sign in")
+	c.press("Sign in with a passkey")
+	c.wait("the console", inConsole)
+	c.see("Acme")
+	c.clean()
+}
+
 var stepUp = regexp.QuoteMeta("This needs a sign-in of the last ten minutes.")
 
 // TestConsoleAsksForARecentSignIn invites a member an hour after the sign-in: the request is sent when the

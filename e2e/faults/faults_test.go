@@ -75,27 +75,6 @@ func TestReplicaFrozen(t *testing.T) {
 	w.finish("one of three replicas frozen for " + (2 * length(t)).String())
 }
 
-// TestRollingRestart stops and starts three processes behind HAProxy one after the other. The drain delay
-// covers two failed checks of HAProxy, also when each of them times out.
-func TestRollingRestart(t *testing.T) {
-	c := newCluster(t, newServer(t).URL, 3, sharedBlobs(t), func(s *process.Steward) {
-		s.Args = append(s.Args, "--drain-delay", "4s")
-	})
-	w := c.work()
-	for i := len(c.nodes) - 1; i >= 0; i-- {
-		time.Sleep(length(t))
-		c.nodes[i].Drain()
-		c.restart(c.nodes[i])
-	}
-	time.Sleep(length(t))
-	w.finish("three replicas restarted in turn")
-	for _, a := range w.areas {
-		if a.refused > 0 && !a.elsewhere {
-			t.Errorf("%s: %d requests failed", a.name, a.refused)
-		}
-	}
-}
-
 // TestStandbyPromoted ends the primary server and promotes its synchronous standby.
 func TestStandbyPromoted(t *testing.T) {
 	primary := newServer(t, "synchronous_standby_names=*", "wal_level=replica")

@@ -25,6 +25,7 @@ type area struct {
 	// elsewhere says that it is served by one process of a cluster only.
 	elsewhere bool
 
+	mu      sync.Mutex // of acked
 	acked   []int
 	refused int
 	last    time.Time
@@ -84,6 +85,8 @@ func (a *area) acknowledge(n int) {
 	now := time.Now()
 	a.gap = max(a.gap, now.Sub(a.last))
 	a.last = now
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.acked = append(a.acked, n)
 }
 

@@ -3,6 +3,7 @@
 //
 //   node relying_party.mjs <issuer> <client id> <client secret or ""> <redirect URI> <flow>
 //
+// The secret may also be a private key, as a JSON Web Key on P-256: then the client signs assertions with it.
 // flow is one of: code, par, dpop, device, client_credentials.
 import { createInterface } from 'node:readline';
 import * as client from 'openid-client';
@@ -12,7 +13,15 @@ const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const print = (value) => console.log(JSON.stringify(value));
 const readURL = async () => new URL((await lines.next()).value);
 
-const authentication = secret ? client.ClientSecretBasic(secret) : client.None();
+async function authenticationOf(secret) {
+  if (!secret) return client.None();
+  if (!secret.startsWith('{')) return client.ClientSecretBasic(secret);
+  const jwk = JSON.parse(secret);
+  const key = await crypto.subtle.importKey('jwk', jwk, { name: 'ECDSA', namedCurve: jwk.crv }, false, ['sign']);
+  return client.PrivateKeyJwt({ key, kid: jwk.kid });
+}
+
+const authentication = await authenticationOf(secret);
 const config = await client.discovery(new URL(issuer), id, undefined, authentication, {
   execute: [client.allowInsecureRequests],
   timeout: 300, // seconds, for every request
@@ -45,7 +54,7 @@ async function deviceFlow() {
   return client.pollDeviceAuthorizationGrant(config, response);
 }
 
-// useTokens requests userinfo, refreshes, and, with a secret, introspects and revokes.
+// useTokens requests userinfo, refreshes, and, with a secret or key, introspects and revokes.
 async function useTokens(tokens, DPoP) {
   const sub = tokens.claims().sub;
   const info = await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP });

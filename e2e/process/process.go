@@ -50,6 +50,35 @@ var Build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// BuildCommit builds a commit of this repository from an archive, and returns the path of the binary.
+func BuildCommit(t testing.TB, commit string) string {
+	t.Helper()
+	dir := t.TempDir()
+	archive := filepath.Join(dir, "commit.tar")
+	binary := filepath.Join(dir, "steward-"+commit)
+	for _, args := range [][]string{
+		{"git", "-C", root(t), "archive", "--output", archive, commit},
+		{"tar", "-x", "-f", archive, "-C", dir},
+		{"go", "-C", dir, "build", "-o", binary, "./cmd/steward"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", args, err, out)
+		}
+	}
+	return binary
+}
+
+// root returns the directory of this repository: git archives only what is below the directory that it
+// runs in.
+func root(t testing.TB) string {
+	t.Helper()
+	file, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(string(file))
+}
+
 // Steward is one installation and the process that serves it.
 type Steward struct {
 	T        testing.TB

@@ -34,8 +34,8 @@ const (
 )
 
 // Setup lets the owner whom the first start has created, and who owns the root key, set an e-mail address
-// and a password by a link that the server prints. An installation is set up once: by such a link, by
-// settings at the first start, or by an owner who was invited with the root key.
+// and a password, or a passkey, by a link that the server prints. An installation is set up once: by such
+// a link, by settings at the first start, or by an owner who was invited with the root key.
 //
 // Nothing of a link is stored. Its token is its expiry and a MAC of expiry and owner under the master
 // key, so that all replicas make and accept the same.

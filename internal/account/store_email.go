@@ -106,8 +106,8 @@ func (s *Store) emailChange(q db.Querier, token string) (c EmailChange, err erro
 // UseEmailChange gives a user the address that the link with a token was mailed to, which is proved then.
 // Errors are those of EmailChangeOf, and NotFound if the link is for another user.
 func (s *Store) UseEmailChange(tx *db.Tx, token, userID string) error {
-	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
-		return fmt.Errorf("lock user: %w", err)
+	if err := LockUser(tx, userID); err != nil {
+		return err
 	}
 	c, err := s.emailChange(tx, token)
 	if err != nil {

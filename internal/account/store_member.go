@@ -51,8 +51,8 @@ func member(q db.Querier, orgID, userID string) (Member, error) {
 // lockMember locks the user and returns the member. Whoever changes a membership holds this lock, so
 // that no change overwrites another, and one of two organizations sees that it is the user's last.
 func lockMember(tx *db.Tx, orgID, userID string) (Member, error) {
-	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
-		return Member{}, fmt.Errorf("lock user: %w", err)
+	if err := LockUser(tx, userID); err != nil {
+		return Member{}, err
 	}
 	return member(tx, orgID, userID)
 }
@@ -201,10 +201,9 @@ func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	if !before.owns() || after.owns() {
 		return nil
 	}
-	// The lock on the organization's row prevents two owners from removing each other at the same
-	// time.
-	if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, caller.OrgID); err != nil {
-		return fmt.Errorf("lock organization: %w", err)
+	// The lock prevents two owners from removing each other at the same time.
+	if err := LockOrg(tx, caller.OrgID); err != nil {
+		return err
 	}
 	var owners int
 	if err := tx.Row(`SELECT count(*) FROM members WHERE org_id = $1 AND role = $2 AND NOT disabled`,

@@ -219,8 +219,8 @@ func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, err erro
 	if userID, err = s.resetUser(tx, token); err != nil {
 		return "", err
 	}
-	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
-		return "", fmt.Errorf("lock user: %w", err)
+	if err := LockUser(tx, userID); err != nil {
+		return "", err
 	}
 	if _, err := s.resetUser(tx, token); err != nil { // again, now that nobody else can change it
 		return "", err

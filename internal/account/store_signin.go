@@ -66,6 +66,15 @@ func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role,
 	return role, nil
 }
 
+// LockUser locks a user until the transaction ends, as everybody does who changes memberships or how the user
+// signs in.
+func LockUser(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
+		return fmt.Errorf("lock user: %w", err)
+	}
+	return nil
+}
+
 // HasPassword reports whether a user has a password. It locks the user, so that no other transaction
 // changes how that user signs in. It returns NotFound if there is no such user.
 func (s *Store) HasPassword(tx *db.Tx, userID string) (has bool, err error) {

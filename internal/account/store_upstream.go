@@ -202,11 +202,7 @@ func (s *Store) SetRole(tx *db.Tx, c RoleChange) error {
 
 // FirstOrg returns the oldest organization, and whether it is the only one.
 func (s *Store) FirstOrg(ctx context.Context) (orgID string, only bool, err error) {
-	scan := func(row db.Row) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	}
-	first, err := db.Collect(s.DB.Read(ctx), scan, `SELECT id FROM orgs ORDER BY created_at, id LIMIT 2`)
+	first, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT id FROM orgs ORDER BY created_at, id LIMIT 2`)
 	if err != nil {
 		return "", false, fmt.Errorf("find the first organization: %w", err)
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
@@ -9,7 +10,11 @@ import (
 	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/disk"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/rotation"
 	"steward/internal/seal"
+	"steward/internal/status"
 )
 
 // database is an open database with the master key that belongs to it.
@@ -23,11 +28,15 @@ type database struct {
 	dataDisk, databaseDisk *disk.Space
 	// node identifies the data directory among those of other replicas.
 	node string
+	// processID names this process among those that use the database.
+	processID string
+	// unneededKeys are the IDs of old master keys that nothing is sealed with any more.
+	unneededKeys []string
 }
 
 // openDatabase opens the database and checks that the master key is the one it was written with.
 func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) (*database, error) {
-	ring, err := masterkey.Ring(cfg)
+	ring, err := masterkey.Ring(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -38,18 +47,23 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 	if err != nil {
 		return nil, err
 	}
-	if err := masterkey.Check(ctx, d, ring); err != nil {
+	processID := id.New("rep")
+	unneeded, err := admit(ctx, &status.Processes{DB: d, Now: time.Now, ID: processID, KeyID: ring.KeyID()}, ring)
+	if err != nil {
 		d.Close()
 		return nil, err
 	}
-	node := "local" // a database in the data directory has no other replicas
+	node := resource.OnlyNode // a database in the data directory has no other replicas
 	if d.Dialect() == db.Postgres {
 		if node, err = datadir.NodeID(cfg.Data); err != nil {
 			d.Close()
 			return nil, err
 		}
 	}
-	opened := &database{db: d, ring: ring, node: node, dataDisk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve}}
+	opened := &database{
+		db: d, ring: ring, node: node, dataDisk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve},
+		processID: processID, unneededKeys: unneeded,
+	}
 	if d.Dialect() == db.SQLite {
 		opened.databaseDisk = &disk.Space{
 			Dir: cfg.Data, Reserve: cfg.DiskReserve,
@@ -57,4 +71,19 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 		}
 	}
 	return opened, nil
+}
+
+// admit checks the master key of this process and tells others that it runs, in one transaction: a rotation
+// of the master key that begins meanwhile either knows of this process, or is known here.
+func admit(ctx context.Context, p *status.Processes, ring *seal.Ring) (unneeded []string, err error) {
+	err = p.DB.Write(ctx, func(tx *db.Tx) error {
+		if unneeded, err = masterkey.Admit(tx, ring); err != nil {
+			return err
+		}
+		if err := rotation.CheckOldKeys(tx, ring); err != nil || tx.Dialect() == db.SQLite {
+			return err
+		}
+		return p.Announce(tx)
+	})
+	return unneeded, err
 }

@@ -69,6 +69,7 @@ func (s *process) drain(ctx context.Context, p *parts, api *http.Server) error {
 		s.log.Warn("requests were closed before they finished", "error", err)
 		err = api.Close()
 	}
+	others.Go(func() { p.nodes.close(ctx) })
 	others.Wait()
 	p.engines.close(ctx)
 	return err

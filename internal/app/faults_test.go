@@ -86,6 +86,10 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 			"PUT /oidc/upstream/{id}", "/oidc/upstream/" + f.upstream, `{"name":"a","scopes":["openid"]}`, upstreamFaults(),
 		},
 		{
+			"POST /oidc/registration-token", "/oidc/registration-token", `{"name":"a","expires_in":60,"uses":1}`,
+			[]fault{{at: "name", value: `"a\u0007"`}, {at: "expires_in", value: "59"}, {at: "uses", value: "0"}},
+		},
+		{
 			"POST /cli/apikey", "/cli/apikey", `{"name":"a","scopes":["webhook:read","webhook:read","thread:read"],"projectId":"p"}`,
 			[]fault{{at: "expiresAt", value: `"2020-01-01T00:00:00Z"`}, {at: "scopes[2]", value: `"nothing"`}, {at: "projectId", value: `".."`}},
 		},
@@ -207,6 +211,9 @@ func clientFaults() []fault {
 		{at: "post_logout_redirect_uris[0]", value: `"http://a.example/"`},
 		{at: "backchannel_logout_uri", value: `"http://a.example/"`},
 		{at: "frontchannel_logout_uri", value: `"https://a.example/#out"`},
+		{at: "token_endpoint_auth_method", value: `"tls_client_auth"`},
+		{at: "jwks", value: `{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`},
+		{at: "jwks_uri", value: `"http://a.example/jwks"`},
 		{at: "response_types", value: `["token"]`},
 		{at: "access_token_lifetime_seconds", value: "1"},
 	}

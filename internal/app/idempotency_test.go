@@ -94,6 +94,7 @@ func (f *fixture) onceCases(d *db.DB) map[string]onceCase {
 		"POST /oidc/clients/{id}/rotate-secret":                         {path: "/oidc/clients/" + clientID + "/rotate-secret"},
 		"POST /oidc/keys/rotate":                                        {path: "/oidc/keys/rotate"},
 		"POST /oidc/upstream":                                           {path: "/oidc/upstream", body: `{"name":"a","issuer":"https://a.example","client_id":"c"}`},
+		"POST /oidc/registration-token":                                 {path: "/oidc/registration-token", body: `{"name":"a"}`},
 		"POST /cli/apikey":                                              {path: "/cli/apikey", body: `{"name":"a"}`},
 		"POST /cli/devmode/eval":                                        {path: "/cli/devmode/eval", body: `{"create":[{"id":"e1","name":"a","agentIdentifier":"a","projectId":"p"}]}`},
 		"POST /evalrun":                                                 {path: "/evalrun", body: `{"id":"r1","sessionId":"s1","evalId":"e1","projectId":"p","orgId":"` + f.orgID + `"}`},

@@ -14,10 +14,10 @@ import (
 // to topBase, are called base packages. A package whose name ends in
 // test is imported by tests only, and may import others of its layer, as they may.
 var layers = [][]string{
-	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "redis", "waittest", "porttest", "blob"},
+	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "redis", "waittest", "porttest", "blob", "backup"},
 	{"db", "web"},
 	{"idempotency", "job", "list"},
-	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search", "mail"},
+	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search", "mail", "certificate", "rotation", "node"},
 	{"sdk", "console"},
 	{"server"},
 	{"cli"},
@@ -43,19 +43,21 @@ var folders = [][]string{
 	{"webhook"},
 	{"webhook/replay", "webhook/tail"},
 
-	{"oidc/keys", "oidc/upstream"},
+	{"oidc/keys", "oidc/registration", "oidc/upstream"},
 	{"oidc"},
 	{"oidc/provider/oauth"},
-	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages", "oidc/provider/upstream"},
-	{"oidc/provider/backchannel"},
+	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages", "oidc/provider/upstream", "oidc/provider/attempt", "oidc/provider/password"},
+	{"oidc/provider/backchannel", "oidc/provider/admission", "oidc/provider/browser"},
 	{
 		"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey",
 		"oidc/provider/factor",
 	},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",
-		"oidc/provider/signin", "oidc/provider/token",
+		"oidc/provider/signin", "oidc/provider/token", "oidc/provider/register",
 	},
+	{"oidc/provider/federation", "oidc/provider/links"},
+	{"oidc/provider/selfservice"},
 	{"oidc/provider"},
 
 	{"object"},
@@ -64,8 +66,12 @@ var folders = [][]string{
 	{"redis/lua"},
 	{"redis"},
 
+	{"db"},
+	{"db/tablecopy"},
+	{"db/move"},
+
 	{"resource"},
-	{"resource/embedkv", "resource/libsql", "resource/postgres", "resource/rediskv"},
+	{"resource/embedkv", "resource/kvcopy", "resource/libsql", "resource/postgres", "resource/rediskv"},
 
 	{"thread/state", "thread/term"},
 	{"thread"},
@@ -77,17 +83,19 @@ var folders = [][]string{
 	{"cli/account", "cli/storage", "cli/webhooks"},
 	{"cli"},
 
-	{"app/datadir"},
+	{"app/datadir", "app/tracing"},
 	{"app/config", "app/metrics"},
 	{"app/listeners", "app/masterkey"},
 	{"app/operator"},
-	{"app/blobs", "app/docs", "app/doctor"},
+	{"app/blobs", "app/docs", "app/doctor", "app/top"},
+	{"app/backups", "app/migrate"},
 	{"app"},
 }
 
 // restricted maps third-party modules to the only packages that may import them.
 var restricted = map[string][]string{
 	"code.dny.dev/ssrf":                   {"webhook"},
+	"github.com/caddyserver/certmagic":    {"certificate"},
 	"github.com/coder/websocket":          {"thread"},
 	"github.com/coreos/go-oidc":           {"oidc"},
 	"github.com/go-jose/go-jose":          {"oidc"},
@@ -106,6 +114,7 @@ var restricted = map[string][]string{
 	"github.com/redis/go-redis":           {"cli", "resource"},
 	"github.com/wneessen/go-mail":         {"mail"},
 	"github.com/emersion/go-smtp":         {"mail"},
+	"go.opentelemetry.io/otel":            {"app"},
 }
 
 func TestImportsGoDown(t *testing.T) {

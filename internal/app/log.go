@@ -6,9 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"steward/internal/app/config"
+	"steward/internal/app/tracing"
+	"steward/internal/object/s3"
 	"steward/internal/server"
 	"steward/internal/web"
 )
@@ -44,17 +47,18 @@ func slowWrites(log *slog.Logger, count func(route string)) func(context.Context
 }
 
 // logRequest logs a request. It has the pattern of the route and not the path, because the path of
-// an ingest URL is a credential. Events that were accepted are logged for debugging only: there are many, and
-// each has a receipt.
+// an ingest URL is a credential. Events that were accepted, and S3 requests that succeeded, are logged for
+// debugging only: there are many.
 func logRequest(log *slog.Logger, s web.Served) {
 	level := slog.LevelInfo
-	if s.Route == server.IngestRoute && s.Status < http.StatusBadRequest {
+	many := s.Route == server.IngestRoute || strings.HasPrefix(s.Route, s3.RoutePrefix)
+	if many && s.Status < http.StatusBadRequest {
 		level = slog.LevelDebug
 	}
 	if !log.Enabled(context.Background(), level) {
 		return
 	}
-	log.LogAttrs(context.Background(), level, "request",
+	attrs := []slog.Attr{
 		slog.String("request_id", s.ID),
 		slog.String("method", s.Method),
 		slog.String("route", s.Route),
@@ -62,6 +66,12 @@ func logRequest(log *slog.Logger, s web.Served) {
 		slog.Int("bytes", s.Bytes),
 		slog.Float64("duration_ms", float64(s.Took)/float64(time.Millisecond)),
 		slog.String("caller", s.Who),
+		slog.String("organization", s.OrgID),
+		slog.String("resource", s.Resource),
 		slog.String("remote_addr", s.RemoteAddr),
-	)
+	}
+	if traceID := tracing.ID(s.Context); traceID != "" {
+		attrs = append(attrs, slog.String("trace_id", traceID))
+	}
+	log.LogAttrs(context.Background(), level, "request", attrs...)
 }

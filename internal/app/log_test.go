@@ -20,7 +20,7 @@ import (
 )
 
 var servedRequest = web.Served{
-	Meta:   &web.Meta{ID: "req_1", Route: "GET /cli/apikey/{id}", Who: "key_1", RemoteAddr: "127.0.0.1"},
+	Meta:   &web.Meta{ID: "req_1", Route: "GET /cli/apikey/{id}", Who: "key_1", OrgID: "org_1", Resource: "key_2", RemoteAddr: "127.0.0.1"},
 	Method: "GET", Status: 200, Bytes: 204, Took: 1500 * time.Microsecond,
 }
 
@@ -29,7 +29,7 @@ func TestRequestsAreLogged(t *testing.T) {
 	logRequest(newLog(config.Config{LogFormat: config.LogText}, &out), servedRequest)
 	_, line, _ := strings.Cut(out.String(), " ")
 	want := `level=INFO msg=request request_id=req_1 method=GET route="GET /cli/apikey/{id}" status=200 bytes=204 ` +
-		"duration_ms=1.5 caller=key_1 remote_addr=127.0.0.1\n"
+		"duration_ms=1.5 caller=key_1 organization=org_1 resource=key_2 remote_addr=127.0.0.1\n"
 	if line != want {
 		t.Errorf("logged %s, want %s", line, want)
 	}
@@ -81,7 +81,7 @@ func TestLogTimesAreInUTC(t *testing.T) {
 	}
 }
 
-func TestAcceptedEventsAreLoggedForDebugging(t *testing.T) {
+func TestFrequentRequestsAreLoggedForDebugging(t *testing.T) {
 	for _, test := range []struct {
 		level  slog.Level
 		status int
@@ -91,11 +91,13 @@ func TestAcceptedEventsAreLoggedForDebugging(t *testing.T) {
 		{slog.LevelInfo, http.StatusNotFound, true},
 		{slog.LevelDebug, http.StatusAccepted, true},
 	} {
-		var out bytes.Buffer
-		event := web.Served{Meta: &web.Meta{Route: server.IngestRoute}, Method: "POST", Status: test.status}
-		logRequest(newLog(config.Config{LogLevel: test.level}, &out), event)
-		if logged := out.Len() > 0; logged != test.logged {
-			t.Errorf("status %d at level %s: logged %t", test.status, test.level, logged)
+		for _, route := range []string{server.IngestRoute, "s3.PutObject"} {
+			var out bytes.Buffer
+			frequent := web.Served{Meta: &web.Meta{Route: route}, Method: "POST", Status: test.status}
+			logRequest(newLog(config.Config{LogLevel: test.level}, &out), frequent)
+			if logged := out.Len() > 0; logged != test.logged {
+				t.Errorf("%s, status %d at level %s: logged %t", route, test.status, test.level, logged)
+			}
 		}
 	}
 }

@@ -34,6 +34,7 @@ func (p *parts) start(watch, work *job.Group) {
 	}
 	watch.Go(p.db.RunWatch)
 	watch.Go(p.server.Status.Processes.Run)
+	watch.Go(p.nodes.directory.Run)
 	flush(time.Second, "record failed sign-ins", p.provider.RecordFailures)
 	flush(apikey.FlushEvery, "store when API keys were last used", p.keyChecker.Flush)
 	flush(account.FlushEvery, "store when members were last seen", p.lastSeen.Flush)
@@ -52,12 +53,17 @@ func (p *parts) start(watch, work *job.Group) {
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	})
+	one(time.Hour, "delete unused OAuth clients that registered themselves", "oauth registrations",
+		func(ctx context.Context) error { return p.oauth.clients.DeleteUnused(ctx, 1000) })
 	if p.mail != nil {
 		l := job.Lease{DB: p.db, Now: p.now, Name: "mail", Owner: owner, TTL: leaseFor}
 		work.Go((&job.Job{
 			Lease: l, Log: p.log, Title: "send mail", Interval: time.Second, Pending: p.mail.store.Pending,
 			Do: p.mail.worker.Run,
 		}).Run)
+	}
+	if p.backups != nil {
+		work.Go(p.backups.Job(owner).Run)
 	}
 	objects := p.storage.cleaner
 	one(time.Minute, "delete expired objects", "object expiry", objects.Expire)

@@ -17,7 +17,7 @@ func (p program) mailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "mail",
 		Short:                 "Show the mail that the server sends",
-		Args:                  config.KnownCommand,
+		Args:                  session.Args(),
 		RunE:                  session.ShowHelp,
 		DisableFlagsInUseLine: true,
 	}

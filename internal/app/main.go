@@ -1,8 +1,9 @@
 // Package app is the program: it reads the configuration, builds every slice, connects them, and
 // runs the result. It may import every other package of Steward.
 //
-// Main puts the command line together. The commands of the server are those of packages blobs, config,
-// docs, doctor and operator, and those that use a server over its API are those of package cli.
+// Main puts the command line together. The commands of the server are those of packages backups, blobs,
+// config, docs, doctor, migrate, operator and top, and those that use a server over its API are those of
+// package cli.
 //
 // Serve locks the data directory (datadir), opens the database (database.go), the store of bytes (blobs)
 // and the listeners (listeners), connects the slices (wire.go), sets up an empty installation
@@ -22,11 +23,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/app/backups"
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
 	"steward/internal/app/docs"
 	"steward/internal/app/doctor"
+	"steward/internal/app/migrate"
 	"steward/internal/app/operator"
+	"steward/internal/app/top"
 	"steward/internal/cli"
 	"steward/internal/cli/exit"
 	"steward/internal/cli/session"
@@ -42,6 +46,7 @@ func Main(ctx context.Context, args []string, process session.Program) int {
 		operator: operator.Functions{
 			NewRootKey: operator.NewRootKey, ResetPassword: operator.ResetPassword,
 			SetupLink: operator.SetupLink, CreateOrganization: operator.CreateOrganization,
+			RotateSecrets: operator.RotateSecrets, SecretsStatus: operator.SecretsStatus,
 		},
 	}
 	return p.run(ctx, args)
@@ -115,7 +120,7 @@ To use a server from here or from another machine:
   steward login http://127.0.0.1:8080
   steward webhook list`,
 		Version:               p.Version,
-		Args:                  config.KnownCommand,
+		Args:                  session.Args(),
 		RunE:                  session.ShowHelp,
 		SilenceErrors:         true,
 		SilenceUsage:          true,
@@ -127,9 +132,11 @@ To use a server from here or from another machine:
 	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	commands := []*cobra.Command{
-		p.serveCommand(), doctor.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
+		p.serveCommand(), doctor.Command(p.Program), top.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
 		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(), p.mailCommand(),
+		migrate.Command(p.Program),
 	}
+	commands = append(commands, backups.Commands(p.Program)...)
 	for _, cmd := range append(commands, operator.Commands(p.Program, p.operator)...) {
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
@@ -142,6 +149,7 @@ To use a server from here or from another machine:
 const groupServer = "server"
 
 func (p program) serveCommand() *cobra.Command {
+	var force bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start the server",
@@ -152,9 +160,12 @@ func (p program) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			cfg.Force = force
 			return p.serve(cmd.Context(), p.Program, cfg)
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "serve a database although its rows, or the bytes of its objects, were moved elsewhere (steward migrate), "+
+		"or create one although the directory belongs to PostgreSQL")
 	config.AddFlags(cmd)
 	return cmd
 }

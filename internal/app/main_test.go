@@ -65,7 +65,7 @@ func TestCommandsGetTheirConfiguration(t *testing.T) {
 		"help turned off":        {[]string{"serve", "--help=false"}, nil, "serve ./steward-data 127.0.0.1:8080 false <nil>"},
 		"root key":               {[]string{"root-key", "--data", "d", "--database-url", "postgres://h/d"}, nil, "root-key d postgres://h/d false"},
 		"revoking root key":      {[]string{"root-key", "--data", "d", "--revoke-others"}, nil, "root-key d  true"},
-		"blob copy":              {[]string{"blob", "copy", "--data=d", "--from=disk", "--to=s3://b/p?endpoint=https://h"}, []string{"STEWARD_BLOB_ACCESS_KEY=k"}, "blob copy d b k false"},
+		"blob copy":              {[]string{"blob", "copy", "--data=d", "--from=disk", "--to=s3://b/p?endpoint=https://h"}, []string{"STEWARD_BLOB_ACCESS_KEY=k", "STEWARD_BLOB_SECRET_KEY=s"}, "blob copy d b k false"},
 		"blob copy back":         {[]string{"blob", "copy", "--from=s3://b/p?endpoint=https://h", "--to=disk"}, []string{"STEWARD_BLOB_URL=s3://other?endpoint=https://h"}, "blob copy ./steward-data b  true"},
 		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "reset-password a@b.example d https://s.example"},
 		"organization":           {[]string{"organization", "create", "--data", "d", "Acme Ltd"}, []string{"STEWARD_DATABASE_URL=postgres://h/d"}, "organization create Acme Ltd d postgres://h/d"},
@@ -131,6 +131,7 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		"copy to nowhere":    {[]string{"blob", "copy", "--from=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
 		"copy to no URL":     {[]string{"blob", "copy", "--from=disk", "--to=QQQ"}, nil, 2, "steward: --blob-url must be a URL such as s3://bucket/prefix?endpoint=https://host\n"},
 		"no such command":    {[]string{"QQQ"}, nil, 2, "steward: unknown command \"QQQ\"; see `steward --help`\n"},
+		"no such subcommand": {[]string{"secrets", "QQQ"}, nil, 2, "steward: unknown command \"QQQ\" of steward secrets; see `steward secrets --help`\n"},
 		"unknown command":    {[]string{"srve"}, nil, 2, "steward: unknown command \"srve\"; did you mean serve?\n"},
 		"version with more":  {[]string{"version", "QQQ"}, nil, 2, "steward: steward version takes flags only; see `steward version --help`\n"},
 	} {

@@ -12,16 +12,20 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/app/backups"
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
 	"steward/internal/app/listeners"
 	"steward/internal/app/metrics"
+	"steward/internal/app/migrate"
 	"steward/internal/app/operator"
+	"steward/internal/app/tracing"
 	"steward/internal/budget"
 	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/job"
+	"steward/internal/resource"
 	"steward/internal/sdk"
 	"steward/internal/web"
 	"steward/internal/webhook/eventlog"
@@ -30,25 +34,58 @@ import (
 // Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
 // could not start.
 func Serve(ctx context.Context, program session.Program, cfg config.Config) error {
+	err := serveOnce(ctx, program, cfg)
+	if errors.Is(err, errNotMoved) {
+		return restart()
+	}
+	return err
+}
+
+func serveOnce(ctx context.Context, program session.Program, cfg config.Config) error {
 	lock, err := datadir.Acquire(cfg.Data)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
+	if err := checkDirectory(cfg); err != nil {
+		return err
+	}
 	log := newLog(cfg, program.Err)
 	collected := metrics.New(Version())
-	database, err := openDatabase(ctx, cfg, db.Observer{
+	tracer, err := startTracing(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	observer := db.Observer{
 		Commit: collected.Commit, SlowWrite: slowWrites(log, collected.SlowWrite), Invalidated: collected.Invalidated,
 		Concern: func(c db.Concern) { log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice) },
-	})
+	}
+	if tracer != nil {
+		defer tracer.Stop()
+		observer.Begin = tracer.Database
+	}
+	database, err := openDatabase(ctx, cfg, observer)
 	if err != nil {
 		return err
 	}
 	defer database.db.Close()
+	if err := migrate.CheckMoved(ctx, database.db, cfg.Force); err != nil {
+		return err
+	}
+	for _, keyID := range database.unneededKeys {
+		log.Warn("STEWARD_OLD_MASTER_KEYS names a key that no secret is encrypted with any more; remove it", "key", keyID)
+	}
 	if database.blobs, err = blobs.Open(ctx, cfg); err != nil {
 		return err
 	}
-	opened, err := listeners.Open(cfg)
+	if err := migrate.CheckStore(ctx, database.db, cfg); err != nil {
+		return err
+	}
+	hasStores, err := resource.HasEmbedded(database.db.Read(ctx), resource.KV)
+	if err != nil {
+		return err
+	}
+	opened, err := listeners.Open(cfg, hasStores)
 	if err != nil {
 		return err
 	}
@@ -56,9 +93,12 @@ func Serve(ctx context.Context, program session.Program, cfg config.Config) erro
 	s := &process{
 		base: base{
 			database: database, cfg: cfg, addresses: opened.Addresses(cfg, Version()), log: log, now: time.Now,
-			poolSizes: poolSizesWithin(budget.MemoryLimit()),
+			poolSizes: poolSizesWithin(budget.MemoryLimit()), environ: program.Environ,
 		},
-		stdout: program.Out, metrics: collected, listeners: opened,
+		stdout: program.Out, metrics: collected, tracer: tracer, listeners: opened, departure: newDeparture(),
+	}
+	if s.secure, err = s.openTLS(); err != nil {
+		return err
 	}
 	if cfg.MetricsListen != "" {
 		server, err := collected.Serve(cfg.MetricsListen, log)
@@ -76,8 +116,11 @@ type process struct {
 	base
 	stdout    io.Writer
 	metrics   *metrics.Metrics
+	tracer    *tracing.Tracer // nil: no traces are exported
 	listeners *listeners.Listeners
+	secure    *secure // nil if the listeners are plain
 	stopping  atomic.Bool
+	departure *departure
 }
 
 // run connects the slices, starts their loops, and serves until ctx ends.
@@ -102,22 +145,50 @@ func (s *process) run(ctx context.Context) error {
 	if err := p.ensureCLI(ctx); err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var watch, work job.Group
 	watch.Go(limitMemory)
+	work.Go(job.Every(s.log, "check that the master key was not replaced", keyCheckEvery, s.stopIfReplaced(stop)))
+	work.Go(job.Every(s.log, "check that the rows were not moved", movedCheckEvery, s.stopIfMoved(stop)))
 	p.start(&watch, &work)
+	if s.secure != nil {
+		work.Go(s.secure.certificates.Run)
+	}
 	defer watch.Stop()
 	defer work.Stop()
-	defer operator.New(s.db, s.ring, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
-	return s.serve(ctx, p, handler, begun)
+	control := operator.New(s.db, s.ring, s.addresses.BaseURL)
+	control.Backup = &backups.Handler{Source: s.backupSource(), Log: s.log}
+	control.Migrate = s.migrateHandler(p, ctx.Done())
+	socket := control.Serve(s.cfg.Data, s.log)
+	defer socket.Stop()
+	err = s.serve(ctx, p, handler, begun)
+	if !s.departure.begun() {
+		return err
+	}
+	work.Stop()
+	watch.Stop()
+	p.engines.closeServers()
+	return s.depart(ctx, socket)
 }
 
 // prepare opens what the slices need before they serve.
 func (s *process) prepare(ctx context.Context, p *parts) error {
 	p.measure(s.metrics)
+	s.secure.measure(s.metrics)
+	p.storage.server.TLS = s.secure.s3()
+	p.server.Status.Certificates = s.secure.states
 	p.server.Ready = s.ready
 	p.server.Done = func(served web.Served) {
 		s.metrics.Served(served)
 		logRequest(s.log, served)
+	}
+	p.storage.server.Done = func(served web.Served) {
+		s.metrics.ServedS3(served)
+		logRequest(s.log, served)
+	}
+	if s.tracer != nil {
+		p.trace(s.tracer)
 	}
 	if err := p.provider.Open(ctx); err != nil {
 		return err
@@ -129,7 +200,7 @@ func (s *process) prepare(ctx context.Context, p *parts) error {
 	if err := p.engines.warnOfUnknownFiles(ctx, s.node); err != nil {
 		return err
 	}
-	p.engines.warnOfLocalFiles(s.db.Dialect())
+	p.engines.warnOfLocalFiles(s.db.Dialect(), s.cfg)
 	if err := p.resources.ReleaseOwn(ctx); err != nil {
 		return err
 	}
@@ -139,15 +210,17 @@ func (s *process) prepare(ctx context.Context, p *parts) error {
 // serve serves on all listeners until ctx ends or one of them fails, and drains.
 func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, begun start) error {
 	api := &http.Server{
-		Handler: s.leaving(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: s.leaving(s.secure.strictTransport(s.cfg, s.addresses.BaseURL, handler)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	refusals := &web.Refusals{Faces: []*web.Face{sdk.Face}, Log: s.log, Done: p.server.Done}
-	apiListener := refusals.Attach(api, s.listeners.API)
+	apiListener := refusals.Attach(api, s.secure.api(api, s.listeners.API))
 	if err := p.storage.server.Start(s.listeners.S3); err != nil {
 		return err
 	}
-	kvEnded := p.engines.serve(s.listeners.KV)
+	kvEnded := p.engines.serve(s.secure.kv(s.listeners.KV))
+	defer s.secure.serveRedirect(s.listeners.Redirect, s.log)()
+	internalEnded := p.nodes.serve(s.listeners.Internal)
 	apiEnded := make(chan error, 1)
 	go func() { apiEnded <- api.Serve(apiListener) }()
 	if err := datadir.WriteAddresses(s.cfg.Data, s.addresses); err != nil {
@@ -163,6 +236,9 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 		return fmt.Errorf("serve S3: %w", err)
 	case err := <-kvEnded:
 		return fmt.Errorf("serve key-value stores: %w", err)
+	case <-s.departure.asked:
+	case err := <-internalEnded:
+		return fmt.Errorf("serve other replicas: %w", err)
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)

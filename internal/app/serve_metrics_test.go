@@ -1,19 +1,12 @@
 package app
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"steward/internal/app/config"
-	"steward/internal/app/datadir"
-	"steward/internal/cli/session"
 	"steward/internal/waittest"
 )
 
@@ -33,19 +26,7 @@ func get(t *testing.T, url string) string {
 }
 
 func TestRunningServerServesMetrics(t *testing.T) {
-	dir := t.TempDir()
-	cfg, err := config.Load(map[string]string{"data": dir, "listen": "127.0.0.1:0", "s3-listen": "127.0.0.1:0", "kv-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, session.Program{Out: io.Discard, Err: io.Discard}, cfg) }()
-	var a datadir.Addresses
-	waittest.True(t, "steward.json", func() bool {
-		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
-		return err == nil && json.Unmarshal(content, &a) == nil
-	})
+	a := startServer(t, t.TempDir(), nil)
 	get(t, a.BaseURL+"/healthz")
 	scrape := "http://" + a.Listen["metrics"] + "/metrics"
 	waittest.True(t, "the request to be counted", func() bool {
@@ -60,9 +41,5 @@ func TestRunningServerServesMetrics(t *testing.T) {
 	waittest.True(t, "the S3 request to be counted", func() bool { return strings.Contains(get(t, scrape), counted) })
 	if !strings.Contains(get(t, scrape), "\nsteward_storage_bytes 0\n") {
 		t.Error("the size of the objects is missing")
-	}
-	cancel()
-	if err := waittest.Receive(t, "the server to stop", ended); err != nil {
-		t.Fatal(err)
 	}
 }

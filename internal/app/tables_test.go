@@ -13,10 +13,12 @@ import (
 // owners maps the packages below internal to the tables whose SQL they have, with their subpackages. Views are what
 // an owner lets others read: every package may.
 var owners = map[string][]string{
-	"db":          {"meta", "epochs", "commit_numbers", "processes"},
+	"db":          {"meta", "epochs", "commit_numbers", "processes", "oldest_schema"},
 	"status":      {"processes"},
+	"rotation":    {"master_keys", "master_key_progress"},
 	"job":         {"leases"},
 	"idempotency": {"idempotency"},
+	"certificate": {"certificates"},
 	"account":     {"orgs", "users", "members", "invitations", "password_resets", "email_changes", "projects"},
 	"mail":        {"mails", "mail_quotas"},
 	"apikey":      {"api_keys"},
@@ -25,7 +27,7 @@ var owners = map[string][]string{
 		"oidc_clients", "oidc_client_states", "oidc_consents", "oidc_purges", "oidc_client_days", "oidc_client_day_users",
 		"oidc_flushes", "oidc_keys", "oidc_pushed", "oidc_grants", "oidc_revoked", "oidc_devices", "oidc_sessions", "oidc_proofs",
 		"oidc_logouts", "oidc_passkeys", "oidc_challenges", "oidc_authenticators", "oidc_recovery_codes",
-		"oidc_upstreams", "oidc_identities",
+		"oidc_upstreams", "oidc_identities", "oidc_registration_tokens",
 	},
 	"thread": {
 		"threads", "thread_index_created", "thread_index_updated", "thread_term_counts", "thread_counts", "thread_purges", "sessions",
@@ -41,6 +43,8 @@ var owners = map[string][]string{
 		"object_parts", "bucket_purges", "object_completions",
 	},
 	"resource": {"resources"},
+	"node":     {"nodes"},
+	"app":      {"backup_schedule"},
 }
 
 // writers maps packages to the tables of their slice that they alone write; its other packages read them.
@@ -48,6 +52,7 @@ var writers = map[string][]string{
 	"webhook/eventlog": {"webhook_log"},
 	"webhook/queue":    {"webhook_queue", "webhook_leases", "webhook_recoveries"},
 	"webhook/stats":    {"webhook_counts_each"},
+	"app/backups":      {"backup_schedule"},
 }
 
 var (

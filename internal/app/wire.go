@@ -21,6 +21,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/registration"
 	"steward/internal/oidc/upstream"
 	"steward/internal/page"
 	"steward/internal/resource"
@@ -39,6 +40,7 @@ type base struct {
 	log       *slog.Logger
 	now       func() time.Time
 	poolSizes poolSizes
+	environ   []string // of the program
 }
 
 // parts holds the connected slices.
@@ -58,7 +60,9 @@ type parts struct {
 	webhooks      webhooks
 	storage       storage
 	engines       *engines
-	mail          *mailing // nil if no mail server is set
+	nodes         *nodes
+	mail          *mailing   // nil if no mail server is set
+	backups       *scheduled // nil if there is no target of backups
 	resources     *resource.Manager
 	console       *console.Console
 	authenticator *server.Authenticator
@@ -91,20 +95,24 @@ func wire(b base) (*parts, error) {
 	}
 	p.engines = engines
 	p.resources = b.wireResources(p.engines, p.storage)
+	p.nodes = b.wireNodes(p.engines, p.resources)
 
 	if p.mail, err = b.wireMail(p.accounts); err != nil {
 		return nil, err
 	}
+	p.backups = b.wireBackups()
 	p.provider = b.wireProvider(p.oauth, users{p.accounts, p.auditLog}, p.apiKeys)
 	p.provider.SendLogout = sendLogout(p.webhooks.sender.Send)
+	p.provider.Egress = egress(b.cfg, b.addresses).Transport()
 	if p.mail != nil {
-		p.mail.connect(&p.provider.Users)
+		p.mail.connect(p.provider)
 	}
 	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
 		Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
+		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()
 	orgs, active := p.wireOrganizations()
@@ -148,10 +156,11 @@ func (p *parts) newServer() *server.Server {
 		Key:         &apikey.Handler{Store: p.apiKeys},
 		Audit:       &audit.Handler{Store: p.auditLog},
 		Search:      &search.Handler{Sources: p.searchSources()},
-		Status:      p.wireStatus(p.engines, p.webhooks.store),
+		Status:      p.wireStatus(),
 		Eval:        &eval.Handler{Store: p.evals},
 		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
 		Upstream:    &upstream.Handler{Store: p.provider.Upstreams.Store, BaseURL: baseURL},
+		Tokens:      &registration.Handler{Store: p.oauth.registrations},
 		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, OrgName: p.accounts.OrgName},
 		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},

@@ -9,7 +9,10 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/mail"
+	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/links"
 	protocol "steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/selfservice"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/stamp"
 	"steward/internal/web"
@@ -45,24 +48,27 @@ func (b base) wireMail(accounts *account.Store) (*mailing, error) {
 }
 
 // connect has the provider mail links and notices.
-func (m *mailing) connect(d *signin.Directory) {
-	d.Notify = m.notify
-	d.Mailed = &signin.MailedLinks{
-		EmailProblem: account.EmailProblem,
-		RequestReset: func(tx *db.Tx, email string) error {
+func (m *mailing) connect(p *provider.Provider) {
+	p.Users.Notify = m.notify
+	p.Resets.Mail = &links.ResetMail{
+		Problem: account.EmailProblem,
+		Request: func(tx *db.Tx, email string) error {
 			return m.store.Add(tx, mail.Request{Kind: mail.KindReset, To: email})
 		},
-		RequestEmail: func(tx *db.Tx, userID, email string) error {
+	}
+	p.Account.EmailChanges = &selfservice.EmailChanges{
+		Problem: account.EmailProblem,
+		Request: func(tx *db.Tx, userID, email string) error {
 			if err := m.accounts.RequestEmail(tx, userID, email); err != nil {
 				return err
 			}
 			return m.store.Add(tx, mail.Request{Kind: mail.KindEmail, UserID: userID})
 		},
-		EmailChange: func(ctx context.Context, token string) (signin.EmailChange, error) {
+		Get: func(ctx context.Context, token string) (selfservice.EmailChange, error) {
 			c, err := m.accounts.EmailChangeOf(ctx, token)
-			return signin.EmailChange{UserID: c.UserID, Email: c.Email}, err
+			return selfservice.EmailChange{UserID: c.UserID, Email: c.Email}, err
 		},
-		UseEmailChange: m.accounts.UseEmailChange,
+		Use: m.accounts.UseEmailChange,
 	}
 }
 

@@ -28,17 +28,21 @@ func (p *parts) measure(m *metrics.Metrics) {
 		p.mail.worker.Dropped = m.MailDropped
 		m.MailQueued(fromDatabase(p.mail.store.Queued))
 	}
+	if p.backups != nil {
+		p.backups.measure(m)
+	}
 	stats := p.webhooks.scheduler.Stats
 	m.InFlightBytes(func() float64 { return float64(stats().Bytes) })
 	m.InFlightSockets(func() float64 { return float64(stats().Sockets) })
 	m.OldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
 	m.OpenSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
 	m.OpenTails(func() float64 { return float64(p.webhooks.tails.Open()) })
+	m.FailingDestinations(fromDatabase(p.webhooks.store.CountFailing))
+	m.Connections(func() float64 { return float64(p.db.Connections().Used) }, func() float64 { return float64(p.db.Connections().Limit) })
 	m.QueueDepth(fromDatabase(p.webhooks.store.QueueDepth))
 	for name, pool := range p.pools() {
 		m.Pool(name, pool.Usage)
 	}
-	p.storage.server.Done = m.ServedS3
 	m.Databases(p.engines.embeddedDB.Usage)
 	m.Stores(p.engines.embeddedKV.Usage)
 	held := p.storage.totals.All
@@ -76,7 +80,7 @@ func (p *parts) pools() map[string]*budget.Pool {
 }
 
 // fromDatabase returns the value of a gauge that is read from the database: NaN if that fails.
-func fromDatabase[N int | int64](read func(context.Context) (N, error)) func() float64 {
+func fromDatabase[N int | int64 | float64](read func(context.Context) (N, error)) func() float64 {
 	return func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()

@@ -12,26 +12,34 @@ import (
 	"steward/internal/oidc"
 	oidckeys "steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/links"
+	"steward/internal/oidc/provider/password"
+	"steward/internal/oidc/provider/selfservice"
 	"steward/internal/oidc/provider/signin"
+	"steward/internal/oidc/registration"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
 // oauth holds the parts of the OAuth slice that the provider and the loops use.
 type oauth struct {
-	clients     *oidc.Store
-	signingKeys *oidckeys.Store
-	activity    *oidc.Activity
+	clients       *oidc.Store
+	registrations *registration.Store
+	signingKeys   *oidckeys.Store
+	activity      *oidc.Activity
 }
 
 // wireOAuth returns the parts of the OAuth slice.
 func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
-	clients := &oidc.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, Project: accounts.EnsureProject}
+	clients := &oidc.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, Project: accounts.EnsureProject, LockOrg: account.LockOrg}
 	signingKeys := &oidckeys.Store{DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record}
 	b.db.Watch(oidc.Cache, clients.Forget)
 	b.db.Watch(auth.Callers, clients.Forget)
 	b.db.Watch(oidckeys.Cache, signingKeys.Forget)
-	return oauth{clients: clients, signingKeys: signingKeys, activity: &oidc.Activity{Store: clients}}
+	registrations := &registration.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, LockOrg: account.LockOrg}
+	return oauth{
+		clients: clients, registrations: registrations, signingKeys: signingKeys, activity: &oidc.Activity{Store: clients},
+	}
 }
 
 // wireProvider returns the OpenID Connect provider. Its Open must be called before it serves.
@@ -39,8 +47,22 @@ func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Pr
 	return &provider.Provider{
 		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
 		DPoPNonce: b.cfg.DPoPNonce, SessionIdle: b.cfg.SessionIdle, SessionMax: b.cfg.SessionMax, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
-		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys), Log: b.log,
-		Setup: firstSetup(b.setup(u.accounts)),
+		Users: u.directory(), OrgName: u.accounts.OrgName, Log: b.log,
+		Setup: firstSetup(b.setup(u.accounts)), Registration: b.cfg.Registration, Tokens: o.registrations,
+		FirstOrg: firstOrg(u.accounts), Resets: u.resets(), Account: u.accountPage(apiKeys),
+		Answers: links.Answers{Register: u.accounts.Register, Join: u.accounts.Join, Decline: u.accounts.Decline},
+		Passwords: password.Policy{
+			Compare: account.CheckPassword, Derive: account.HashPassword, Problem: account.PasswordProblem,
+			MinLength: account.MinPassword,
+		},
+	}
+}
+
+// firstOrg returns a function that returns the oldest organization.
+func firstOrg(accounts *account.Store) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		first, _, err := accounts.FirstOrg(ctx)
+		return first, err
 	}
 }
 
@@ -50,11 +72,11 @@ func (b base) setup(accounts *account.Store) *account.Setup {
 }
 
 // firstSetup returns the setup of the installation as the provider sees it.
-func firstSetup(s *account.Setup) signin.Setup {
-	return signin.Setup{
+func firstSetup(s *account.Setup) links.Installation {
+	return links.Installation{
 		Pending: s.Pending, Check: s.Check,
-		Problem: func(a signin.FirstAccount) string { return account.FirstAccount(a).Problem() },
-		Complete: func(tx *db.Tx, token string, a signin.FirstAccount, hash string) (string, error) {
+		Problem: func(a links.FirstAccount) string { return account.FirstAccount(a).Problem() },
+		Complete: func(tx *db.Tx, token string, a links.FirstAccount, hash string) (string, error) {
 			return s.Complete(tx, token, account.FirstAccount(a), hash)
 		},
 	}
@@ -107,10 +129,6 @@ func (u users) directory() signin.Directory {
 			l, err := a.LoginInvited(ctx, token, email)
 			return oidc.User(l), err
 		},
-		ProfileProblem: func(p signin.Profile) string { return account.UserProfile(p).Problem() },
-		SetProfile: func(tx *db.Tx, userID string, p signin.Profile) error {
-			return a.SetProfile(tx, userID, account.UserProfile(p))
-		},
 		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
 			out := make([]signin.Membership, len(list))
@@ -119,35 +137,45 @@ func (u users) directory() signin.Directory {
 			}
 			return out, err
 		},
-		RequiredLevel:   a.RequiredLevel,
-		Audit:           u.auditLog.RecordUser,
-		Role:            a.Role,
-		CheckPassword:   account.CheckPassword,
-		HashPassword:    account.HashPassword,
-		SetPassword:     a.SetPassword,
-		HasPassword:     a.HasPassword,
-		PasswordProblem: account.PasswordProblem,
-		MinPassword:     account.MinPassword,
-		Register:        a.Register,
-		Join:            a.Join,
-		Decline:         a.Decline,
-		Reset: func(ctx context.Context, token string) (oidc.User, error) {
-			l, err := a.ResetOf(ctx, token)
+		RequiredLevel: a.RequiredLevel,
+		Audit:         u.auditLog.RecordUser,
+		Role:          a.Role,
+		HasPassword:   a.HasPassword,
+	}
+}
+
+// resets returns the links that reset passwords as the provider sees them.
+func (u users) resets() links.ResetLinks {
+	return links.ResetLinks{
+		Get: func(ctx context.Context, token string) (oidc.User, error) {
+			l, err := u.accounts.ResetOf(ctx, token)
 			return oidc.User(l), err
 		},
-		UseReset: a.UseReset,
+		Use: u.accounts.UseReset,
+	}
+}
+
+// accountPage returns what users manage on their account page.
+func (u users) accountPage(apiKeys *apikey.Store) provider.Account {
+	return provider.Account{
+		NamesProblem: func(n selfservice.Names) string { return account.UserProfile(n).Problem() },
+		SetNames: func(tx *db.Tx, userID string, n selfservice.Names) error {
+			return u.accounts.SetProfile(tx, userID, account.UserProfile(n))
+		},
+		SetPassword: u.accounts.SetPassword,
+		APIKeys:     ownKeys(apiKeys),
 	}
 }
 
 // ownKeys returns the API keys of a user as the account page sees them.
-func ownKeys(keys *apikey.Store) signin.APIKeys {
-	return signin.APIKeys{
-		List: func(ctx context.Context, caller *auth.Caller, limit int) ([]signin.APIKey, error) {
+func ownKeys(keys *apikey.Store) selfservice.APIKeys {
+	return selfservice.APIKeys{
+		List: func(ctx context.Context, caller *auth.Caller, limit int) ([]selfservice.APIKey, error) {
 			own := apikey.Filter{UserID: caller.UserID}
 			list, err := keys.List(ctx, caller.OrgID, own, page.Paging{Limit: limit})
-			out := make([]signin.APIKey, len(list.Items))
+			out := make([]selfservice.APIKey, len(list.Items))
 			for i, k := range list.Items {
-				out[i] = signin.APIKey{
+				out[i] = selfservice.APIKey{
 					ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt,
 				}
 				if k.Project != nil {

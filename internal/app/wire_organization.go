@@ -22,6 +22,7 @@ var orgTables = []organization.Table{
 	{Name: "oidc_client_days", Key: "client_id, day"},
 	{Name: "oidc_client_day_users", Key: "client_id, day, user_id"},
 	{Name: "oidc_upstreams", Key: "id"},
+	{Name: "oidc_registration_tokens", Key: "id"},
 	{Name: "oidc_identities", Key: "issuer, subject"},
 	{Name: "oidc_sessions", Key: "id"},
 	{Name: "oidc_logouts", Key: "session_id, client_id"},

@@ -28,8 +28,8 @@ import (
 type engines struct {
 	store      *resource.Store
 	regions    []resource.Region
-	embeddedDB *libsql.Engine  // of all regions with embedded databases
-	embeddedKV *embedkv.Engine // of all regions with embedded key-value stores
+	embeddedDB *libsql.Engine  // of all embedded databases
+	embeddedKV *embedkv.Engine // of all embedded key-value stores
 	servers    []engineServer
 	log        *slog.Logger
 }
@@ -154,22 +154,25 @@ func (e *engines) warnOfUnknownFiles(ctx context.Context, node string) error {
 	return nil
 }
 
-// warnOfLocalFiles logs that replicas cannot serve the files of embedded engines.
-func (e *engines) warnOfLocalFiles(database db.Dialect) {
-	if database == db.SQLite {
+// warnOfLocalFiles logs that other replicas cannot reach the files of embedded engines.
+func (e *engines) warnOfLocalFiles(database db.Dialect, cfg config.Config) {
+	if database == db.SQLite || cfg.InternalListen != "" {
 		return
 	}
 	for _, r := range e.regions {
 		if r.DB == resource.Databases(e.embeddedDB) || r.KV == resource.Stores(e.embeddedKV) {
 			e.log.Warn("embedded databases and key-value stores are served only by the replica that created them; "+
-				"give the region engines that are servers", "region", r.Region)
+				"set --internal-listen, or give the region engines that are servers", "region", r.Region)
 		}
 	}
 }
 
 // wireResources returns the manager of resources, whose buckets are those of the object slice.
 func (b base) wireResources(e *engines, s storage) *resource.Manager {
-	return &resource.Manager{Store: e.store, Regions: e.regions, Buckets: s.bucketEngine(), Node: b.node, Log: b.log}
+	return &resource.Manager{
+		Store: e.store, Regions: e.regions, Embedded: resource.Region{DB: e.embeddedDB, KV: e.embeddedKV},
+		Buckets: s.bucketEngine(), Node: b.node, Log: b.log,
+	}
 }
 
 // serve serves the Redis protocol in the background, if there is a listener. The channel receives why

@@ -6,20 +6,21 @@ import (
 	"path/filepath"
 
 	"steward/internal/errs"
-	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/stamp"
 	"steward/internal/status"
-	"steward/internal/webhook"
 )
 
 // wireStatus returns the handler of the status.
-func (b base) wireStatus(e *engines, hooks *webhook.Store) *status.Handler {
-	return &status.Handler{
+func (p *parts) wireStatus() *status.Handler {
+	b := p.base
+	hooks := p.webhooks.store
+	h := &status.Handler{
 		Version: Version(), StartedAt: stamp.Of(b.now()), Database: b.db.Dialect().String(), Ping: b.db.Ping,
-		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: id.New("rep")},
+		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: b.processID, KeyID: b.ring.KeyID()},
 		Disk:      b.dataDisk,
-		Engines:   &status.Engines{All: b.engineChecks(e.regions), Log: b.log},
+		Nodes:     p.nodes.states,
+		Engines:   &status.Engines{All: b.engineChecks(p.engines.regions), Log: b.log},
 		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
 			health, err := hooks.Health(ctx, orgID)
 			shown := status.Webhooks{
@@ -35,6 +36,10 @@ func (b base) wireStatus(e *engines, hooks *webhook.Store) *status.Handler {
 			return shown, err
 		},
 	}
+	if p.backups != nil {
+		h.Backup = p.backups.status
+	}
+	return h
 }
 
 // engineChecks returns the engines of all regions with their checks.

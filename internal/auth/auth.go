@@ -125,6 +125,9 @@ var (
 	ReadUpstreams  = Permission{Name: "read sign-in providers", Roles: managers, Scope: "oauth:read"}
 	WriteUpstreams = Permission{Name: "manage sign-in providers", Roles: managers, Scope: "oauth:write"}
 
+	ReadRegistrations  = Permission{Name: "read registration tokens", Roles: managers, Scope: "oauth:read"}
+	WriteRegistrations = Permission{Name: "manage registration tokens", Roles: managers, Scope: "oauth:write"}
+
 	ReadKeys  = Permission{Name: "read API keys", Roles: everybody, User: true, Scope: "apikey:read"}
 	WriteKeys = Permission{Name: "manage API keys", Roles: writers, User: true, Scope: "apikey:write"}
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Copied says what became of a blob that was to be copied.
@@ -30,10 +32,12 @@ type Copier struct {
 	From, To Store
 	// Needed reports whether something still refers to a blob.
 	Needed func(ctx context.Context, id string) (bool, error)
+	// Memory bounds the bytes that copies hold in memory together. It has room for a part of 16 MiB, or is nil.
+	Memory *semaphore.Weighted
 }
 
-// Copy copies a blob of the given size, unless it is there already. It fails if the blob has another
-// size, or does not exist although it is needed.
+// Copy copies a blob of the given size, unless it is there already. If size is -1, it is that of the blob. It
+// fails if the blob has another size, or does not exist although it is needed.
 func (c Copier) Copy(ctx context.Context, id string, size int64) (copied Copied, err error) {
 	for range copyTries {
 		copied, err = c.try(ctx, id, size)
@@ -54,6 +58,13 @@ func (c Copier) Copy(ctx context.Context, id string, size int64) (copied Copied,
 }
 
 func (c Copier) try(ctx context.Context, id string, size int64) (Copied, error) {
+	if size < 0 {
+		known, err := c.From.Size(ctx, id)
+		if err != nil {
+			return CopyFailed, fmt.Errorf("look up the size: %w", err)
+		}
+		size = known
+	}
 	there, err := c.To.Size(ctx, id)
 	if err == nil && there == size {
 		return CopySkipped, nil
@@ -80,6 +91,13 @@ func (c Copier) try(ctx context.Context, id string, size int64) (Copied, error) 
 }
 
 func (c Copier) transfer(ctx context.Context, id string, size int64) error {
+	if c.Memory != nil {
+		held := min(size, partSize)
+		if err := c.Memory.Acquire(ctx, held); err != nil {
+			return err
+		}
+		defer c.Memory.Release(held)
+	}
 	r, err := c.From.Open(ctx, id, 0, -1)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"steward/internal/blob"
 	"steward/internal/blob/blobtest"
 	"steward/internal/id"
@@ -52,6 +54,46 @@ func TestCopySkipsWhatIsThere(t *testing.T) {
 		t.Errorf("copied %q", got)
 	}
 	mustCopy(t, c, blobID, 7, blob.CopySkipped)
+}
+
+func TestCopyOfUnknownSize(t *testing.T) {
+	needed := id.Blob(time.Now())
+	c, _ := copier(t, needed)
+	blobID := id.Blob(time.Now())
+	must(t, c.From.Put(t.Context(), blobID, bytes.NewReader([]byte("content")), 7))
+	must(t, c.To.Put(t.Context(), blobID, bytes.NewReader([]byte("cont")), 4))
+	mustCopy(t, c, blobID, -1, blob.CopyDone)
+	if got := blobtest.Read(t, c.To, blobID); string(got) != "content" {
+		t.Errorf("copied %q", got)
+	}
+	mustCopy(t, c, blobID, -1, blob.CopySkipped)
+	mustCopy(t, c, id.Blob(time.Now()), -1, blob.CopyGone)
+	if _, err := c.Copy(t.Context(), needed, -1); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("a blob that is missing: %v", err)
+	}
+}
+
+func TestCopiesThatWaitForMemoryEndWithTheirContext(t *testing.T) {
+	c, _ := copier(t)
+	c.Memory = semaphore.NewWeighted(16 << 20)
+	blobID := id.Blob(time.Now())
+	must(t, c.From.Put(t.Context(), blobID, bytes.NewReader([]byte("content")), 7))
+	must(t, c.Memory.Acquire(t.Context(), 16<<20))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Copy(ctx, blobID, 7)
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	c.Memory.Release(16 << 20)
+	mustCopy(t, c, blobID, 7, blob.CopyDone)
+	if !c.Memory.TryAcquire(16 << 20) {
+		t.Error("the memory of a copy was not released")
+	}
 }
 
 func TestCopyReplacesWhatHasTheWrongSize(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"steward/internal/disk"
 	"steward/internal/durable"
@@ -327,4 +328,34 @@ func appendFile(blobs []Info, entry fs.DirEntry) []Info {
 		return blobs
 	}
 	return append(blobs, Info{ID: blobID, ModTime: info.ModTime()})
+}
+
+// Sweep deletes what Puts that began before a time, and have not ended, have written so far.
+func (d *Disk) Sweep(ctx context.Context, before time.Time) error {
+	names, err := d.directories()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(filepath.Join(d.dir, name))
+		if err != nil {
+			return explainDisk(err)
+		}
+		for _, entry := range entries {
+			if !strings.HasSuffix(entry.Name(), temporary) {
+				continue
+			}
+			info, err := entry.Info()
+			if err != nil || !info.ModTime().Before(before) {
+				continue // it has ended, or is being written
+			}
+			if err := os.Remove(filepath.Join(d.dir, name, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return explainDisk(err)
+			}
+		}
+	}
+	return nil
 }

@@ -87,3 +87,21 @@ func TestDiskIsUnavailableWhenItCannotBeWritten(t *testing.T) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }
+
+func TestDiskSweepsHalves(t *testing.T) {
+	dir := t.TempDir()
+	d, err := blob.OpenDisk(dir)
+	must(t, err)
+	whole := id.Blob(time.Now())
+	must(t, d.Put(t.Context(), whole, bytes.NewReader([]byte("x")), 1))
+	half := filepath.Join(dir, whole[24:], id.Blob(time.Now())[:24]+whole[24:]+"~")
+	must(t, os.WriteFile(half, []byte("half"), 0o600))
+	must(t, d.Sweep(t.Context(), time.Now().Add(-time.Hour)))
+	if _, err := os.Stat(half); err != nil {
+		t.Errorf("a file that is being written was deleted: %v", err)
+	}
+	must(t, d.Sweep(t.Context(), time.Now().Add(time.Hour)))
+	if got := blobtest.IDs(t, d); !slices.Equal(got, []string{whole}) {
+		t.Errorf("listed %v", got)
+	}
+}

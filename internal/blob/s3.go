@@ -52,6 +52,19 @@ func ParseS3URL(text string) (S3Options, error) {
 	return o, err
 }
 
+// String returns the URL that ParseS3URL parses, without credentials.
+func (o S3Options) String() string {
+	prefix := url.URL{Path: "/" + o.Prefix}
+	text := "s3://" + o.Bucket + strings.TrimSuffix(prefix.EscapedPath(), "/")
+	if host, err := o.host(); err == nil {
+		text += "?endpoint=" + host.Scheme + "://" + strings.ToLower(host.Host)
+	}
+	if o.Region != "" {
+		text += "&region=" + url.QueryEscape(o.Region)
+	}
+	return text
+}
+
 // host returns the endpoint as a URL.
 func (o S3Options) host() (*url.URL, error) {
 	u, err := url.Parse(o.Endpoint)
@@ -305,6 +318,29 @@ func (s *S3) listUploads(ctx context.Context, after string, limit int) (blobs []
 		next = ""
 	}
 	return blobs, next, nil
+}
+
+// Sweep aborts the multipart uploads that began before a time.
+func (s *S3) Sweep(ctx context.Context, before time.Time) error {
+	for key, upload := "", ""; ; {
+		found, err := s.client.ListMultipartUploads(ctx, s.bucket, s.root(), key, upload, "", 1000)
+		if err != nil {
+			return explainS3(ctx, err)
+		}
+		for _, u := range found.Uploads {
+			if !u.Initiated.Before(before) {
+				continue
+			}
+			if err := explainS3(ctx, s.client.AbortMultipartUpload(ctx, s.bucket, u.Key, u.UploadID)); err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+		if !found.IsTruncated || found.NextKeyMarker == "" {
+			return nil
+		}
+		key = found.NextKeyMarker
+		upload = found.NextUploadIDMarker
+	}
 }
 
 // explainS3 wraps errors of the server in those of this package. All that is not known is

@@ -109,6 +109,10 @@ func TestS3(t *testing.T) {
 		s, bucket := newStore(t)
 		testCrashedUpload(t, s, minio.Core{Client: client(t, origin)}, bucket)
 	})
+	t.Run("halves are swept", func(t *testing.T) {
+		s, bucket := newStore(t)
+		testSweep(t, s, minio.Core{Client: client(t, origin)}, bucket)
+	})
 	t.Run("what cannot be used is refused", func(t *testing.T) { testRefused(t, options(origin, "missing")) })
 }
 
@@ -128,6 +132,32 @@ func testCrashedUpload(t *testing.T, s *blob.S3, core minio.Core, bucket string)
 	}
 }
 
+// testSweep begins uploads, and sweeps before and after a time.
+func testSweep(t *testing.T, s *blob.S3, core minio.Core, bucket string) {
+	whole := id.Blob(time.Now())
+	must(t, s.Put(t.Context(), whole, bytes.NewReader([]byte("x")), 1))
+	for _, prefix := range []string{"some/prefix/", "some/other/"} {
+		for range 3 {
+			left := id.Blob(time.Now())
+			_, err := core.NewMultipartUpload(t.Context(), bucket, prefix+left[24:]+"/"+left, minio.PutObjectOptions{})
+			must(t, err)
+		}
+	}
+	must(t, s.Sweep(t.Context(), time.Now().Add(-time.Hour)))
+	if got := blobtest.IDs(t, s); len(got) != 4 {
+		t.Errorf("listed %v after what is older than an hour was deleted", got)
+	}
+	must(t, s.Sweep(t.Context(), time.Now().Add(time.Hour)))
+	if got := blobtest.IDs(t, s); !slices.Equal(got, []string{whole}) {
+		t.Errorf("listed %v after everything was swept", got)
+	}
+	other, err := core.ListMultipartUploads(t.Context(), bucket, "some/other/", "", "", "", 10)
+	must(t, err)
+	if len(other.Uploads) != 3 {
+		t.Errorf("%d uploads are left elsewhere, want 3", len(other.Uploads))
+	}
+}
+
 func testRefused(t *testing.T, o blob.S3Options) {
 	if _, err := blob.OpenS3(t.Context(), o); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("no bucket: %v", err)
@@ -139,6 +169,27 @@ func testRefused(t *testing.T, o blob.S3Options) {
 	o.Endpoint = "http://" + freeAddress(t)
 	if _, err := blob.OpenS3(t.Context(), o); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
+	}
+}
+
+func TestS3URLHasNoCredentials(t *testing.T) {
+	for text, want := range map[string]string{
+		"s3://b?endpoint=http://h":                            "s3://b?endpoint=http://h",
+		"s3://b/p%20q/?endpoint=https%3A%2F%2FH%3A9000/":      "s3://b/p%20q?endpoint=https://h:9000",
+		"s3://b/p?endpoint=https://user:SECRET@h&region=eu 1": "s3://b/p?endpoint=https://h&region=eu+1",
+	} {
+		o, err := blob.ParseS3URL(text)
+		must(t, err)
+		o.AccessKey = "SECRET"
+		o.SecretKey = "SECRET"
+		if got := fmt.Sprint(o); got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+		again, err := blob.ParseS3URL(want)
+		must(t, err)
+		if again.String() != want {
+			t.Errorf("%s: got %s", want, again)
+		}
 	}
 }
 

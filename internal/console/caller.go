@@ -29,7 +29,8 @@ type member struct{ orgID, userID string }
 // Caller returns the user who is signed in in the browser that sends a request, with the current
 // role in the organization of the page. It returns Forbidden if the request does not come from the
 // console or names an organization of others, and Unauthorized if nobody is signed in.
-func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
+// A cookie that was sealed with an old master key is replaced.
+func (c *Console) Caller(response http.Header, r *http.Request) (*auth.Caller, error) {
 	if err := c.checkSource(r); err != nil {
 		return nil, err
 	}
@@ -43,6 +44,9 @@ func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
 	}
 	if userID == "" {
 		return nil, errSignIn
+	}
+	if !c.isCurrent(r) {
+		response.Add("Set-Cookie", c.cookie(sessionID).String())
 	}
 	m := member{orgID: r.Header.Get(orgHeader), userID: userID}
 	if err := c.confine(r, sessionID, &m); err != nil {
@@ -152,8 +156,23 @@ func (c *Console) open(value string) (id string, err error) {
 	return string(plain), err
 }
 
+// isCurrent reports whether the cookie of a request was sealed with the current master key.
+func (c *Console) isCurrent(r *http.Request) bool {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	return err == nil && c.Ring.IsCurrent(sealed)
+}
+
 // setCookie sets the cookie for a session, or deletes it if sessionID is empty.
 func (c *Console) setCookie(w http.ResponseWriter, sessionID string) {
+	http.SetCookie(w, c.cookie(sessionID))
+}
+
+// cookie returns the cookie for a session, or one that deletes it if sessionID is empty.
+func (c *Console) cookie(sessionID string) *http.Cookie {
 	cookie := &http.Cookie{
 		Name: cookieName, Path: Prefix, MaxAge: -1,
 		HttpOnly: true, Secure: strings.HasPrefix(c.BaseURL, "https://"), SameSite: http.SameSiteStrictMode,
@@ -162,5 +181,5 @@ func (c *Console) setCookie(w http.ResponseWriter, sessionID string) {
 		cookie.Value = base64.RawURLEncoding.EncodeToString(c.Ring.Seal(cookiePurpose, []byte(sessionID)))
 		cookie.MaxAge = int(c.SessionMax.Seconds())
 	}
-	http.SetCookie(w, cookie)
+	return cookie
 }

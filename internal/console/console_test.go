@@ -221,6 +221,33 @@ func TestCookieIsSealedForTheConsoleOnly(t *testing.T) {
 	}
 }
 
+// TestCookieSurvivesANewMasterKey has a browser come back before the old key is removed, and after it.
+func TestCookieSurvivesANewMasterKey(t *testing.T) {
+	f := newFixture(t)
+	r := f.request(t, "GET", "/console/api/x")
+	if set := f.send(r).Result().Cookies(); len(set) != 0 {
+		t.Errorf("the cookie is replaced by %v", set)
+	}
+	oldKey, newKey := make([]byte, seal.KeySize), make([]byte, seal.KeySize)
+	newKey[0] = 1
+	var err error
+	if f.Ring, err = seal.NewRing(newKey, oldKey); err != nil {
+		t.Fatal(err)
+	}
+	set := f.send(r).Result().Cookies()
+	if len(set) != 1 || set[0].Path != Prefix || !set[0].HttpOnly || !set[0].Secure {
+		t.Fatalf("with a new key, the cookies are %v", set)
+	}
+	if f.Ring, err = seal.NewRing(newKey); err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Cookie", "steward_console="+set[0].Value)
+	f.opened.Forget()
+	if rec := f.send(r); rec.Code != 200 {
+		t.Errorf("without the old key: %d %s", rec.Code, rec.Body)
+	}
+}
+
 func TestChangedRoleTakesEffectWhenCallersAreForgotten(t *testing.T) {
 	f := newFixture(t)
 	role := func() string { return f.send(f.request(t, "GET", "/console/api/x")).Body.String() }

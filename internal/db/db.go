@@ -31,6 +31,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -84,6 +85,8 @@ type Options struct {
 	Reserve int64
 	// Migrations are the files of the schema, for tests; nil means those of this binary.
 	Migrations fs.FS
+	// Restoring opens a database that Tx.BeginRestore has closed to others.
+	Restoring bool
 }
 
 func (o Options) migrations() fs.FS {
@@ -102,6 +105,10 @@ type Observer struct {
 	// SlowWrite is called on SQLite after a write whose function held the only writer for longer than
 	// SlowWrite, with the context of its Write. For a batch of Gather that is the context of its leader.
 	SlowWrite func(ctx context.Context, held time.Duration)
+	// Begin is called when a transaction or a read outside of one begins, with the context of its caller
+	// and what it is: "write", "read" or "snapshot". The function that it returns is called at the end; it may
+	// return nil. For a write of Gather that is the time until the commit, whoever led the batch.
+	Begin func(ctx context.Context, operation string) (end func(error))
 	// Concern is called by Open for each thing about a PostgreSQL server that an operator should change.
 	Concern func(Concern)
 	// Invalidated is called when changes of other replicas were applied to the caches of this one, with
@@ -113,6 +120,14 @@ func (o Observer) commit(writes int, wait time.Duration) {
 	if o.Commit != nil {
 		o.Commit(writes, wait)
 	}
+}
+
+// begin returns what is to be called at the end of an operation, or nil.
+func (o Observer) begin(ctx context.Context, operation string) (end func(error)) {
+	if o.Begin == nil {
+		return nil
+	}
+	return o.Begin(ctx, operation)
 }
 
 // SlowWrite is how long a write may hold the only writer of SQLite without being reported.
@@ -138,6 +153,7 @@ type engine interface {
 	// snapshot runs fn in a transaction that only reads.
 	snapshot(ctx context.Context, d *DB, fn func(Querier) error) error
 	ping(ctx context.Context) error
+	connections() Connections
 	close() error
 }
 
@@ -177,6 +193,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if err := open(ctx, o); err != nil {
 		return nil, fmt.Errorf("db: %w", err)
+	}
+	if o.Restoring {
+		return d, nil
+	}
+	if err := d.checkRestored(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("db: %w", err), d.Close())
 	}
 	return d, nil
 }
@@ -220,12 +242,15 @@ func (d *DB) Read(ctx context.Context) Querier {
 // IsOutcomeUnknown reports true for the error. Write returns the error of ctx if ctx ends before fn
 // begins on SQLite, or before the commit on PostgreSQL. A panic of fn rolls back and continues in the
 // caller.
-func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+func (d *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	if outer := d.joined(ctx); outer != nil {
 		return outer.join(ctx, fn)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if end := d.observer.begin(ctx, "write"); end != nil {
+		defer func() { end(err) }()
 	}
 	t, err := d.engine.write(ctx, fn)
 	if err != nil {
@@ -252,7 +277,7 @@ func (r reader) Query(sql string, args ...any) (Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.db.engine.query(r.ctx, sql, args)
+	return r.db.query(r.ctx, sql, args)
 }
 
 func (r reader) Row(sql string, args ...any) Row {
@@ -260,12 +285,17 @@ func (r reader) Row(sql string, args ...any) Row {
 	if err != nil {
 		return failedRow{err}
 	}
-	return lazyRow{r.db.engine, r.ctx, sql, args}
+	return lazyRow{r.db, r.ctx, sql, args}
+}
+
+// querying is an engine, or a DB, whose observer sees the query.
+type querying interface {
+	query(ctx context.Context, sql string, args []any) (Rows, error)
 }
 
 // lazyRow runs its query when it is scanned, so that a Row that nobody scans holds no connection.
 type lazyRow struct {
-	e    engine
+	e    querying
 	ctx  context.Context
 	sql  string
 	args []any

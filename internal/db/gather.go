@@ -60,12 +60,15 @@ func origin(ctx context.Context) context.Context {
 // the items are written again one by one, so that a bad one fails alone. work may run more than once
 // for an item, and must be the same for all callers of a Gather. Errors are those of Write. If ctx
 // carries a transaction, the item is written alone, as a part of that.
-func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, batch []T) error) error {
+func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, batch []T) error) (err error) {
 	if d.joined(ctx) != nil {
 		return d.Write(ctx, func(tx *Tx) error { return work(tx, []T{item}) })
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if end := d.observer.begin(ctx, "write"); end != nil {
+		defer func() { end(err) }()
 	}
 	w := &gathered[T]{item: item, lead: make(chan bool, 1)}
 	lead, err := g.enter(w)

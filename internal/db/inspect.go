@@ -17,6 +17,7 @@ type State struct {
 	Version string // of the engine
 	Schema  int64  // number of the last migration that was applied; 0 for an empty database
 	Newest  int64  // number of the last migration of this binary
+	Oldest  int64  // number of the last migration that a binary must know to serve the schema
 	// Skew is how far the clock of the database server is ahead of this one. It is 0 on SQLite.
 	Skew time.Duration
 	// Concerns are what is wrong with a PostgreSQL server.
@@ -63,9 +64,7 @@ func (s *State) read(ctx context.Context, pool *sql.DB, o Options, key string) e
 	if err != nil {
 		return err
 	}
-	for number := range applied {
-		s.Schema = max(s.Schema, number)
-	}
+	s.Schema = lastOf(applied)
 	if s.Dialect == Postgres {
 		if err := s.readServer(ctx, pool, o); err != nil {
 			return fmt.Errorf("read settings: %w", err)
@@ -73,6 +72,9 @@ func (s *State) read(ctx context.Context, pool *sql.DB, o Options, key string) e
 	}
 	if s.Schema == 0 {
 		return nil
+	}
+	if s.Oldest, err = oldestSchema(ctx, pool); err != nil {
+		return fmt.Errorf("read the oldest schema: %w", err)
 	}
 	err = pool.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = $1`, key).Scan(&s.Meta)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

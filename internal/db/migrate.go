@@ -35,7 +35,7 @@ type querier interface {
 }
 
 // missing returns the migrations that were not applied yet, in their order. It returns an error if the
-// schema is newer than this binary.
+// schema is newer than this binary and does not support it any more.
 func missing(ctx context.Context, q querier, files fs.FS) ([]migration, error) {
 	all, err := listMigrations(files)
 	if err != nil {
@@ -45,12 +45,8 @@ func missing(ctx context.Context, q querier, files fs.FS) ([]migration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read schema version: %w", err)
 	}
-	newest := all[len(all)-1].number
-	for number := range applied {
-		if number > newest {
-			return nil, fmt.Errorf("the schema has version %d, but this binary supports only versions up to %d: "+
-				"it was written by a newer Steward, so start that one. Nothing was changed", number, newest)
-		}
+	if err := checkNewest(ctx, q, lastOf(applied), all[len(all)-1].number); err != nil {
+		return nil, err
 	}
 	var left []migration
 	for _, m := range all {
@@ -59,6 +55,50 @@ func missing(ctx context.Context, q querier, files fs.FS) ([]migration, error) {
 		}
 	}
 	return left, nil
+}
+
+// checkNewest returns an error if a schema is newer than the binary with the newest migration, and does
+// not support that one.
+func checkNewest(ctx context.Context, q querier, schema, newest int64) error {
+	if schema <= newest {
+		return nil
+	}
+	oldest, err := oldestSchema(ctx, q)
+	if err != nil {
+		return fmt.Errorf("read the oldest schema: %w", err)
+	}
+	if newest < oldest {
+		return fmt.Errorf("the schema has version %d and needs a binary that knows version %d, but this one knows versions up to %d: "+
+			"it was written by a newer Steward, so start that one. Nothing was changed", schema, oldest, newest)
+	}
+	return nil
+}
+
+// oldestSchema returns the oldest schema whose binaries can serve the one of the database, or 0 for a
+// schema that does not tell. Migrations set it.
+func oldestSchema(ctx context.Context, q querier) (oldest int64, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT number FROM oldest_schema`)
+	if isUndefinedTable(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = rows.Close() }() // after the last row it is closed
+	for rows.Next() {
+		if err := rows.Scan(&oldest); err != nil {
+			return 0, err
+		}
+	}
+	return oldest, rows.Err()
+}
+
+// lastOf returns the largest number, 0 if there is none.
+func lastOf(applied map[int64]bool) (last int64) {
+	for number := range applied {
+		last = max(last, number)
+	}
+	return last
 }
 
 // listMigrations returns the migrations in files, at least one, in their order.

@@ -123,3 +123,61 @@ func TestObserverSeesChangesOfOtherReplicas(t *testing.T) {
 		t.Errorf("a lag of %v", lag)
 	}
 }
+
+// TestObserverSeesEachOperationOnce counts operations that begin and end, and looks at how they end.
+func TestObserverSeesEachOperationOnce(t *testing.T) {
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			var mu sync.Mutex
+			var seen []string
+			o := dbtest.Options(t, dialect)
+			type traced struct{}
+			o.Observer.Begin = func(ctx context.Context, operation string) func(error) {
+				if ctx.Value(traced{}) == nil {
+					return nil
+				}
+				return func(err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						operation += " failed"
+					}
+					seen = append(seen, operation)
+				}
+			}
+			d := open(t, o)
+			ctx := context.WithValue(t.Context(), traced{}, true)
+			must(t, d.Write(t.Context(), putting("untraced")))
+			must(t, d.Write(ctx, func(tx *db.Tx) error {
+				if err := putting("a")(tx); err != nil {
+					return err
+				}
+				return d.Write(tx.Context(), putting("b")) // joins
+			}))
+			if err := d.Write(ctx, func(*db.Tx) error { return errPlanned }); err == nil {
+				t.Error("no error")
+			}
+			var g db.Gather[item]
+			must(t, g.Do(ctx, d, item{}, func(tx *db.Tx, _ []item) error { return putting("c")(tx) }))
+			var n int
+			must(t, d.Read(ctx).Row(`SELECT 1`).Scan(&n))
+			rows, err := d.Read(ctx).Query(`SELECT 1`)
+			must(t, err)
+			for rows.Next() {
+				must(t, rows.Scan(&n))
+			}
+			rows.Close()
+			if err := d.Read(ctx).Row(`SELECT nothing FROM nowhere`).Scan(&n); err == nil {
+				t.Error("no error")
+			}
+			must(t, d.Snapshot(ctx, func(q db.Querier) error { return q.Row(`SELECT 1`).Scan(&n) }))
+			want := []string{"write", "write failed", "write", "read", "read", "read failed", "snapshot"}
+			if diff := cmp.Diff(want, seen); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if c := d.Connections(); c.Used != 0 || c.Limit <= 0 {
+				t.Errorf("connections %+v", c)
+			}
+		})
+	}
+}

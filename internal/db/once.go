@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -38,6 +39,51 @@ func (t *Tx) Lock(name string) error {
 	_, err := t.Exec(`INSERT INTO meta (key, value) VALUES ($1, '1') ON CONFLICT (key) DO UPDATE SET value = meta.value`, name)
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", name, err)
+	}
+	return nil
+}
+
+// restoring is the key of meta while rows are being restored or moved into a database. Its value is byRestore, or
+// the id of the move.
+const (
+	restoring = "restoring"
+	byRestore = "1"
+)
+
+// errRestoring is returned by Open for a database that has only some of its rows.
+var errRestoring = errors.New("a restore into this database did not end; restore again, into an empty one")
+
+// errMoving is returned by Open for the target of a move.
+var errMoving = errors.New("rows are being moved into this database; if the move was interrupted, run the same " +
+	"`steward migrate` again, or take an empty database")
+
+// checkRestored returns an error if a restore or a move did not end.
+func (d *DB) checkRestored(ctx context.Context) error {
+	by, begun, err := Stored(d.Read(ctx), restoring)
+	switch {
+	case err != nil:
+		return err
+	case begun && by != byRestore:
+		return errMoving
+	case begun:
+		return errRestoring
+	}
+	return nil
+}
+
+// BeginRestore has Open refuse the database until EndRestore is called, unless Options.Restoring is set.
+func (t *Tx) BeginRestore() error {
+	_, first, err := t.Once(restoring, byRestore)
+	if err == nil && !first {
+		return errRestoring
+	}
+	return err
+}
+
+// EndRestore says that the database has all of its rows.
+func (t *Tx) EndRestore() error {
+	if _, err := t.Exec(`DELETE FROM meta WHERE key = $1`, restoring); err != nil {
+		return fmt.Errorf("end the restore: %w", err)
 	}
 	return nil
 }

@@ -56,9 +56,30 @@ func (d *DB) ContinueNumbers(ctx context.Context, last func(q Querier) (int64, e
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE commit_numbers SET n = $1 + 1 WHERE n + `+postgresNext+` <= $1`, n); err != nil {
-			return fmt.Errorf("continue numbers of commits: %w", err)
-		}
-		return nil
+		return tx.ContinueAfter(n)
 	})
+}
+
+// ContinueAfter has numbers of commits continue after one, unless they are above it already.
+func (t *Tx) ContinueAfter(number int64) error {
+	text := `UPDATE commit_numbers SET n = $1 WHERE n < $1`
+	if t.Dialect() == Postgres {
+		text = `UPDATE commit_numbers SET n = $1 + 1 WHERE n + ` + postgresNext + ` <= $1`
+	}
+	if _, err := t.Exec(text, number); err != nil {
+		return fmt.Errorf("continue numbers of commits: %w", err)
+	}
+	return nil
+}
+
+// NextNumber returns a number above those of all commits that a statement sees.
+func NextNumber(q Querier) (number int64, err error) {
+	text := `SELECT n + 1 FROM commit_numbers`
+	if q.Dialect() == Postgres {
+		text = `SELECT n + ` + postgresNext + ` FROM commit_numbers`
+	}
+	if err := q.Row(text).Scan(&number); err != nil {
+		return 0, fmt.Errorf("read the number of the next commit: %w", err)
+	}
+	return number, nil
 }

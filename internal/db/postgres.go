@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
@@ -88,6 +89,18 @@ func (e *postgresEngine) check(ctx context.Context) error {
 	// Compatible servers may not have the setting.
 	if err := conn.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
 		return errors.New("the server has synchronous_commit=off: commits would not be durable")
+	}
+	return e.checkEncoding(ctx, conn)
+}
+
+// checkEncoding returns an error if a database without tables cannot have every text. One that is in use is
+// a Concern.
+func (e *postgresEngine) checkEncoding(ctx context.Context, conn *pgxpool.Conn) error {
+	var encoding string
+	var used bool
+	err := conn.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('meta') IS NOT NULL").Scan(&encoding, &used)
+	if err == nil && !used && !hasEveryText(encoding) {
+		return fmt.Errorf("the database has the encoding %s; create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return nil
 }

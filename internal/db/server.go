@@ -17,6 +17,9 @@ type Concern struct {
 // minVersion is that of the oldest supported PostgreSQL, as server_version_num has it.
 const minVersion = 150000
 
+// hasEveryText reports whether a database with an encoding can have every text. SQL_ASCII takes it as it is.
+func hasEveryText(encoding string) bool { return encoding == "UTF8" || encoding == "SQL_ASCII" }
+
 // serverSettings are the settings of a server for our transactions: those of the server may be replaced
 // by those of a role, a database or a pooler.
 type serverSettings struct {
@@ -27,6 +30,7 @@ type serverSettings struct {
 	fsync             string
 	fullPageWrites    string
 	planner           string // planner methods that are disabled
+	encoding          string // of the database
 	connections       int64  // that this role may have
 	replicas          int64  // that are alive, and have a row
 }
@@ -36,13 +40,14 @@ const readServer = `SELECT CAST(current_setting('server_version_num') AS BIGINT)
 	current_setting('full_page_writes'),
 	COALESCE((SELECT string_agg(name, ', ' ORDER BY name) FROM pg_settings
 		WHERE name LIKE 'enable\_%' AND boot_val = 'on' AND setting = 'off'), ''),
+	current_setting('server_encoding'),
 	LEAST(CAST(current_setting('max_connections') AS BIGINT) - CAST(current_setting('superuser_reserved_connections') AS BIGINT),
 		(SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
 		(SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database()))`
 
 func (s *serverSettings) fields() []any {
 	return []any{
-		&s.version, &s.jit, &s.synchronousCommit, &s.standbys, &s.fsync, &s.fullPageWrites, &s.planner, &s.connections,
+		&s.version, &s.jit, &s.synchronousCommit, &s.standbys, &s.fsync, &s.fullPageWrites, &s.planner, &s.encoding, &s.connections,
 	}
 }
 
@@ -68,6 +73,8 @@ func (s serverSettings) concerns(o Options) []Concern {
 		"synchronous_commit is local: a failover loses writes that were confirmed")
 	add(s.jit == "on", "set jit = off for the role and the database", "jit is on, although connections of Steward turn it off: statements are compiled for longer than they run")
 	add(s.planner != "", "reset them for the server, the role and the database", "the planner may not use all methods: %s is off", s.planner)
+	add(!hasEveryText(s.encoding), "make a backup and restore it into a database with the encoding UTF8",
+		"the database has the encoding %s: text that it does not know is refused", s.encoding)
 	needed := int64(cmp.Or(o.MaxConns, defaultMaxConns)+1) * max(s.replicas, 1)
 	add(o.Pooler == "" && s.connections < needed, "raise max_connections, or the limit of the role or database",
 		"%d connections are possible, and %d replicas use up to %d", s.connections, max(s.replicas, 1), needed)

@@ -42,6 +42,23 @@ func TestServerSettingsThatHurtAreNamed(t *testing.T) {
 	}
 }
 
+// TestDatabaseMustTakeEveryText opens a database whose encoding has a part of Unicode only: a new one is refused,
+// and one that is in use is told.
+func TestDatabaseMustTakeEveryText(t *testing.T) {
+	server := dbtest.NewServer(t)
+	execute(t, server.URL, "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+	latin := server.URL[:strings.LastIndex(server.URL, "/")] + "/latin"
+	_, err := db.Open(t.Context(), db.Options{URL: latin})
+	if err == nil || !strings.Contains(err.Error(), "encoding LATIN1") {
+		t.Errorf("got %v", err)
+	}
+	execute(t, latin, "CREATE TABLE meta (key text)")
+	_, err = db.Open(t.Context(), db.Options{URL: latin})
+	if err != nil && strings.Contains(err.Error(), "encoding") {
+		t.Errorf("one that is in use is refused: %v", err)
+	}
+}
+
 // concerns returns the problems that an inspection finds, all of which Open tells too.
 func concerns(t *testing.T, url string) string {
 	t.Helper()

@@ -13,9 +13,12 @@ import (
 // transaction, fn reads in that.
 //
 // An error of fn is returned unchanged. Other errors are those of Querier.
-func (d *DB) Snapshot(ctx context.Context, fn func(q Querier) error) error {
+func (d *DB) Snapshot(ctx context.Context, fn func(q Querier) error) (err error) {
 	if t := d.joined(ctx); t != nil {
 		return fn(t)
+	}
+	if end := d.observer.begin(ctx, "snapshot"); end != nil {
+		defer func() { end(err) }()
 	}
 	return d.engine.snapshot(ctx, d, fn)
 }

@@ -82,6 +82,15 @@ func Is(prefix, s string) bool {
 	return err == nil
 }
 
+// Valid reports whether s is an identifier with any prefix, of lower-case letters.
+func Valid(s string) bool {
+	prefix, _, found := strings.Cut(s, "_")
+	if !found || prefix == "" || strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return false
+	}
+	return Is(prefix, s)
+}
+
 // Blob returns an identifier for the bytes of an object: a ULID in lower case without a prefix.
 func Blob(t time.Time) string { return At("", t)[1:] }
 

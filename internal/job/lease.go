@@ -47,6 +47,31 @@ func (l *Lease) acquire(ctx context.Context, due stamp.Time) (held bool, err err
 	return taken+added > 0, nil
 }
 
+// Renew extends the lease if nobody else has acquired it since, and reports whether the owner still holds
+// it. Unlike Acquire, it does not take a lease that was lost.
+func (l *Lease) Renew(ctx context.Context) (held bool, err error) {
+	n, err := l.DB.Exec(ctx, `UPDATE leases SET until = $3 WHERE name = $1 AND owner = $2`,
+		l.Name, l.Owner, stamp.Of(l.Now()).Add(l.TTL))
+	if err != nil {
+		return false, fmt.Errorf("renew lease %s: %w", l.Name, err)
+	}
+	return n > 0, nil
+}
+
+// Held returns a condition of SQL that is true while all of the leases are held by their owners, and adds
+// its arguments.
+func Held(leases []*Lease, args db.Args) string {
+	condition := "TRUE"
+	for i, l := range leases {
+		name := fmt.Sprintf("lease%d", i)
+		owner := fmt.Sprintf("lease_owner%d", i)
+		args[name] = l.Name
+		args[owner] = l.Owner
+		condition += " AND EXISTS (SELECT 1 FROM leases WHERE name = @" + name + " AND owner = @" + owner + ")"
+	}
+	return condition
+}
+
 // Release ends the lease if the owner holds it, so that others need not wait until it expires.
 func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, 0) }
 
@@ -109,7 +134,7 @@ func (j *Job) runIfDue(ctx context.Context) error {
 	if err != nil || !held {
 		return err
 	}
-	err = j.work(ctx)
+	err = j.during(ctx, j.Do)
 	if ctx.Err() != nil {
 		began = 0 // it was interrupted
 	}
@@ -121,32 +146,65 @@ func (j *Job) runIfDue(ctx context.Context) error {
 	return err
 }
 
-// work does the work and renews the lease meanwhile. It ends the work if that fails until the lease
-// has expired.
-func (j *Job) work(ctx context.Context) error {
+// Hold waits until the owner has the lease, calls do, and releases the lease. The context of do ends when
+// the lease is lost.
+func (l *Lease) Hold(ctx context.Context, do func(context.Context) error) error {
+	for {
+		held, err := l.TryHold(ctx, do)
+		if held || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(holdEvery):
+		}
+	}
+}
+
+// TryHold is Hold without waiting: it reports whether the owner got the lease, and do was called.
+func (l *Lease) TryHold(ctx context.Context, do func(context.Context) error) (held bool, err error) {
+	if held, err := l.Acquire(ctx); err != nil || !held {
+		return false, err
+	}
+	err = l.during(ctx, do)
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
+	defer cancel()
+	if failed := l.Release(final); failed != nil && err == nil {
+		err = failed
+	}
+	return true, err
+}
+
+// holdEvery is how often Hold tries to acquire a lease.
+const holdEvery = 200 * time.Millisecond
+
+// during does work and renews the lease meanwhile. It ends the work if that fails until the lease has
+// expired.
+func (l *Lease) during(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		j.renew(ctx)
+		l.renew(ctx)
 		cancel()
 	})
 	defer renewing.Wait()
 	defer cancel()
-	return j.Do(ctx)
+	return do(ctx)
 }
 
 // renew renews the lease until ctx ends, or the lease has expired.
-func (j *Job) renew(ctx context.Context) {
-	ticker := time.NewTicker(j.TTL / 3)
+func (l *Lease) renew(ctx context.Context) {
+	ticker := time.NewTicker(l.TTL / 3)
 	defer ticker.Stop()
-	for renewed := time.Now(); time.Since(renewed) < j.TTL; {
+	for renewed := time.Now(); time.Since(renewed) < l.TTL; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 		began := time.Now()
-		if held, err := j.Acquire(ctx); held && err == nil {
+		if held, err := l.Acquire(ctx); held && err == nil {
 			renewed = began
 		}
 	}

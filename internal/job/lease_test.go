@@ -53,6 +53,29 @@ func acquire(t *testing.T, d *db.DB, c *clock, owner string, want bool) *job.Lea
 	return lease
 }
 
+// TestLostLeaseIsNotRenewed has a lease expire: it can be renewed until another owner has acquired it, and
+// also after that one has released it is lost.
+func TestLostLeaseIsNotRenewed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newClock()
+		a := acquire(t, d, c, "a", true)
+		renew := func(want bool) {
+			t.Helper()
+			if got, err := a.Renew(t.Context()); got != want || err != nil {
+				t.Errorf("Renew: %v, %v; want %v", got, err, want)
+			}
+		}
+		c.advance(time.Hour)
+		renew(true)
+		acquire(t, d, c, "b", false)
+		c.advance(time.Hour)
+		b := acquire(t, d, c, "b", true)
+		renew(false)
+		must(t, b.Release(t.Context()))
+		renew(false)
+	})
+}
+
 func TestLeaseHasOneHolder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newClock()

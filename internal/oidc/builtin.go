@@ -24,7 +24,7 @@ func cliClient(orgID, homepage string, now time.Time) Client {
 	}
 	return Client{
 		ID: CLIClientID, Name: "Steward command line", Description: "The steward command, on a machine that you use",
-		HomepageURL: homepage, ClientType: Public, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
+		HomepageURL: homepage, ClientType: Public, AuthMethod: NoAuth, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
 		GrantTypes: []string{DeviceCode, RefreshToken}, ResponseTypes: slices.Clone(responseTypes), Scopes: scopes,
 		OrgID: orgID, AllowedUserIDs: []string{}, Internal: true, CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now),
 		version: 1,
@@ -63,7 +63,7 @@ func (s *Store) insertCLI(ctx context.Context, c Client) error {
 		if err := tx.Row(`SELECT count(*) FROM oidc_clients WHERE id = $1`, c.ID).Scan(&n); err != nil || n > 0 {
 			return err
 		}
-		return insertClient(tx, c, nil)
+		return insertClient(tx, c, "")
 	}
 	err := s.DB.Write(ctx, insert)
 	if errs.KindOf(err) == errs.Conflict {

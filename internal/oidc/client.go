@@ -61,8 +61,13 @@ type Client struct {
 	Audience               *string    `json:"audience,omitempty" doc:"URI of the API that the client serves; it may introspect tokens issued for this audience" example:"https://api.example.com"`
 	BackchannelLogoutURI   *string    `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
 	FrontchannelLogoutURI  *string    `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
+	AuthMethod             AuthMethod `json:"token_endpoint_auth_method" enum:"client_secret_basic,client_secret_post,private_key_jwt,none" doc:"How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set"`
+	JWKS                   *KeySet    `json:"jwks,omitempty" doc:"Public keys of a client that authenticates with private_key_jwt"`
+	JWKSURI                *string    `json:"jwks_uri,omitempty" doc:"URI of the public keys of a client that authenticates with private_key_jwt" example:"https://helpdesk.example.com/jwks.json"`
 	CreatedAt              stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt              stamp.Time `json:"updated_at" format:"date-time"`
+
+	Registration Registration `json:"registration,omitempty" enum:"token,anonymous" doc:"How the client registered itself; absent if a user created it"`
 
 	version int64
 	// redirectsSince has the version in which each redirect URI was added. URIs that were there before
@@ -122,7 +127,7 @@ type ClientDetails struct {
 func (ClientDetails) MovesWithoutVersion() {}
 
 // Created is the response to creating a client, the only one that shows its secret. The secret is empty
-// for a public client.
+// for a public client and for one that authenticates with a key.
 type Created struct {
 	_ struct{} `goName:"CreatedOAuthClient"`
 
@@ -133,7 +138,7 @@ type Created struct {
 // ETag returns that of the client.
 func (c Created) ETag() string { return c.Client.ETag() }
 
-// Updated is the response to updating a client. It has a secret if the client became confidential.
+// Updated is the response to updating a client. It has a secret if the client got one.
 type Updated struct {
 	_ struct{} `goName:"UpdatedOAuthClient"`
 
@@ -154,22 +159,25 @@ type Rotated struct {
 
 // Settings are the optional fields of create and update.
 type Settings struct {
-	Icon                   page.Opt[string]   `json:"icon,omitempty" example:"https://helpdesk.example.com/icon.png"`
-	ClientType             page.Opt[Type]     `json:"client_type,omitempty" nullable:"false" doc:"confidential (default) or public" example:"confidential"`
-	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty" maxItems:"100" nullable:"false" example:"https://helpdesk.example.com/callback"`
-	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty" maxItems:"100" nullable:"false" example:"https://helpdesk.example.com/signed-out"`
-	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty" maxItems:"100" nullable:"false" example:"authorization_code,refresh_token"`
-	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty" maxItems:"100" nullable:"false" example:"code"`
-	Scopes                 page.Opt[[]string] `json:"scopes,omitempty" maxItems:"1000" nullable:"false" example:"openid,profile,thread:read"`
-	ProjectID              page.Opt[string]   `json:"project_id,omitempty" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
-	AccessSeconds          page.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty" example:"3600"`
-	RefreshSeconds         page.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty" example:"2592000"`
-	IDSeconds              page.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty" example:"3600"`
-	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
-	IsPublic               page.Opt[bool]     `json:"is_public,omitempty" nullable:"false"`
-	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it" example:"https://api.example.com"`
-	BackchannelLogoutURI   page.Opt[string]   `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
-	FrontchannelLogoutURI  page.Opt[string]   `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
+	Icon                   page.Opt[string]     `json:"icon,omitempty" example:"https://helpdesk.example.com/icon.png"`
+	ClientType             page.Opt[Type]       `json:"client_type,omitempty" nullable:"false" doc:"confidential (default) or public" example:"confidential"`
+	RedirectURIs           page.Opt[[]string]   `json:"redirect_uris,omitempty" maxItems:"100" nullable:"false" example:"https://helpdesk.example.com/callback"`
+	PostLogoutRedirectURIs page.Opt[[]string]   `json:"post_logout_redirect_uris,omitempty" maxItems:"100" nullable:"false" example:"https://helpdesk.example.com/signed-out"`
+	GrantTypes             page.Opt[[]string]   `json:"grant_types,omitempty" maxItems:"100" nullable:"false" example:"authorization_code,refresh_token"`
+	ResponseTypes          page.Opt[[]string]   `json:"response_types,omitempty" maxItems:"100" nullable:"false" example:"code"`
+	Scopes                 page.Opt[[]string]   `json:"scopes,omitempty" maxItems:"1000" nullable:"false" example:"openid,profile,thread:read"`
+	ProjectID              page.Opt[string]     `json:"project_id,omitempty" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	AccessSeconds          page.Opt[int64]      `json:"access_token_lifetime_seconds,omitempty" example:"3600"`
+	RefreshSeconds         page.Opt[int64]      `json:"refresh_token_lifetime_seconds,omitempty" example:"2592000"`
+	IDSeconds              page.Opt[int64]      `json:"id_token_lifetime_seconds,omitempty" example:"3600"`
+	AllowedUserIDs         page.Opt[[]string]   `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	IsPublic               page.Opt[bool]       `json:"is_public,omitempty" nullable:"false"`
+	Audience               page.Opt[string]     `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it" example:"https://api.example.com"`
+	BackchannelLogoutURI   page.Opt[string]     `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
+	FrontchannelLogoutURI  page.Opt[string]     `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
+	AuthMethod             page.Opt[AuthMethod] `json:"token_endpoint_auth_method,omitempty" nullable:"false" doc:"client_secret_basic (default), client_secret_post, private_key_jwt or, for public clients, none" example:"private_key_jwt"`
+	JWKS                   page.Opt[KeySet]     `json:"jwks,omitempty" doc:"Public keys for private_key_jwt, instead of jwks_uri"`
+	JWKSURI                page.Opt[string]     `json:"jwks_uri,omitempty" doc:"URI of the public keys for private_key_jwt, instead of jwks" example:"https://helpdesk.example.com/jwks.json"`
 }
 
 // NewClient is a request to create a client. Null means the same as absent.
@@ -180,10 +188,12 @@ type NewClient struct {
 	Description string `json:"description" example:"Answers questions of customers"`
 	HomepageURL string `json:"homepage_url" example:"https://helpdesk.example.com"`
 	Settings
+
+	registration Registration
 }
 
 // ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
-// audience, the logout URIs and the lifetimes, and is invalid for other fields.
+// audience, the logout URIs, the keys and the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
 	_ struct{} `goName:"OAuthClientPatch"`
 
@@ -205,15 +215,16 @@ func (n NewClient) client(now time.Time) Client {
 	created := stamp.Of(now)
 	c := Client{
 		ID: id.At(id.Client, now), Name: n.Name, Description: n.Description, HomepageURL: n.HomepageURL,
-		ClientType: Confidential, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
+		ClientType: Confidential, AuthMethod: SecretBasic, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
 		GrantTypes: defaultGrantTypes(), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
-		AllowedUserIDs: []string{}, IsPublic: true, CreatedAt: created, UpdatedAt: created, version: 1,
+		AllowedUserIDs: []string{}, IsPublic: n.registration == "", Registration: n.registration,
+		CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)
 	return c
 }
 
-// build returns a new client and its secret, which is empty for a public client. It returns Invalid with
+// build returns a new client and its secret, which is empty for a client that has none. It returns Invalid with
 // every fault of the request.
 func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	c = n.client(now)
@@ -222,7 +233,7 @@ func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	n.validateIcon(&faults)
 	c.removeRepetitions()
 	c.dateRedirects(Client{})
-	if c.ClientType == Confidential {
+	if c.AuthMethod.hasSecret() {
 		secret = newSecret()
 	}
 	return c, secret, faults.Err()
@@ -236,7 +247,7 @@ func (p ClientPatch) Check(faults *errs.Faults) {
 	if p.ClientType.Ptr() == nil {
 		c.validateAsAny(faults)
 	} else {
-		c.validate(faults)
+		c.validateFields(faults)
 	}
 	p.validateIcon(faults)
 }
@@ -250,7 +261,7 @@ func (p ClientPatch) set(c Client) Client {
 	return c
 }
 
-// apply returns the client with the patch applied, and a new secret if the client becomes confidential.
+// apply returns the client with the patch applied, and a new secret if the client had none and needs one.
 // It returns Invalid with every fault of the request.
 func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret string, err error) {
 	c = p.set(before)
@@ -261,7 +272,7 @@ func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret strin
 	p.validateIcon(&faults)
 	c.removeRepetitions()
 	c.dateRedirects(before)
-	if before.ClientType == Public && c.ClientType == Confidential {
+	if !before.AuthMethod.hasSecret() && c.AuthMethod.hasSecret() {
 		secret = newSecret()
 	}
 	return c, secret, faults.Err()
@@ -293,9 +304,7 @@ func (s Settings) set(c *Client) {
 	s.AccessSeconds.SetPtr(&c.AccessSeconds)
 	s.RefreshSeconds.SetPtr(&c.RefreshSeconds)
 	s.IDSeconds.SetPtr(&c.IDSeconds)
-	if s.ClientType.Ptr() != nil {
-		c.ClientType = s.ClientType.Value
-	}
+	s.setAuthentication(c)
 	if s.IsPublic.Ptr() != nil {
 		c.IsPublic = s.IsPublic.Value
 	}

@@ -57,7 +57,7 @@ func TestNewClientHasDefaults(t *testing.T) {
 		"client_type": "confidential", "redirect_uris": []any{}, "post_logout_redirect_uris": []any{},
 		"grant_types": []any{"authorization_code", "refresh_token"}, "response_types": []any{"code"},
 		"scopes": []any{"openid", "profile", "email", "offline_access"}, "allowed_user_ids": []any{},
-		"internal": false, "is_public": true,
+		"internal": false, "is_public": true, "token_endpoint_auth_method": "client_secret_basic",
 		"created_at": "2026-11-15T08:30:00.123Z", "updated_at": "2026-11-15T08:30:00.123Z",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -131,7 +131,7 @@ func TestNullInPatchClearsOptionalFieldsOnly(t *testing.T) {
 		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null}`), &p))
 	life, text := int64(600), "x"
 	c, _, err := p.apply(Client{
-		Name: "a", HomepageURL: "https://a.example", ClientType: Public, ResponseTypes: responseTypes, Icon: &text, ProjectID: &text, AccessSeconds: &life,
+		Name: "a", HomepageURL: "https://a.example", ClientType: Public, AuthMethod: NoAuth, ResponseTypes: responseTypes, Icon: &text, ProjectID: &text, AccessSeconds: &life,
 		RefreshSeconds: &life, IDSeconds: &life,
 	}, fixed)
 	must(t, err)
@@ -175,6 +175,9 @@ func TestPatchOverwritesTheSentFields(t *testing.T) {
 				model[name] = sent[name]
 				if _, optional := optionals[name]; optional && sent[name] == nil {
 					delete(model, name)
+				}
+				if name == "client_type" {
+					model["token_endpoint_auth_method"] = string(defaultAuthMethod(Type(sent[name].(string))))
 				}
 			}
 			text, err := json.Marshal(sent)

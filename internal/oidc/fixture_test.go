@@ -62,6 +62,7 @@ func (f *fixture) replica(d *db.DB) *Store {
 			})
 			return nil
 		},
+		LockOrg: func(tx *db.Tx, orgID string) error { return tx.Lock(orgID) },
 		Project: func(_ *db.Tx, _ *auth.Caller, location, projectID string) error {
 			if !id.Foreign(projectID) {
 				return errs.InvalidField(location, "expected a project id")

@@ -23,14 +23,14 @@ func requireScopes(caller *auth.Caller, before, after Client) error {
 // requireAccess returns Forbidden if a client has a scope that the caller does not have, so that the caller
 // may not change who gets its tokens or what they are for.
 func requireAccess(caller *auth.Caller, c Client) error {
-	return caller.RequireGrantable(c.Scopes, "change the secret, the type, the redirect URIs, the grant types, "+
+	return caller.RequireGrantable(c.Scopes, "change the secret, the keys, the type, the redirect URIs, the grant types, "+
 		"the audience or the project of a client that has it")
 }
 
 // sameAccess reports whether two versions of a client give the same access to its tokens: they have the same
-// type, redirect URIs, grant types, audience and project.
+// type, authentication, redirect URIs, grant types, audience and project.
 func sameAccess(a, b Client) bool {
-	return a.ClientType == b.ClientType && sameSet(a.RedirectURIs, b.RedirectURIs) && sameSet(a.GrantTypes, b.GrantTypes) &&
+	return a.ClientType == b.ClientType && sameAuthentication(a, b) && sameSet(a.RedirectURIs, b.RedirectURIs) && sameSet(a.GrantTypes, b.GrantTypes) &&
 		same(a.Audience, b.Audience) && same(a.ProjectID, b.ProjectID)
 }
 
@@ -38,4 +38,9 @@ func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b
 
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// sameAuthentication reports whether two versions of a client have the same authentication method and keys.
+func sameAuthentication(a, b Client) bool {
+	return a.AuthMethod == b.AuthMethod && same(a.encodeKeys(), b.encodeKeys()) && same(a.JWKSURI, b.JWKSURI)
 }

@@ -9,7 +9,6 @@ import (
 	"steward/internal/idempotency"
 	"steward/internal/oidc/keys"
 	"steward/internal/page"
-	"steward/internal/seal"
 )
 
 // Handler has a method for each route of this package.
@@ -66,12 +65,8 @@ func (h *Handler) Create(ctx context.Context, in *CreateRequest) (Created, error
 	if err := h.checkAudience(in.Body.Settings); err != nil {
 		return Created{}, err
 	}
-	var hash []byte
-	if secret != "" {
-		hash = seal.Hash(secret)
-	}
 	create := func(ctx context.Context) (Created, error) {
-		created, err := h.Store.Create(ctx, auth.From(ctx), c, hash)
+		created, err := h.Store.Create(ctx, auth.From(ctx), c, secret)
 		return Created{Client: created, ClientSecret: secret}, err
 	}
 	if !in.DryRun {

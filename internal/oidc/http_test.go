@@ -152,7 +152,7 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 		catalogue := f.ok(api, "GET /oidc/scopes", "").(map[string]any)
-		if len(catalogue["scopes"].([]any)) != 22 || len(catalogue["permissions"].([]any)) != 4 {
+		if len(catalogue["scopes"].([]any)) != 23 || len(catalogue["permissions"].([]any)) != 4 {
 			t.Error(catalogue)
 		}
 	})

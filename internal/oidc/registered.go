@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"steward/internal/errs"
 	"steward/internal/id"
 )
@@ -14,14 +16,18 @@ type Registered struct {
 	Client
 	// Epoch is incremented when all users of the client are revoked. Every token of a user carries it.
 	Epoch int64
-	// SecretHash is empty for a public client.
+	// SecretHash is empty for a client without a secret.
 	SecretHash []byte
+	// Keys are those of Client.JWKS.
+	Keys []jose.JSONWebKey
 	// Suspended says that the organization was deleted: the client gets no tokens.
 	Suspended bool
 }
 
 // HasSecret reports whether a presented secret is that of the client, in constant time.
-func (r *Registered) HasSecret(presented string) bool { return sameSecret(r.SecretHash, presented) }
+func (r *Registered) HasSecret(presented string) bool {
+	return sameSecret(r.SecretHash, presented) && r.AuthMethod.hasSecret()
+}
 
 // Allows reports whether allowed_user_ids has the user or is empty. Store.Admits checks is_public
 // as well.
@@ -45,9 +51,10 @@ func (r *Registered) Covers(given *Consent, redirectURI string) bool {
 }
 
 // AsksEachTime reports whether users must be asked for their consent with each request that names a
-// redirect URI: any application on a device can claim to be a public client there (RFC 8252 section 8.6).
+// redirect URI: any application on a device can claim to be a public client there (RFC 8252 section 8.6),
+// and nobody vouches for a client that registered itself.
 func (r *Registered) AsksEachTime(redirectURI string) bool {
-	return r.ClientType == Public && isNative(redirectURI)
+	return r.Registration != "" || r.ClientType == Public && isNative(redirectURI)
 }
 
 // MayRedirectAfterLogout reports whether a user may be sent to a URI after signing out.
@@ -93,23 +100,34 @@ func (s *Store) readUser(ctx context.Context, r *Registered, u clientUser) (user
 	return state, nil
 }
 
-// CheckSecret returns the client with a secret. It returns the same Unauthorized for an unknown client, a
-// public one and a wrong secret. A secret that is not the cached one is compared with the stored one, so
-// that a new secret works at once on every replica.
+// CheckSecret returns the client with a secret. It returns the same Unauthorized for an unknown client, one
+// without a secret and a wrong secret.
 func (s *Store) CheckSecret(ctx context.Context, clientID, secret string) (*Registered, error) {
-	refused := errs.New(errs.Unauthorized, "the client or its secret is wrong")
-	if r := s.cache.client(clientID); r != nil && r.HasSecret(secret) {
-		return r, nil
+	r, err := s.Accept(ctx, clientID, func(r *Registered) bool { return r.HasSecret(secret) })
+	if r == nil {
+		sameSecret(nil, secret) // takes the time of a comparison
+	}
+	return r, err
+}
+
+// Accept returns a client that a check of its credentials accepts. It returns the same Unauthorized for an unknown
+// client and for one that is not accepted. A client that is not accepted as it is in the cache is checked as it
+// is stored, so that new credentials work at once on every replica.
+func (s *Store) Accept(ctx context.Context, clientID string, accepts func(*Registered) bool) (*Registered, error) {
+	refused := errs.New(errs.Unauthorized, "the client or its credentials are wrong")
+	cached := s.cache.client(clientID)
+	if cached != nil && accepts(cached) {
+		return cached, nil
 	}
 	r, err := s.readClient(ctx, clientID)
 	if errs.KindOf(err) == errs.NotFound {
-		sameSecret(nil, secret) // takes the time of a comparison
 		return nil, refused
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !r.HasSecret(secret) {
+	unchanged := cached != nil && cached.version == r.version
+	if unchanged || !accepts(r) {
 		return nil, refused
 	}
 	return r, nil

@@ -1,10 +1,11 @@
 package oidc
 
-// The scopes of OpenID Connect.
+// The scopes of OpenID Connect, and the one for claims about the organization.
 const (
 	ScopeOpenID        = "openid"
 	ScopeProfile       = "profile"
 	ScopeEmail         = "email"
+	ScopeOrganization  = "organization"
 	ScopeOfflineAccess = "offline_access"
 )
 
@@ -134,7 +135,7 @@ var sections = []section{
 	}},
 }
 
-// identityScopes are the scopes of OpenID Connect.
+// identityScopes are the scopes for claims about users and for refresh tokens.
 var identityScopes = []Scope{
 	{
 		Name: ScopeOpenID, Description: "Sign in with OpenID Connect",
@@ -150,6 +151,11 @@ var identityScopes = []Scope{
 		Name: ScopeEmail, Description: "Email address of the user",
 		ConsentTitle: "See your email address", ConsentDescription: "See the email address of your account",
 		Default: true,
+	},
+	{
+		Name: ScopeOrganization, Description: "Role of the user in the organization of the application",
+		ConsentTitle:       "See your role in the organization",
+		ConsentDescription: "See whether you belong to the organization that runs this application, with your role and groups",
 	},
 	{
 		Name: ScopeOfflineAccess, Description: "Refresh tokens, for access while the user is away",

@@ -28,7 +28,7 @@ func TestCatalogueScopes(t *testing.T) {
 			t.Errorf("%s is not sensitive", s.Name)
 		}
 	}
-	want := strings.Fields(`openid profile email offline_access account:read account:write member:read member:write oauth:read oauth:write
+	want := strings.Fields(`openid profile email organization offline_access account:read account:write member:read member:write oauth:read oauth:write
 		apikey:read apikey:write storage:read storage:write resource:read resource:write thread:read thread:write eval:read eval:write
 		webhook:read webhook:write`)
 	if diff := cmp.Diff(want, names); diff != "" {

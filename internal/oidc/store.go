@@ -26,6 +26,8 @@ type Store struct {
 	Now func() time.Time
 	// Audit records an action of the caller in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
+	// LockOrg locks an organization until the transaction ends.
+	LockOrg func(tx *db.Tx, orgID string) error
 	// Project creates a project that the caller names, if it is missing. It returns an error at location
 	// if the caller may not name it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
@@ -41,21 +43,25 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 const clientColumns = `id, name, description, homepage_url, icon, client_type, redirect_uris, post_logout_redirect_uris,
 	grant_types, response_types, scopes, org_id, project_id, access_token_lifetime_seconds,
 	refresh_token_lifetime_seconds, id_token_lifetime_seconds, allowed_user_ids, internal, is_public, created_at,
-	updated_at, version, audience, redirects_since, backchannel_logout_uri, frontchannel_logout_uri`
+	updated_at, version, audience, redirects_since, backchannel_logout_uri, frontchannel_logout_uri,
+	token_endpoint_auth_method, jwks, jwks_uri, registration`
 
 // scanClient scans clientColumns, and the columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
 	var c Client
 	var redirect, logout, grants, responses, scopes, allowed, since string
+	var method, keys *string
 	dest := []any{
 		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, &redirect, &logout,
 		&grants, &responses, &scopes, &c.OrgID, &c.ProjectID, &c.AccessSeconds,
 		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
 		&c.UpdatedAt, &c.version, &c.Audience, &since, &c.BackchannelLogoutURI, &c.FrontchannelLogoutURI,
+		&method, &keys, &c.JWKSURI, &c.Registration,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Client{}, fmt.Errorf("read client: %w", err)
 	}
+	c.AuthMethod = storedAuthMethod(c.ClientType, method)
 	for _, value := range []struct {
 		text string
 		to   any
@@ -70,6 +76,11 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 	} {
 		if err := json.Unmarshal([]byte(value.text), value.to); err != nil {
 			return Client{}, fmt.Errorf("decode client %s: %w", c.ID, err)
+		}
+	}
+	if keys != nil {
+		if err := json.Unmarshal([]byte(*keys), &c.JWKS); err != nil {
+			return Client{}, fmt.Errorf("decode keys of client %s: %w", c.ID, err)
 		}
 	}
 	return c, nil
@@ -89,15 +100,15 @@ func encodeSince(since map[string]int64) string {
 func encode(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // strings and numbers can be encoded
+		panic(err) // what is stored was decoded from JSON, or consists of strings and numbers
 	}
 	return string(text)
 }
 
-// Create stores a client of the caller's organization with the hash of its secret, which is nil for a
-// public client. It returns Forbidden if the caller may not grant its scopes, an error if the caller may not
+// Create stores a client of the caller's organization with its secret, which is empty for a client that has
+// none. It returns Forbidden if the caller may not grant its scopes, an error if the caller may not
 // use its project, and Conflict if another client has its audience.
-func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secretHash []byte) (Client, error) {
+func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secret string) (Client, error) {
 	if err := requireScopes(caller, Client{}, c); err != nil {
 		return Client{}, err
 	}
@@ -106,7 +117,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 		if err := s.requireProject(tx, caller, c.ProjectID); err != nil {
 			return err
 		}
-		if err := insertClient(tx, c, secretHash); err != nil {
+		if err := insertClient(tx, c, secret); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.create", c.ID)
@@ -120,12 +131,13 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 // errAudience is returned for an audience that belongs to another client or to Steward itself.
 var errAudience = errs.New(errs.Conflict, "the audience is taken")
 
-func insertClient(tx *db.Tx, c Client, secretHash []byte) error {
+func insertClient(tx *db.Tx, c Client, secret string) error {
 	values := c.changeable()
 	values["client_type"] = c.ClientType
 	values["internal"] = c.Internal
 	values["created_at"] = c.CreatedAt
-	values["secret_hash"] = secretHash
+	values["registration"] = c.Registration
+	values["secret_hash"] = secretHash(c, secret)
 	names := strings.Join(strings.Fields(clientColumns), " @")
 	_, err := tx.Exec(`INSERT INTO oidc_clients (`+clientColumns+`, secret_hash) VALUES (@`+names+`, @secret_hash)`, values)
 	if db.IsUnique(err) {
@@ -207,8 +219,8 @@ func lock(tx *db.Tx, orgID, clientID string) (Client, error) {
 	return c, nil
 }
 
-// Update applies a patch to a client. The result has a new secret if the client became confidential; the
-// secret of a client that became public is deleted. It returns NotFound, PreconditionFailed, Invalid with
+// Update applies a patch to a client. The result has a new secret if the client had none and its new
+// authentication method needs one; a secret that the new method does not need is deleted. It returns NotFound, PreconditionFailed, Invalid with
 // every fault, Forbidden if the caller does not have the scopes for the change, or Conflict if another client
 // has the audience.
 func (s *Store) Update(
@@ -241,7 +253,7 @@ func (s *Store) Update(
 		if err := updateClient(tx, u.Client); err != nil {
 			return err
 		}
-		if before.ClientType != u.Client.ClientType {
+		if before.AuthMethod != u.Client.AuthMethod && (u.ClientSecret != "" || !u.Client.AuthMethod.hasSecret()) {
 			if err := updateType(tx, u.Client, u.ClientSecret); err != nil {
 				return err
 			}
@@ -268,6 +280,7 @@ func (c Client) changeable() db.Args {
 		"allowed_user_ids": encodeList(c.AllowedUserIDs), "is_public": c.IsPublic, "updated_at": c.UpdatedAt,
 		"version": c.version, "audience": c.Audience, "redirects_since": encodeSince(c.redirectsSince),
 		"backchannel_logout_uri": c.BackchannelLogoutURI, "frontchannel_logout_uri": c.FrontchannelLogoutURI,
+		"token_endpoint_auth_method": c.AuthMethod, "jwks": c.encodeKeys(), "jwks_uri": c.JWKSURI,
 	}
 }
 
@@ -280,7 +293,8 @@ func updateClient(tx *db.Tx, c Client) error {
 		refresh_token_lifetime_seconds = @refresh_token_lifetime_seconds,
 		id_token_lifetime_seconds = @id_token_lifetime_seconds, allowed_user_ids = @allowed_user_ids, is_public = @is_public,
 		updated_at = @updated_at, version = @version, audience = @audience, redirects_since = @redirects_since,
-		backchannel_logout_uri = @backchannel_logout_uri, frontchannel_logout_uri = @frontchannel_logout_uri
+		backchannel_logout_uri = @backchannel_logout_uri, frontchannel_logout_uri = @frontchannel_logout_uri,
+		token_endpoint_auth_method = @token_endpoint_auth_method, jwks = @jwks, jwks_uri = @jwks_uri
 		WHERE org_id = @org_id AND id = @id`, c.changeable())
 	if db.IsUnique(err) {
 		return errAudience
@@ -291,14 +305,10 @@ func updateClient(tx *db.Tx, c Client) error {
 	return nil
 }
 
-// updateType stores the type of a client together with its secret, which is empty for a public client.
+// updateType stores the type of a client together with its secret, which is empty for a client that has none.
 func updateType(tx *db.Tx, c Client, secret string) error {
-	var hash []byte
-	if secret != "" {
-		hash = seal.Hash(secret)
-	}
 	_, err := tx.Exec(`UPDATE oidc_clients SET client_type = $3, secret_hash = $4 WHERE org_id = $1 AND id = $2`,
-		c.OrgID, c.ID, c.ClientType, hash)
+		c.OrgID, c.ID, c.ClientType, secretHash(c, secret))
 	if err != nil {
 		return fmt.Errorf("update client type: %w", err)
 	}
@@ -306,7 +316,7 @@ func updateType(tx *db.Tx, c Client, secret string) error {
 }
 
 // Rotate replaces the secret of a client and returns the new one. It returns Forbidden if the client has a
-// scope that the caller does not have, and Invalid for a public client.
+// scope that the caller does not have, and Invalid for a client that has no secret.
 func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string) (string, error) {
 	secret := newSecret()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -322,6 +332,9 @@ func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string
 		}
 		if c.ClientType != Confidential {
 			return errs.New(errs.Invalid, "a public client has no secret; make it confidential first")
+		}
+		if !c.AuthMethod.hasSecret() {
+			return errs.New(errs.Invalid, "a client that authenticates with %s has no secret", c.AuthMethod)
 		}
 		_, err = tx.Exec(`UPDATE oidc_clients SET secret_hash = $3, updated_at = $4, version = version + 1
 			WHERE org_id = $1 AND id = $2`, caller.OrgID, clientID, seal.Hash(secret), s.now())
@@ -353,17 +366,22 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 		if err := match.Check(c); err != nil {
 			return err
 		}
-		if err := deleteClient(tx, orgID, clientID); err != nil {
-			return err
-		}
-		if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
-			return err
-		}
-		if err := tx.Invalidate(Cache); err != nil {
+		if err := s.remove(tx, orgID, clientID); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.delete", clientID)
 	})
+}
+
+// remove deletes a client and what its users created with it, and empties the cache.
+func (s *Store) remove(tx *db.Tx, orgID, clientID string) error {
+	if err := deleteClient(tx, orgID, clientID); err != nil {
+		return err
+	}
+	if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
+		return err
+	}
+	return tx.Invalidate(Cache)
 }
 
 func deleteClient(tx *db.Tx, orgID, clientID string) error {
@@ -412,7 +430,10 @@ func (s *Store) registered(ctx context.Context, clientID string) (*Registered, e
 		return nil, notFound(err, clientID)
 	}
 	slices.Sort(r.AllowedUserIDs)
-	return &r, nil
+	if text := r.encodeKeys(); text != nil {
+		r.Keys, err = ParseKeys([]byte(*text), maxClientKeys)
+	}
+	return &r, err
 }
 
 // clientNames finds clients.

@@ -28,6 +28,13 @@ const (
 
 // validate adds every fault of a client, except that of its icon.
 func (c Client) validate(faults *errs.Faults) {
+	c.validateFields(faults)
+	c.validateAuthentication(faults)
+	c.validateRegistration(faults)
+}
+
+// validateFields adds the faults of a client's fields, except where its authentication does not fit together.
+func (c Client) validateFields(faults *errs.Faults) {
 	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
 		"expected confidential or public")
 	if faults.Has("body.client_type") {
@@ -64,6 +71,7 @@ func (c *Client) validateAsTyped(faults *errs.Faults) {
 	c.validateUsers(faults)
 	c.validateAudience(faults)
 	c.validateLogoutURIs(faults)
+	c.validateMethod(faults)
 }
 
 // validateIcon checks an icon that is sent. Earlier versions accepted any text, which stays until another

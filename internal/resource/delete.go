@@ -116,10 +116,15 @@ func (m *Manager) deleteAll(ctx context.Context, all []*Provisioned) (first erro
 	return first
 }
 
+// deleteOne has the engine delete a resource. On another node than the resource's that closes connections
+// that are passed on, and then the node that has the files deletes them.
 func (m *Manager) deleteOne(ctx context.Context, p *Provisioned) error {
 	e, err := m.engineOf(p)
 	if err != nil {
 		return err
 	}
-	return m.call(ctx, p, "delete", e.Delete)
+	if err := m.call(ctx, p, "delete", e.Delete); err != nil || !m.elsewhere(p) {
+		return err
+	}
+	return m.call(ctx, p, "delete files of", m.deleteThere)
 }

@@ -40,6 +40,9 @@ const (
 	Deleting State = "deleting"
 )
 
+// OnlyNode is the node of an installation on SQLite, which has no other.
+const OnlyNode = "local"
+
 // Embedded is the name of the engine of key-value stores that this process serves itself. Stores that were
 // created under its former name, redka, are its too.
 const Embedded = "embedded"

@@ -94,6 +94,9 @@ func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 // dbEntry returns a database or key-value store as a caller may see it.
 func (h *Handler) dbEntry(caller *auth.Caller, p *Provisioned) DBEntry {
 	e := DBEntry{Name: p.Name, Username: p.ID, Engine: p.Engine, Description: p.Description, Env: map[string]string{}}
+	if p.Node != OnlyNode {
+		e.Node = p.Node
+	}
 	if !seesCredentials(caller) {
 		return e
 	}

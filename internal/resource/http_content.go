@@ -27,9 +27,9 @@ type NameInput struct {
 	Name string `path:"name" doc:"Name of the resource" example:"invoices"`
 }
 
-// open returns a resource that a request names, or NotFound, and Unavailable if its region does not
+// open returns a resource that a request names and its engine, or NotFound, and Unavailable if its region does not
 // have its engine now.
-func (h *Handler) open(ctx context.Context, in NameInput, t Type) (*Region, *Provisioned, error) {
+func (h *Handler) open(ctx context.Context, in NameInput, t Type) (Engine, *Provisioned, error) {
 	caller := auth.From(ctx)
 	region, err := h.region(caller, in.RegionInput)
 	if err != nil {
@@ -39,8 +39,26 @@ func (h *Handler) open(ctx context.Context, in NameInput, t Type) (*Region, *Pro
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = h.Manager.engineOf(p)
-	return region, p, err
+	e, err := h.Manager.engineOf(p)
+	return e, p, err
+}
+
+// openDatabase returns a database and its engine, as open does.
+func (h *Handler) openDatabase(ctx context.Context, in NameInput) (Databases, *Provisioned, error) {
+	e, p, err := h.open(ctx, in, DB)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.(Databases), p, nil
+}
+
+// openStore returns a key-value store and its engine, as open does.
+func (h *Handler) openStore(ctx context.Context, in NameInput) (Stores, *Provisioned, error) {
+	e, p, err := h.open(ctx, in, KV)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.(Stores), p, nil
 }
 
 // Tables is a list of tables.
@@ -48,11 +66,11 @@ type Tables []Table
 
 // Tables serves GET /resource/{orgId}/{region}/{name}/tables.
 func (h *Handler) Tables(ctx context.Context, in *NameInput) (Tables, error) {
-	region, p, err := h.open(ctx, *in, DB)
+	engine, p, err := h.openDatabase(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	tables, err := within(ctx, p, func(ctx context.Context) ([]Table, error) { return region.DB.Tables(ctx, p) })
+	tables, err := within(ctx, p, func(ctx context.Context) ([]Table, error) { return h.Manager.tables(ctx, engine, p) })
 	if tables == nil {
 		tables = []Table{}
 	}
@@ -89,7 +107,7 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 	Body NewQuery
 },
 ) (Rows, error) {
-	region, p, err := h.open(ctx, in.NameInput, DB)
+	engine, p, err := h.openDatabase(ctx, in.NameInput)
 	if err != nil {
 		return Rows{}, err
 	}
@@ -101,7 +119,10 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 		return Rows{}, err
 	}
 	rows, err := within(ctx, p, func(ctx context.Context) (Rows, error) {
-		return region.DB.Query(ctx, p, in.Body.Query, args, maxRows)
+		if h.Manager.elsewhere(p) {
+			return h.Manager.queryThere(ctx, p, in.Body)
+		}
+		return engine.Query(ctx, p, in.Body.Query, args, maxRows)
 	})
 	if err != nil {
 		return Rows{}, err
@@ -126,12 +147,12 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 			return Keys{}, err
 		}
 	}
-	region, p, err := h.open(ctx, in.NameInput, KV)
+	engine, p, err := h.openStore(ctx, in.NameInput)
 	if err != nil {
 		return Keys{}, err
 	}
 	keys, err := within(ctx, p, func(ctx context.Context) (Keys, error) {
-		return region.KV.Keys(ctx, p, KeyQuery{
+		return h.Manager.keys(ctx, engine, p, KeyQuery{
 			Prefix: in.Prefix, Cursor: in.Cursor, Limit: in.Limit, Type: in.Type, Values: in.Values,
 		})
 	})
@@ -239,6 +260,14 @@ func (a *Arg) UnmarshalJSON(text []byte) error {
 	}
 	a.value, a.err = argValue(value)
 	return nil
+}
+
+// MarshalJSON writes a value as UnmarshalJSON reads it.
+func (a Arg) MarshalJSON() ([]byte, error) {
+	if raw, ok := a.value.([]byte); ok {
+		return json.Marshal(map[string][]byte{"base64": raw})
+	}
+	return json.Marshal(a.value)
 }
 
 func argValue(value any) (any, error) {

@@ -59,12 +59,12 @@ func (h *Handler) Value(ctx context.Context, in *ValueInput) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	region, p, err := h.open(ctx, in.NameInput, KV)
+	engine, p, err := h.openStore(ctx, in.NameInput)
 	if err != nil {
 		return Value{}, err
 	}
 	return within(ctx, p, func(ctx context.Context) (Value, error) {
-		return ReadValue(ctx, region.KV, p, ValueQuery{Key: key, Cursor: in.Cursor, Limit: in.Limit})
+		return ReadValue(ctx, engine, p, ValueQuery{Key: key, Cursor: in.Cursor, Limit: in.Limit})
 	})
 }
 
@@ -83,12 +83,12 @@ func (h *Handler) SetValue(ctx context.Context, in *struct {
 	if err := faults.Err(); err != nil {
 		return Value{}, err
 	}
-	region, p, err := h.open(ctx, in.NameInput, KV)
+	engine, p, err := h.openStore(ctx, in.NameInput)
 	if err != nil {
 		return Value{}, err
 	}
 	v, err := within(ctx, p, func(ctx context.Context) (Value, error) {
-		return SetValue(ctx, region.KV, p, key, in.Body)
+		return SetValue(ctx, engine, p, key, in.Body)
 	})
 	if err != nil {
 		return Value{}, err
@@ -120,12 +120,12 @@ func (h *Handler) DeleteValue(ctx context.Context, in *DeleteValueInput) (web.No
 		}
 		item = &text
 	}
-	region, p, err := h.open(ctx, in.NameInput, KV)
+	engine, p, err := h.openStore(ctx, in.NameInput)
 	if err != nil {
 		return web.None{}, err
 	}
 	_, err = within(ctx, p, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, RemoveValue(ctx, region.KV, p, key, item)
+		return struct{}{}, RemoveValue(ctx, engine, p, key, item)
 	})
 	if err != nil {
 		return web.None{}, err

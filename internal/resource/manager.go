@@ -30,11 +30,20 @@ const (
 type Manager struct {
 	Store   *Store
 	Regions []Region
-	Buckets Buckets
+	// Embedded has the engines of this process. They go on serving what they have created in regions that have
+	// other engines now.
+	Embedded Region
+	Buckets  Buckets
 	// Node identifies the data directory of this process: what it changes, and the files of its local
 	// engines.
 	Node string
-	Log  *slog.Logger
+	// Call has the node with the files of a resource execute what Remote serves at a path, with values in
+	// JSON. It returns NotFound if nobody has served that node for long, or Unavailable. It is nil if there
+	// are no other nodes.
+	Call func(ctx context.Context, node, path string, in, out any) error
+	// Others returns the other nodes that are known. It is nil with Call.
+	Others func(ctx context.Context) ([]string, error)
+	Log    *slog.Logger
 	// Step, if not nil, is called before each step of a change. Tests end the process there.
 	Step func(step string)
 
@@ -57,18 +66,18 @@ func (m *Manager) claim() claim {
 	return claim{worker: m.Node, until: m.Store.now().Add(claimTime)}
 }
 
-// engineOf returns the engine of a resource. It returns Unavailable if the region has another one
-// now.
+// engineOf returns the engine of a resource: that of its region, or an embedded one that has created it. It
+// returns Unavailable if the region has another one now.
 func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
-	var e Engine
 	if r := find(m.Regions, p.Region); r != nil {
-		e = r.engine(p.Type)
+		for _, e := range []Engine{r.engine(p.Type), m.Embedded.engine(p.Type)} {
+			if e != nil && e.Name() == p.Engine {
+				return e, nil
+			}
+		}
 	}
-	if e == nil || e.Name() != p.Engine {
-		return nil, errs.Unavailablef(nil, "%s %s was created by the engine %s, which region %s does not have now",
-			p.Type.noun(), p.Name, p.Engine, p.Region)
-	}
-	return e, nil
+	return nil, errs.Unavailablef(nil, "%s %s was created by the engine %s, which region %s does not have now",
+		p.Type.noun(), p.Name, p.Engine, p.Region)
 }
 
 // call calls a method of an engine. It returns Unavailable if the engine does not respond in time.

@@ -516,3 +516,38 @@ func TestFilesOfALocalEngineBelongToItsNode(t *testing.T) {
 		}
 	})
 }
+
+// TestEmbeddedResourceOutlivesTheEngineOfItsRegion gives a region other engines than the embedded ones.
+func TestEmbeddedResourceOutlivesTheEngineOfItsRegion(t *testing.T) {
+	each(t, func(f *fixture) {
+		created, err := f.create(NewResource{Type: DB, Name: new("x")}, NewResource{Type: KV, Name: new("x")})
+		f.must(err)
+		others := Region{DB: newFileEngine(f.t, f.t.TempDir(), "other"), KV: newFileEngine(f.t, f.t.TempDir(), "other")}
+		f.Embedded = Region{DB: f.dbs, KV: f.kvs}
+		for _, r := range []Region{{Region: "local"}, {Region: "local", DB: others.DB, KV: others.KV}} {
+			f.Regions[0] = r
+			f.send(200, "GET /resource/org_1/local/x/tables", "")
+			f.send(200, "POST /resource/org_1/local/x/query", `{"query": "a", "args": [1]}`)
+			f.send(200, "GET /resource/org_1/local/x/keys", "")
+			f.send(200, "GET /resource/org_1/local/x/value?key=a", "")
+			f.send(200, "PUT /resource/org_1/local/x/value?key=a", `{"ttl_ms": 10000}`)
+			f.send(204, "DELETE /resource/org_1/local/x/value?key=a", "")
+			for _, kind := range []string{"db", "kv"} {
+				rotated := f.send(200, "POST /resource/org_1/local/x/rotate?type="+kind, "")
+				if !strings.Contains(rotated, "file://"+kind) {
+					f.t.Errorf("rotated: %s", rotated)
+				}
+			}
+		}
+		f.checkAgreement()
+		for _, r := range created {
+			f.must(f.delete(Named{Type: r.Provisioned.Type, Name: "x"}))
+		}
+		f.checkAgreement()
+		made, err := f.create(NewResource{Type: DB, Name: new("x")})
+		f.must(err)
+		if made[0].Provisioned.Engine != "other" {
+			f.t.Errorf("created by %s", made[0].Provisioned.Engine)
+		}
+	})
+}

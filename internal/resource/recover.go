@@ -26,13 +26,17 @@ const (
 func (m *Manager) ReleaseOwn(ctx context.Context) error { return m.Store.expire(ctx, m.Node) }
 
 // Recover completes the changes whose processes have died or given up, whatever the replica: what was
-// being created or deleted is deleted, and rotations are finished. It logs the errors of engines, and
-// tries again later.
+// being created or deleted is deleted, and rotations are finished. Files that another node has are deleted by
+// that one. It logs the errors of engines, and tries again later.
 func (m *Manager) Recover(ctx context.Context) error {
 	now := m.Store.now()
 	down := map[Engine]error{}
+	others, err := m.others(ctx)
+	if err != nil {
+		return err
+	}
 	for {
-		due, err := m.Store.due(ctx, now, recoverBatch)
+		due, err := m.Store.due(ctx, now, others, recoverBatch)
 		if err != nil {
 			return err
 		}

@@ -79,6 +79,7 @@ type DBEntry struct {
 	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
 	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine" example:"https://steward.example.com/db/db_01jcq3v5w8z9d6y4k2m7n0p1rt/"`
 	Engine      string            `json:"engine" doc:"Engine of the database" example:"libsql"`
+	Node        string            `json:"node,omitempty" doc:"Data directory that has its files; absent with SQLite, and if its engine is another server" example:"node_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Description *string           `json:"description" example:"Orders of the shop"`
 	Internal    bool              `json:"internal"`
 	Env         map[string]string `json:"env" doc:"Environment variables for database clients; empty for viewers, and without the scope resource:write"`
@@ -94,6 +95,7 @@ type KVEntry struct {
 	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
 	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine" example:"redis://kv_01jcq3v5w8z9d6y4k2m7n0p1rv:4fVq0hXz7Lr2mTb9KcW1sYpD@steward.example.com:6379/0"`
 	Engine      string            `json:"engine" doc:"Engine of the store" example:"embedded"`
+	Node        string            `json:"node,omitempty" doc:"Data directory that has its files; absent with SQLite, and if its engine is another server" example:"node_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Description *string           `json:"description" example:"Orders of the shop"`
 	Internal    bool              `json:"internal"`
 	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers, and without the scope resource:write"`

@@ -55,6 +55,7 @@ func (m *Manager) applyRotation(ctx context.Context, rotating *Provisioned, keep
 	if err := m.call(ctx, rotating, "rotate", e.Rotate); err != nil {
 		return nil, err
 	}
+	m.rotateThere(ctx, rotating)
 	m.step("activate")
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
 		if active, err = m.Store.activate(tx, rotating); err != nil || keep == nil {

@@ -149,3 +149,22 @@ var names = db.NameIndex{Table: "resources", ID: "id", Where: "state IN ('active
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, t Type, text string, limit int) ([]db.Named, error) {
 	return names.With("type", string(t)).Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }
+
+// NodeCount is what a node has of an organization's resources.
+type NodeCount struct{ Databases, Stores int64 }
+
+// OfNodes counts the embedded resources of an organization by the node that has their files.
+func (s *Store) OfNodes(ctx context.Context, orgID string) (map[string]NodeCount, error) {
+	counts := map[string]NodeCount{}
+	_, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (node string, err error) {
+		var count NodeCount
+		err = r.Scan(&node, &count.Databases, &count.Stores)
+		counts[node] = count
+		return node, err
+	}, `SELECT node, sum(CASE WHEN type = 'db' THEN 1 ELSE 0 END), sum(CASE WHEN type = 'kv' THEN 1 ELSE 0 END)
+		FROM resources WHERE org_id = $1 AND node <> ''`+visible+` GROUP BY node`, orgID)
+	if err != nil {
+		return nil, fmt.Errorf("count resources of nodes: %w", err)
+	}
+	return counts, nil
+}

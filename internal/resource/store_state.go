@@ -8,6 +8,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 )
@@ -146,9 +147,15 @@ func (s *Store) remove(ctx context.Context, deleted []*Provisioned) error {
 	})
 }
 
-// due returns resources that nobody is changing any more, those that have waited longest first.
-func (s *Store) due(ctx context.Context, now stamp.Time, limit int) ([]*Provisioned, error) {
-	return s.all(ctx, `WHERE state <> 'active' AND until <= $1 ORDER BY until LIMIT $2`, now, limit)
+// due returns resources that nobody is changing any more, those that have waited longest first, without
+// those whose files one of some nodes has to delete.
+func (s *Store) due(ctx context.Context, now stamp.Time, nodes []string, limit int) ([]*Provisioned, error) {
+	where := list.Where(`state <> 'active' AND until <= ?`, now)
+	for _, node := range nodes {
+		where.Add(`(state = 'rotating' OR node <> ?)`, node)
+	}
+	text, args := list.Text(`WHERE ? ORDER BY until LIMIT ?`, where, limit).Statement()
+	return s.all(ctx, text, args...)
 }
 
 // expire has the recovery continue at once with what a worker was changing.

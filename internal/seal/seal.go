@@ -21,8 +21,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,7 +53,7 @@ var ErrKey = errors.New("seal: value cannot be opened with this master key")
 type Ring struct {
 	current keyID
 	ciphers map[cipherID]cipher.AEAD
-	macKey  []byte // derived from the current key
+	macKeys [][]byte // derived from the keys, the current one first
 }
 
 // keyID identifies a master key without revealing it.
@@ -74,14 +76,10 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 			return nil, fmt.Errorf("seal: %w", err)
 		}
 	}
-	var err error
-	if r.macKey, err = hkdf.Key(sha256.New, keys[0], nil, "steward mac", sha256.Size); err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
-	}
 	return r, nil
 }
 
-// add adds the ciphers of a master key.
+// add adds what is derived from a master key.
 func (r *Ring) add(key []byte) error {
 	if len(key) != KeySize {
 		return fmt.Errorf("master key has %d bytes, want %d", len(key), KeySize)
@@ -102,6 +100,11 @@ func (r *Ring) add(key []byte) error {
 	if err != nil {
 		return err
 	}
+	macKey, err := hkdf.Key(sha256.New, key, nil, "steward mac", sha256.Size)
+	if err != nil {
+		return err
+	}
+	r.macKeys = append(r.macKeys, macKey)
 	r.ciphers[cipherID{versionGCM, idOf(key)}] = gcm
 	r.ciphers[cipherID{versionXChaCha, idOf(key)}] = xchacha
 	return nil
@@ -129,6 +132,36 @@ func (r *Ring) seal(version byte, purpose string, plain []byte) []byte {
 	return aead.Seal(out, nonce, plain, []byte(purpose))
 }
 
+// KeyID returns the ID of the current key in hex. It does not reveal the key.
+func (r *Ring) KeyID() string { return r.current.String() }
+
+// HasKey reports whether the ring has the key with an ID of KeyID.
+func (r *Ring) HasKey(id string) bool {
+	for c := range r.ciphers {
+		if c.key.String() == id {
+			return true
+		}
+	}
+	return false
+}
+
+// IsCurrent reports whether a value, of which the first 5 bytes suffice, is sealed in the current version
+// with the current key.
+func (r *Ring) IsCurrent(sealed []byte) bool {
+	return len(sealed) >= header && sealed[0] == versionXChaCha && keyID(sealed[1:header]) == r.current
+}
+
+// KeyOf returns the ID of the key that a value was sealed with. It returns false for bytes that cannot be a
+// sealed value.
+func KeyOf(sealed []byte) (id string, ok bool) {
+	if len(sealed) < header || sealed[0] != versionGCM && sealed[0] != versionXChaCha {
+		return "", false
+	}
+	return keyID(sealed[1:header]).String(), true
+}
+
+func (k keyID) String() string { return hex.EncodeToString(k[:]) }
+
 // Open returns the value that was sealed for the same purpose, or ErrKey.
 func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 	if len(sealed) < header {
@@ -148,8 +181,20 @@ func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 
 // MAC returns an HMAC-SHA-256 of a text under a key that is derived from the current master key, so that
 // all replicas make the same. The purpose separates the uses of the key; it must not contain a zero byte.
-func (r *Ring) MAC(purpose, text string) []byte {
-	h := hmac.New(sha256.New, r.macKey)
+func (r *Ring) MAC(purpose, text string) []byte { return macOf(r.macKeys[0], purpose, text) }
+
+// CheckMAC reports whether a ring whose current key is one of this one has made a MAC.
+func (r *Ring) CheckMAC(mac []byte, purpose, text string) bool {
+	for _, key := range r.macKeys {
+		if hmac.Equal(mac, macOf(key, purpose, text)) {
+			return true
+		}
+	}
+	return false
+}
+
+func macOf(key []byte, purpose, text string) []byte {
+	h := hmac.New(sha256.New, key)
 	h.Write([]byte(purpose + "\x00" + text))
 	return h.Sum(nil)
 }
@@ -164,18 +209,39 @@ func Hash(secret string) []byte {
 // there is none, readable by its owner only.
 func KeyFile(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "master.key")
-	text, err := os.ReadFile(path)
+	text, err := ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return createKeyFile(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read master key: %w", err)
+		return nil, fmt.Errorf("read master key %s: %w", path, err)
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != KeySize {
 		return nil, fmt.Errorf("%s does not contain a master key (%d bytes in base64)", path, KeySize)
 	}
 	return key, nil
+}
+
+// maxKeyFile bounds the size of a file with master keys.
+const maxKeyFile = 64 << 10
+
+// ReadFile returns the content of a file with master keys. It returns an error if other users of the machine
+// than its owner and its group can read or write it.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o006 != 0 {
+		return nil, fmt.Errorf("its mode is %04o, so that other users of the machine can use it; run chmod 600", info.Mode().Perm())
+	}
+	return io.ReadAll(io.LimitReader(f, maxKeyFile))
 }
 
 // createKeyFile syncs the file and its directory, so that the key is durable before anything is

@@ -128,4 +128,41 @@ func TestMACDependsOnTheCurrentKeyPurposeAndText(t *testing.T) {
 			t.Errorf("another %s makes the same MAC", name)
 		}
 	}
+	for _, keys := range [][]byte{{1}, {1, 2}, {2, 1}} {
+		if !ring(t, keys...).CheckMAC(mac, "a", "text") {
+			t.Errorf("a ring of %v does not accept the MAC", keys)
+		}
+	}
+	if ring(t, 2).CheckMAC(mac, "a", "text") || ring(t, 1).CheckMAC(mac, "b", "text") || ring(t, 1).CheckMAC(mac, "a", "texts") {
+		t.Error("the MAC is accepted with another key, purpose or text")
+	}
+}
+
+func TestKeyFileOfOthersIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := seal.KeyFile(dir); err != nil {
+		t.Fatal(err)
+	}
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o440: true, 0o644: false, 0o604: false, 0o602: false} {
+		if err := os.Chmod(filepath.Join(dir, "master.key"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := seal.KeyFile(dir); (err == nil) != ok {
+			t.Errorf("with mode %o it returns %v", mode, err)
+		}
+	}
+}
+
+func TestKeyIDsTellKeysApart(t *testing.T) {
+	one, both := ring(t, 1), ring(t, 2, 1)
+	sealed := one.Seal("p", []byte("secret"))
+	if id, ok := seal.KeyOf(sealed); !ok || id != one.KeyID() || id == both.KeyID() {
+		t.Errorf("the value has the key %s, %t", id, ok)
+	}
+	if !one.IsCurrent(sealed[:5]) || both.IsCurrent(sealed) || !both.HasKey(one.KeyID()) || one.HasKey(both.KeyID()) {
+		t.Error("the keys of rings are wrong")
+	}
+	if _, ok := seal.KeyOf([]byte("plain text")); ok {
+		t.Error("text is taken for a sealed value")
+	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -39,6 +40,9 @@ type Authenticator struct {
 	Seen func(caller *auth.Caller)
 	// PerSecond limits the requests of each caller; 0 means no limit.
 	PerSecond float64
+	// ResourceMetadata is the URL of the metadata of this API (RFC 9728), which challenges name. It may be
+	// empty.
+	ResourceMetadata string
 
 	limiters db.Cache[string, *rate.Limiter] // by caller
 }
@@ -59,17 +63,35 @@ func (a *Authenticator) guard(who identify) web.Guard {
 			err = a.authorize(route, w, r, caller)
 		}
 		if err != nil {
-			web.Fail(w, r, err)
+			web.Fail(w, r, a.challenge(err))
 			return nil
 		}
 		return r
 	}
 }
 
+// challenge adds the metadata of this API to the challenge of Unauthorized, so that OAuth clients find the
+// provider. It returns any other error unchanged.
+func (a *Authenticator) challenge(err error) error {
+	var e *errs.Error
+	if a.ResourceMetadata == "" || !errors.As(err, &e) || e.Kind != errs.Unauthorized {
+		return err
+	}
+	challenged := *e
+	metadata := `resource_metadata="` + a.ResourceMetadata + `"`
+	if e.Challenge == "" {
+		challenged.Challenge = "Bearer " + metadata
+	} else {
+		challenged.Challenge = e.Challenge + ", " + metadata
+	}
+	return &challenged
+}
+
 // authorize puts the caller into the request's Meta and checks its rate limit and permission.
 func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *http.Request, caller *auth.Caller) error {
 	meta := web.Request(r.Context())
 	meta.Who = cmp.Or(caller.KeyID, caller.ClientID, caller.UserID)
+	meta.OrgID = caller.OrgID
 	meta.Caller = caller
 	if err := a.limit(w.Header(), caller); err != nil {
 		return err

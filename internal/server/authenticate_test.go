@@ -97,6 +97,25 @@ func TestChallengeOfABoundToken(t *testing.T) {
 	}
 }
 
+func TestChallengeNamesTheResourceMetadata(t *testing.T) {
+	a := &server.Authenticator{
+		Key: authenticate, Bound: authenticateBound, ResourceMetadata: "https://a.example/metadata",
+	}
+	for authorization, want := range map[string]string{
+		"":             `Bearer resource_metadata="https://a.example/metadata"`,
+		"Bearer other": `Bearer resource_metadata="https://a.example/metadata"`,
+		"DPoP other":   `DPoP error="invalid_token", resource_metadata="https://a.example/metadata"`,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", authorization)
+		rec := httptest.NewRecorder()
+		a.Guard(web.Route{Permission: auth.ReadKeys}, rec, r)
+		if got := rec.Header().Get("WWW-Authenticate"); rec.Code != 401 || got != want {
+			t.Errorf("%q: %d %s", authorization, rec.Code, got)
+		}
+	}
+}
+
 // TestEveryRouteNamesAScopeOfTheCatalogue checks that clients can request what routes require.
 func TestEveryRouteNamesAScopeOfTheCatalogue(t *testing.T) {
 	for _, route := range (&server.Server{}).Routes() {

@@ -1,7 +1,7 @@
 // Package server owns the route table, the authentication of requests, and the handler that serves
 // everything. Besides base packages it imports account, account/organization, apikey, audit, console,
-// eval, object, oidc, oidc/upstream, resource, sdk, search, status, thread, webhook, webhook/replay and
-// webhook/tail.
+// eval, object, oidc, oidc/registration, oidc/upstream, resource, sdk, search, status, thread, webhook,
+// webhook/replay and webhook/tail.
 //
 // Routes lists all routes of the management API with the permission that each requires.
 // Authenticator turns the bearer token of a request into an auth.Caller and checks that permission.
@@ -120,6 +120,12 @@ func (s *Server) Routes() []web.Route {
 				auth.WriteUpstreams, 200, "Update a sign-in provider", s.Upstream.Update).Small(),
 			web.On("DELETE /oidc/upstream/{id}", "deleteUpstream",
 				auth.WriteUpstreams, 204, "Delete a sign-in provider", s.Upstream.Delete),
+			web.On("GET /oidc/registration-token", "listRegistrationTokens",
+				auth.ReadRegistrations, 200, "List the tokens with which OAuth clients register themselves", s.Tokens.List),
+			web.On("POST /oidc/registration-token", "createRegistrationToken",
+				auth.WriteRegistrations, 201, "Create a registration token", s.Tokens.Create).WithErrors(409),
+			web.On("DELETE /oidc/registration-token/{id}", "deleteRegistrationToken",
+				auth.WriteRegistrations, 204, "Delete a registration token", s.Tokens.Delete),
 		),
 		web.Group("API keys",
 			web.On("POST /cli/apikey", "createAPIKey", auth.WriteKeys, 201, "Create an API key", key.Create),

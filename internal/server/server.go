@@ -19,6 +19,7 @@ import (
 	"steward/internal/idempotency"
 	"steward/internal/object"
 	"steward/internal/oidc"
+	"steward/internal/oidc/registration"
 	"steward/internal/oidc/upstream"
 	"steward/internal/resource"
 	"steward/internal/sdk"
@@ -42,6 +43,7 @@ type Server struct {
 	Eval     *eval.Handler
 	OIDC     *oidc.Handler
 	Upstream *upstream.Handler
+	Tokens   *registration.Handler
 	Object   *object.Handler
 	Resource *resource.Handler
 	Thread   *thread.Handler
@@ -68,6 +70,8 @@ type Server struct {
 	Ready func(context.Context) error
 	// Disk is that of the database, unless it is elsewhere.
 	Disk *disk.Space
+	// Trace wraps the handler of all requests; nil for none.
+	Trace func(http.Handler) http.Handler
 	// Done is called after each request, for log and metrics.
 	Done func(web.Served)
 }
@@ -90,7 +94,11 @@ func (s *Server) Handler() http.Handler {
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
 	s.Console.Mount(api.Handle, s.consoleAPI(api.Decoding))
-	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api))
+	observed := web.Observe(s.Log, s.Done, api)
+	if s.Trace != nil {
+		observed = s.Trace(observed)
+	}
+	return web.Behind(s.Proxies, observed)
 }
 
 // consoleAPI returns the handler of the table for the console. It is made with the first request: a

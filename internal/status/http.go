@@ -23,6 +23,12 @@ type Handler struct {
 	Engines   *Engines
 	// Disk is that of the data directory.
 	Disk *disk.Space
+	// Nodes returns the nodes that live, and those that have resources of an organization. It may be nil.
+	Nodes func(ctx context.Context, orgID string) ([]Node, error)
+	// Backup returns how the backups at a schedule are doing. It is nil if there are none.
+	Backup func(ctx context.Context) (Backup, error)
+	// Certificates returns the TLS certificates of the listeners. It may be nil.
+	Certificates func(ctx context.Context) ([]Certificate, error)
 	// Webhooks returns what the webhooks of an organization are waiting for.
 	Webhooks func(ctx context.Context, orgID string) (Webhooks, error)
 }
@@ -43,6 +49,23 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	var err error
 	if s.Replicas, err = h.Processes.Count(ctx); err != nil {
 		return Status{}, err
+	}
+	if caller.May(auth.ReadResources) && h.Nodes != nil {
+		if s.Nodes, err = h.Nodes(ctx, caller.OrgID); err != nil {
+			return Status{}, err
+		}
+	}
+	if caller.Manages() && h.Backup != nil {
+		backup, err := h.Backup(ctx)
+		if err != nil {
+			return Status{}, err
+		}
+		s.Backup = &backup
+	}
+	if caller.Manages() && h.Certificates != nil {
+		if s.Certificates, err = h.Certificates(ctx); err != nil {
+			return Status{}, err
+		}
 	}
 	if caller.May(auth.ReadWebhooks) {
 		hooks, err := h.Webhooks(ctx, caller.OrgID)

@@ -29,7 +29,12 @@ type Processes struct {
 	Log *slog.Logger
 	// ID names this process.
 	ID string
+	// KeyID is the master key that this process seals with.
+	KeyID string
 }
+
+// Process is a process that is alive. KeyID is "" if its version does not tell.
+type Process struct{ ID, KeyID string }
 
 // Run writes heartbeats until ctx ends, and then deletes the row of this process.
 func (p *Processes) Run(ctx context.Context) {
@@ -55,14 +60,12 @@ func (p *Processes) Run(ctx context.Context) {
 // Then it looks for other processes and tells them that this one runs, so that they notify it, also when it
 // was frozen for a while.
 func (p *Processes) heartbeat(ctx context.Context) error {
-	now := stamp.Of(p.Now())
 	err := p.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := tx.Send(`INSERT INTO processes (id, seen_at) VALUES ($1, $2)
-			ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, p.ID, now); err != nil {
-			return fmt.Errorf("note process: %w", err)
+		if err := p.Announce(tx); err != nil {
+			return err
 		}
 		if err := tx.Send(`DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE seen_at < $1`+
-			db.SkipLocked(tx.Dialect())+`)`, now.Add(-forgetAfter)); err != nil {
+			db.SkipLocked(tx.Dialect())+`)`, stamp.Of(p.Now()).Add(-forgetAfter)); err != nil {
 			return fmt.Errorf("forget processes: %w", err)
 		}
 		return nil
@@ -76,6 +79,26 @@ func (p *Processes) heartbeat(ctx context.Context) error {
 	}
 	p.DB.Notify(started)
 	return err
+}
+
+// Announce writes a heartbeat in a transaction.
+func (p *Processes) Announce(tx *db.Tx) error {
+	if err := tx.Send(`INSERT INTO processes (id, seen_at, key_id) VALUES ($1, $2, $3)
+		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, key_id = excluded.key_id`,
+		p.ID, stamp.Of(p.Now()), p.KeyID); err != nil {
+		return fmt.Errorf("note process: %w", err)
+	}
+	return nil
+}
+
+// Alive returns the processes that were alive in the time before now. On SQLite there are none.
+func Alive(q db.Querier, now time.Time) ([]Process, error) {
+	all, err := db.Collect(q, func(row db.Row) (p Process, err error) { return p, row.Scan(&p.ID, &p.KeyID) },
+		`SELECT id, coalesce(key_id, '') FROM processes WHERE seen_at > $1 ORDER BY id`, stamp.Of(now).Add(-aliveFor))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	return all, nil
 }
 
 // end deletes the row of this process.

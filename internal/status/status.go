@@ -11,13 +11,16 @@ import "steward/internal/stamp"
 
 // Status is how an installation is doing, as an organization sees it.
 type Status struct {
-	Version   string     `json:"version" example:"v1.2.3"`
-	StartedAt stamp.Time `json:"started_at" format:"date-time" doc:"When the process that answers was started"`
-	Replicas  int        `json:"replicas" doc:"Number of processes that are alive; 0 while the database cannot be used" example:"2"`
-	Database  Database   `json:"database"`
-	Disk      Disk       `json:"disk"`
-	Regions   []Region   `json:"regions" doc:"Empty without the permission to read regions"`
-	Webhooks  *Webhooks  `json:"webhooks,omitempty" doc:"Absent without the permission to read webhooks, and while the database cannot be used"`
+	Version      string        `json:"version" example:"v1.2.3"`
+	StartedAt    stamp.Time    `json:"started_at" format:"date-time" doc:"When the process that answers was started"`
+	Replicas     int           `json:"replicas" doc:"Number of processes that are alive; 0 while the database cannot be used" example:"2"`
+	Database     Database      `json:"database"`
+	Disk         Disk          `json:"disk"`
+	Regions      []Region      `json:"regions" doc:"Empty without the permission to read regions"`
+	Nodes        []Node        `json:"nodes,omitempty" doc:"Data directories of the replicas, which have the files of embedded databases and key-value stores; absent with SQLite, without the permission to read resources, and while the database cannot be used"`
+	Backup       *Backup       `json:"backup,omitempty" doc:"Backups at a schedule; absent if none is set, for callers other than owners and admins, and while the database cannot be used"`
+	Certificates []Certificate `json:"certificates,omitempty" doc:"TLS certificates of the listeners; absent if they are plain, for callers other than owners and admins, and while the database cannot be used"`
+	Webhooks     *Webhooks     `json:"webhooks,omitempty" doc:"Absent without the permission to read webhooks, and while the database cannot be used"`
 }
 
 // Database is the database of the installation.
@@ -33,6 +36,16 @@ type Disk struct {
 	_ struct{} `goName:"StatusDisk"`
 
 	OK bool `json:"ok" doc:"Whether there is space; if not, things can be read and deleted, but not added"`
+}
+
+// Node is a data directory, with what it has of an organization.
+type Node struct {
+	_ struct{} `goName:"StatusNode"`
+
+	Node      string `json:"node" doc:"Id of the data directory" example:"node_01jcq3v5w8z9d6y4k2m7n0p1rt"`
+	OK        bool   `json:"ok" doc:"Whether a process serves it; if not, what it has cannot be reached" example:"true"`
+	Databases int64  `json:"databases" doc:"Number of the organization's databases whose files it has" example:"2"`
+	Stores    int64  `json:"stores" doc:"Number of the organization's key-value stores whose files it has" example:"1"`
 }
 
 // Region is a region with its engines.
@@ -58,6 +71,26 @@ type EngineState struct {
 	Engine string `json:"engine" doc:"What provides the resources, such as libsql, postgres or redis" example:"libsql"`
 	OK     bool   `json:"ok" doc:"Whether it can be used"`
 	Error  string `json:"error,omitempty" doc:"Why it cannot be used" example:"the connection was refused"`
+}
+
+// Backup is how the backups at a schedule are doing.
+type Backup struct {
+	_ struct{} `goName:"StatusBackup"`
+
+	LastSuccessAt *stamp.Time `json:"last_success_at,omitempty" format:"date-time" doc:"When the last backup was completed; absent before the first one"`
+	LastError     string      `json:"last_error,omitempty" doc:"Why no backup was made since, or why older ones were not removed; absent if all went well" example:"the backup failed: permission denied"`
+	NextAt        stamp.Time  `json:"next_at" format:"date-time" doc:"When the next one is made or tried again" example:"2026-11-18T03:00:00.000Z"`
+	Missing       int64       `json:"missing,omitempty" doc:"Databases and key-value stores that the last backup does not have, because their files are in the data directories of other nodes" example:"2"`
+}
+
+// Certificate is a TLS certificate that the process that answers serves.
+type Certificate struct {
+	_ struct{} `goName:"StatusCertificate"`
+
+	Domains   []string    `json:"domains" doc:"Names that it is served for" example:"[\"steward.example.com\"]"`
+	Source    string      `json:"source" enum:"file,acme" doc:"Whether it is read from a file, or obtained by ACME"`
+	NotAfter  *stamp.Time `json:"not_after,omitempty" format:"date-time" doc:"When it ends; absent if there is none yet"`
+	LastError string      `json:"last_error,omitempty" doc:"Why it was not read, obtained or renewed when that was last tried; absent if it was" example:"the CA refused it with rateLimited; the log of the server says why"`
 }
 
 // Webhooks is what the webhooks of an organization are waiting for.

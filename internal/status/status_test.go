@@ -159,6 +159,27 @@ func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 			must(t, err)
 			return s
 		}
+		h.Backup = func(context.Context) (Backup, error) { return Backup{LastError: "full", NextAt: due}, nil }
+		h.Certificates = func(context.Context) ([]Certificate, error) { return []Certificate{{Source: "file"}}, nil }
+		for _, test := range []struct {
+			caller auth.Caller
+			sees   bool
+		}{
+			{auth.Caller{Role: auth.Owner}, true},
+			{auth.Caller{Role: auth.Admin}, true},
+			{auth.Caller{Role: auth.Member}, false},
+			{auth.Caller{Role: auth.Viewer}, false},
+			{auth.Caller{Role: auth.Owner, ProjectID: "prj_a"}, false},
+		} {
+			s, err := h.Status(auth.With(t.Context(), &test.caller), nil)
+			must(t, err)
+			if got := s.Backup != nil; got != test.sees {
+				t.Errorf("%s of project %q sees backups: %t", test.caller.Role, test.caller.ProjectID, got)
+			}
+			if got := s.Certificates != nil; got != test.sees {
+				t.Errorf("%s of project %q sees certificates: %t", test.caller.Role, test.caller.ProjectID, got)
+			}
+		}
 		all := get(nil)
 		if all.Replicas != 1 || !all.Database.OK || all.Database.Engine != d.Dialect().String() || len(all.Regions) != 1 ||
 			all.Webhooks == nil || all.Webhooks.Pending != 5 {

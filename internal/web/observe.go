@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -21,10 +22,14 @@ type Served struct {
 	*Meta
 	Method string
 	Status int
-	Bytes  int
+	Bytes  int // of the response
+	// Received is the size of the body of an S3 request that succeeded. It is 0 for others.
+	Received int
 	// At is when the response ended.
 	At   time.Time
 	Took time.Duration
+	// Context is that of the request.
+	Context context.Context
 }
 
 // Observe returns a handler that wraps all others: it assigns a request ID, has browsers take responses
@@ -59,7 +64,7 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		took := time.Since(start)
 		o.done(Served{
-			Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took,
+			Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took, Context: s,
 		})
 	}()
 	o.next.ServeHTTP(rec, r)

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -53,11 +54,14 @@ type refusingListener struct {
 	refusals *Refusals
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection. One of TLS must have completed its handshake.
 func (l *refusingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if secure, ok := c.(*tls.Conn); ok && secure.ConnectionState().NegotiatedProtocol == "h2" {
+		return c, nil // the requests of HTTP/2 are frames, and net/http must see that it is TLS
 	}
 	return &refusingConn{Conn: c, refusals: l.refusals}, nil
 }

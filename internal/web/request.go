@@ -4,9 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"steward/internal/auth"
 	"steward/internal/budget"
+	"steward/internal/id"
 )
 
 // Meta is the metadata of a request.
@@ -16,6 +19,11 @@ type Meta struct {
 	// Route is the pattern of the request's route. Who identifies the caller in the log.
 	Route string
 	Who   string
+	// OrgID is the organization that the request is for, "" if none is known.
+	OrgID string
+	// Resource is the identifier in the path, the last one if there are several, and "" if there is none.
+	// Names and other text in paths may be credentials, and are left out.
+	Resource string
 	// Caller is set by the Guard of a route; auth.From returns it.
 	Caller *auth.Caller
 
@@ -69,11 +77,34 @@ func Log(ctx context.Context) *slog.Logger {
 	return m.log.With("request_id", m.ID)
 }
 
-// Named returns a handler that sets the Route of requests. The log has the pattern and never the
+// wildcards returns the names of the wildcards of a pattern.
+func wildcards(pattern string) (names []string) {
+	for segment := range strings.SplitSeq(pattern, "/") {
+		if name, found := strings.CutPrefix(segment, "{"); found {
+			names = append(names, strings.TrimRight(name, ".}"))
+		}
+	}
+	return names
+}
+
+// resourceOf returns the last identifier among the values of wildcards, or "".
+func resourceOf(r *http.Request, names []string) string {
+	for _, name := range slices.Backward(names) {
+		if value := r.PathValue(name); id.Valid(value) {
+			return value
+		}
+	}
+	return ""
+}
+
+// Named returns a handler that sets the Route and Resource of requests. The log has the pattern and never the
 // path, since the path of an ingest URL contains a token.
 func Named(pattern string, next http.Handler) http.Handler {
+	names := wildcards(pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Request(r.Context()).Route = pattern
+		meta := Request(r.Context())
+		meta.Route = pattern
+		meta.Resource = resourceOf(r, names)
 		next.ServeHTTP(w, r)
 	})
 }

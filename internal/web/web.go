@@ -313,9 +313,11 @@ type routeMux struct {
 // HandleFunc implements humago.Mux.
 func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *http.Request)) {
 	route := m.routes[pattern]
+	names := wildcards(pattern)
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		meta := Request(r.Context())
 		meta.Route = pattern
+		meta.Resource = resourceOf(r, names)
 		w.Header()["Cache-Control"] = noStoreHeader
 		if r = m.guard(route.Route, w, r); r == nil {
 			return

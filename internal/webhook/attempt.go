@@ -18,9 +18,13 @@ type Sender struct {
 	Store *Store
 	// Send makes one attempt. It returns when ctx ends.
 	Send func(ctx context.Context, r send.Request) send.Result
-	// Delivered receives the result of each attempt ("success" or "failed") and how long it took;
+	// Begin is called before each attempt with the traceparent of the receipt, or "". It returns the context
+	// of the attempt, and the traceparent that is sent in place of that of the receipt; "" sends that one.
 	// nil for none.
-	Delivered func(result string, took time.Duration)
+	Begin func(ctx context.Context, t *queue.Task, traceparent string) (context.Context, string)
+	// Delivered receives the result of each attempt ("success" or "failed") with its context, and how long it
+	// took; nil for none.
+	Delivered func(ctx context.Context, result string, took time.Duration)
 
 	targets db.Cache[string, target]
 }
@@ -183,17 +187,22 @@ func (s *Sender) send(ctx context.Context, to target, t *queue.Task) (queue.Resu
 		r.Final = true
 		return r, nil
 	}
+	var traceparent string
+	if s.Begin != nil {
+		ctx, traceparent = s.Begin(ctx, t, send.Value(received, "traceparent"))
+	}
 	began := time.Now()
 	out := s.Send(ctx, send.Request{
 		Method: t.Request.Method, URL: to.url, Received: received, Headers: to.headers, Body: t.Request.Body,
 		ReceiptID: t.ReceiptID(), DeliveryID: t.DeliveryID(), Attempt: t.Retries, Signer: to.signer, Timeout: to.timeout,
+		Traceparent: traceparent,
 	})
 	r.Error = out.Error
 	r.RetryAfter = out.RetryAfter
 	r.Gone = out.Gone
 	r.Response, err = storedResponse(out.Response)
 	if s.Delivered != nil {
-		s.Delivered(string(statusOf(r)), time.Since(began))
+		s.Delivered(ctx, string(statusOf(r)), time.Since(began))
 	}
 	return r, err
 }

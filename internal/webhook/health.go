@@ -30,6 +30,19 @@ type Health struct {
 	FailingTotal int64
 }
 
+// maxFailingCounted bounds what CountFailing reads.
+const maxFailingCounted = 10_000
+
+// CountFailing returns how many destinations of all organizations are failing, counted up to 10,000.
+func (s *Store) CountFailing(ctx context.Context) (n int64, err error) {
+	err = s.DB.Read(ctx).Row(`SELECT count(*) FROM
+		(SELECT 1 FROM webhook_destinations WHERE failing_since IS NOT NULL LIMIT $1) counted`, maxFailingCounted).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count failing destinations: %w", err)
+	}
+	return n, nil
+}
+
 // FailingState tells of the chains of a destination whose last ended attempt failed. A destination is failing
 // from its first failed attempt until one succeeds while none waits for a retry.
 type FailingState struct {

@@ -135,6 +135,9 @@ func TestFailingDestinationsAreBounded(t *testing.T) {
 		}
 		health := h.health()
 		got := health.Failing
+		if n, err := h.store.CountFailing(t.Context()); err != nil || n != maxFailing+5 {
+			t.Errorf("%d destinations are failing: %v", n, err)
+		}
 		if health.FailingTotal != maxFailing+5 || len(got) != maxFailing || got[0].Since != maxFailing+4 || got[maxFailing-1].Since != 5 {
 			t.Errorf("%d, %+v", len(got), got)
 		}

@@ -33,8 +33,12 @@ type Ingest struct {
 	// Disk is that of the database, unless it is elsewhere.
 	Disk *disk.Space
 	// Accepted and Refused receive the outcome of each request; nil for none.
-	Accepted func()
+	Accepted func(orgID string)
 	Refused  func(reason string)
+
+	// Traceparent returns what is stored in place of the traceparent of a request, and "" to store that; nil for
+	// none.
+	Traceparent func(context.Context) string
 
 	tokens db.Cache[string, token]
 }
@@ -64,7 +68,7 @@ func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Accepted != nil {
-		in.Accepted()
+		in.Accepted(web.Request(r.Context()).OrgID)
 	}
 	w.Header()["Content-Type"] = []string{"application/json"}
 	_, _ = io.WriteString(w, `{"id": "`+receiptID+`"}`+"\n")
@@ -85,6 +89,7 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 	if err != nil {
 		return "", err
 	}
+	web.Request(ctx).OrgID = orgID
 	if err := in.Disk.Room(); err != nil {
 		return "", err
 	}
@@ -102,6 +107,11 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 // newArrival returns the receipt of a request. Its id and date are set when it is stored.
 func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
 	headers := send.Fields(r)
+	if in.Traceparent != nil {
+		if own := in.Traceparent(r.Context()); own != "" {
+			headers = send.With(headers, "traceparent", own)
+		}
+	}
 	return &arrival{receipt: &Receipt{
 		WebhookID: webhookID, Method: send.CleanText(r.Method), Query: send.CleanText(r.URL.RawQuery),
 		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), ContentType: send.Value(headers, "content-type"),

@@ -51,6 +51,19 @@ describe('snippets', () => {
       expect(s.text).not.toMatch(/secret/i);
   });
 
+  test('of apps with keys name no secret', () => {
+    const keyed = client({
+      token_endpoint_auth_method: 'private_key_jwt',
+      grant_types: ['authorization_code', 'client_credentials', device],
+      link: 'http://localhost:8080/console/oauth/clients/oac_1',
+    });
+    expect(names(keyed)).toEqual(['node', 'env']);
+    for (const s of snippets(keyed)) expect(s.text).not.toMatch(/secret/i);
+    expect(text(keyed, 'node')).toContain(
+      'undefined,\n  oidc.PrivateKeyJwt(privateKey), // a CryptoKey\n  { execute:',
+    );
+  });
+
   test('allow plain http only where the issuer has it', () => {
     expect(text(client({}), 'node')).not.toContain('allowInsecureRequests');
     expect(

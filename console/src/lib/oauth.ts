@@ -84,6 +84,9 @@ export function verdict(
 // Client is what the examples are made from.
 export type Client = Schemas['OidcClientDetails'];
 
+// hasKeys reports whether an app authenticates with keys, and so has no secret.
+export const hasKeys = (c: Client) => c.token_endpoint_auth_method === 'private_key_jwt';
+
 // issuerOf returns the address of the provider.
 export const issuerOf = (c: Client) => c.link.replace(/\/console\/oauth\/.*$/, '');
 
@@ -114,9 +117,13 @@ export function snippets(c: Client): { name: string; label: string; text: string
   const confidential = c.client_type === 'confidential';
   const redirect = c.redirect_uris[0] ?? 'https://app.example.com/callback';
   const scope = c.scopes.join(' ');
+  const keys = hasKeys(c);
   const insecure = issuer.startsWith('http:')
-    ? '\n  undefined,\n  { execute: [oidc.allowInsecureRequests] }, // the issuer is plain http'
+    ? `${keys ? '' : '\n  undefined,'}\n  { execute: [oidc.allowInsecureRequests] }, // the issuer is plain http`
     : '';
+  const authentication = keys
+    ? 'undefined,\n  oidc.PrivateKeyJwt(privateKey), // a CryptoKey'
+    : 'process.env.STEWARD_CLIENT_SECRET,';
   const all: { name: string; label: string; text: string }[] = [];
   const add = (name: string, label: string, text: string) =>
     all.push({ name, label, text: text.trim() });
@@ -132,7 +139,7 @@ import * as oidc from "openid-client";
 const config = await oidc.discovery(
   new URL(${q(issuer)}),
   ${q(c.id)},
-  process.env.STEWARD_CLIENT_SECRET,${insecure}
+  ${authentication}${insecure}
 );
 
 // Send the user to this address. Keep verifier and state in the session.
@@ -317,7 +324,7 @@ curl ${shellQuote(issuer + '/oauth/token')} \\
   const env = {
     OIDC_ISSUER: issuer,
     OIDC_CLIENT_ID: c.id,
-    ...(confidential ? { OIDC_CLIENT_SECRET: '<the secret>' } : {}),
+    ...(confidential && !keys ? { OIDC_CLIENT_SECRET: '<the secret>' } : {}),
     OIDC_REDIRECT_URI: redirect,
     OIDC_SCOPES: scope,
   };
@@ -328,5 +335,6 @@ curl ${shellQuote(issuer + '/oauth/token')} \\
       .map(([name, value]) => `${name}=${q(value)}`)
       .join('\n'),
   );
-  return all;
+  // An app with keys has no secret to send.
+  return keys ? all.filter((s) => !s.text.includes('STEWARD_CLIENT_SECRET')) : all;
 }

@@ -42,8 +42,9 @@ export function store(key: string, value: string) {
 }
 
 class Session {
-  // state: loading until the first response, then in or out, or deleted if the organization was. over is a session that has ended while
-  // somebody was using the console; it is in again when that user has signed in, in whichever tab.
+  // state: loading until the first response, then in or out, or deleted if the organization was. over
+  // is a session that has ended while somebody was using the console; it is in again when that user
+  // has signed in, in whichever tab.
   state = $state<'loading' | 'in' | 'out' | 'over' | 'failed' | 'deleted'>('loading');
   user = $state.raw<Profile>();
   organizations = $state.raw<Organization[]>([]);

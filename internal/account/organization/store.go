@@ -67,7 +67,7 @@ func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account.Org, error) {
 	f := account.First{OrgID: id.New(id.Org), UserID: caller.UserID, ProjectID: id.New(id.Project)}
 	return account.Org{ID: f.OrgID, Name: n.Name, Role: auth.Owner}, s.db().Write(ctx, func(tx *db.Tx) error {
-		if err := lockUser(tx, caller.UserID); err != nil {
+		if err := account.LockUser(tx, caller.UserID); err != nil {
 			return err
 		}
 		var orgs int
@@ -85,14 +85,6 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account
 		}
 		return s.auditIn(tx, f.OrgID, "organization.create")
 	})
-}
-
-// lockUser locks a user, as everybody does who changes memberships.
-func lockUser(tx *db.Tx, userID string) error {
-	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
-		return fmt.Errorf("lock user: %w", err)
-	}
-	return nil
 }
 
 // auditIn records an action of the transaction's caller on an organization, in the log of that.

@@ -29,6 +29,20 @@ func Open(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	return store, nil
 }
 
+// OnDisk names the files in the data directory.
+const OnDisk = "disk"
+
+// Name returns the name of the store that Open opens: OnDisk, or a URL without credentials. Two URLs that
+// differ in the region alone have the same name.
+func Name(cfg config.Config) string {
+	if cfg.BlobURL == nil {
+		return OnDisk
+	}
+	options := *cfg.BlobURL
+	options.Region = ""
+	return options.String()
+}
+
 // openFiles opens the files in the data directory.
 func openFiles(cfg config.Config) (blob.Store, error) {
 	dir := filepath.Join(cfg.Data, "blobs")

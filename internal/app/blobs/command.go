@@ -16,16 +16,13 @@ func Command(p session.Program, run func(context.Context, session.Program, Reque
 	cmd := &cobra.Command{
 		Use:                   "blob",
 		Short:                 "Move the bytes of objects to another store",
-		Args:                  config.KnownCommand,
+		Args:                  session.Args(),
 		RunE:                  session.ShowHelp,
 		DisableFlagsInUseLine: true,
 	}
 	cmd.AddCommand(copyCommand(p, run))
 	return cmd
 }
-
-// onDisk names the files in the data directory.
-const onDisk = "disk"
 
 func copyCommand(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
 	var from, to string
@@ -43,9 +40,9 @@ the command again after it was stopped. Then start it with the other --blob-url.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags := config.Given(cmd)
 			switch {
-			case from == onDisk && to != onDisk && to != "":
+			case from == OnDisk && to != OnDisk && to != "":
 				flags["blob-url"] = to
-			case to == onDisk && from != onDisk && from != "":
+			case to == OnDisk && from != OnDisk && from != "":
 				flags["blob-url"] = from
 			default:
 				return exit.Usagef("one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`")
@@ -54,7 +51,7 @@ the command again after it was stopped. Then start it with the other --blob-url.
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), p, Request{Config: cfg, ToDisk: to == onDisk})
+			return run(cmd.Context(), p, Request{Config: cfg, ToDisk: to == OnDisk})
 		},
 		DisableFlagsInUseLine: true,
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// copiesAtOnce is the number of blobs that are copied at the same time. Each takes up to 16 MiB.
-	copiesAtOnce = 8
+	// CopiesAtOnce is the number of blobs that are copied at the same time. Each takes up to 16 MiB.
+	CopiesAtOnce = 8
 	// maxFailures is the number of failures after which a copy ends: the store is most likely down.
 	maxFailures = 100
 )
@@ -126,7 +126,7 @@ var errTooManyFailures = fmt.Errorf("more than %d blobs could not be copied", ma
 func (c *copying) run(ctx context.Context) error {
 	c.counts = map[blob.Copied]int64{}
 	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(copiesAtOnce)
+	group.SetLimit(CopiesAtOnce)
 	listing := c.blobs.References(running, func(refs []object.Reference) error {
 		for _, r := range refs {
 			if err := running.Err(); err != nil {

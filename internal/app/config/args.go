@@ -6,18 +6,6 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// KnownCommand refuses an unknown command, on one line.
-func KnownCommand(parent *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var known []string
-	for _, cmd := range parent.Commands() {
-		known = append(known, cmd.Name())
-	}
-	return exit.Usagef("unknown command %q%s", args[0], suggestion(args[0], known, "steward --help"))
-}
-
 // NoArguments refuses arguments without repeating them: one may be a secret whose flag is missing.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

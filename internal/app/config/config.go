@@ -1,7 +1,7 @@
 // Package config reads and checks the configuration of the program: flags, environment, YAML file
 // and defaults. One table of settings makes them all, with their help. Besides base packages it
-// imports account, cli/exit, cli/output, cli/session, datadir, mail, object, object/s3 and
-// oidc/upstream.
+// imports account, cli/exit, cli/output, cli/session, datadir, mail, object, object/s3,
+// oidc/registration and oidc/upstream.
 package config
 
 import (
@@ -16,9 +16,11 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/app/datadir"
+	"steward/internal/backup"
 	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/object"
+	"steward/internal/oidc/registration"
 )
 
 // Config is the checked configuration of a process. A zero field means "not set" unless its comment
@@ -30,12 +32,24 @@ type Config struct {
 	// interfaces.
 	Listen, S3Listen, KVListen string
 	MetricsListen              string // "": no metrics listener
+	// TLSCert and TLSKey are the paths of a certificate and its key. ACMEDomains are the names of which
+	// certificates are obtained instead. Without both, the listeners serve plain connections.
+	TLSCert, TLSKey   string
+	ACMEDomains       []string
+	ACMECA, ACMEEmail string // "": Let's Encrypt; no address
+	RedirectListen    string // "": no listener that redirects to BaseURL
+	ClientCA          string // path of the CA of the clients of S3 and key-value stores; "": they need no certificate
+	// InternalListen is where other replicas connect to, and InternalAdvertise the address that they are told.
+	// "": none, and that of the listener.
+	InternalListen, InternalAdvertise string
 	// BaseURL, S3URL and KVURL have neither a path nor a trailing slash. "": derived from the
 	// listener's address.
 	BaseURL, S3URL, KVURL string
-	S3Domain              string // "": path-style only
-	DatabaseURL           Secret // "": SQLite in Data
-	DatabasePooler        string // "": none
+	S3Domain              string  // "": path-style only
+	DatabaseURL           Secret  // "": SQLite in Data
+	DatabasePooler        string  // "": none
+	OTLPEndpoint          string  // "": no traces are exported
+	TraceRatio            float64 // from 0 to 1
 	LogFormat             LogFormat
 	LogLevel              slog.Level
 	RateLimit             float64 // requests per second and key; 0: no limit
@@ -53,6 +67,7 @@ type Config struct {
 	SessionMax            time.Duration
 	UpstreamDomains       map[string]string // the organization of each domain; "": the first one
 	RequirePKCE           bool
+	Registration          registration.Mode
 	BlobURL               *blob.S3Options // nil: files in Data
 	BlobAccessKey         Secret          // with BlobURL
 	BlobSecretKey         Secret          // with BlobURL
@@ -61,13 +76,21 @@ type Config struct {
 	DPoPNonce             bool
 	SMTPURL               Secret // "": no mail is sent
 	MailFrom              string // with SMTPURL
+	BackupTo              string // directory or s3:// URL; "": no backups at a schedule
+	BackupSchedule        backup.Schedule
+	BackupKeep            int
+	BackupRecipients      string // one on each line; "": backups at a schedule are not encrypted
 	OpenOrganizations     bool
-	RootKey               Secret // "": generated
-	MasterKey             Secret // 32 raw bytes; "": in a file in Data, generated at the first start
-	OldMasterKeys         []Secret
-	AdminEmail            string
-	AdminPassword         Secret   // only with AdminEmail
-	Regions               []Region // never empty
+	// Force has the server use a database whose rows were moved away, or create one in a data directory that was
+	// used with PostgreSQL. It is no setting, but a flag of one start.
+	Force            bool
+	RootKey          Secret // "": generated
+	MasterKey        Secret // 32 raw bytes; "": in a file in Data, generated at the first start
+	MasterKeyCommand string // "": none; its output is the master key
+	OldMasterKeys    []Secret
+	AdminEmail       string
+	AdminPassword    Secret   // only with AdminEmail
+	Regions          []Region // never empty
 }
 
 // Database returns the options of the database.
@@ -104,11 +127,14 @@ const (
 // Secret is text that must not appear in logs, errors and dumps. Convert it to string to read it.
 type Secret string
 
+// hidden is shown in the place of a secret.
+const hidden = "(secret)"
+
 // Format implements fmt.Formatter; it hides the text from every verb.
-func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(secret)") }
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
 
 // MarshalText implements encoding.TextMarshaler; it hides the text from JSON and slog.
-func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // kind is where and how a setting can be given.
 type kind int
@@ -158,8 +184,44 @@ func settings(c *Config) []setting {
 			"listen `address` of metrics and pprof; empty disables them",
 		},
 		{
+			"tls-cert", "", plain, into(&c.TLSCert, optional(filePath)),
+			"`file` with the TLS certificate of the listeners and its chain, in PEM; read again when it changes",
+		},
+		{
+			"tls-key", "", plain, into(&c.TLSKey, optional(filePath)),
+			"`file` with the private key of --tls-cert, in PEM",
+		},
+		{
+			"acme", "", list, into(&c.ACMEDomains, optional(acmeDomains)),
+			"`domains` of which TLS certificates are obtained by ACME, separated by commas; this accepts the terms of the CA",
+		},
+		{
+			"acme-ca", "", plain, into(&c.ACMECA, optional(acmeCA)),
+			"`URL` of the directory of the ACME server (default: Let's Encrypt)",
+		},
+		{
+			"acme-email", "", plain, into(&c.ACMEEmail, optional(email)),
+			"e-mail `address` of the ACME account",
+		},
+		{
+			"redirect-listen", "", plain, into(&c.RedirectListen, optional(address)),
+			"listen `address` of plain HTTP, such as :80, which redirects to the base URL and answers ACME challenges",
+		},
+		{
+			"client-ca", "", plain, into(&c.ClientCA, optional(filePath)),
+			"`file` with CAs in PEM: clients of S3 and key-value stores must have a certificate of one of them",
+		},
+		{
+			"internal-listen", "", plain, into(&c.InternalListen, optional(address)),
+			"listen `address` for other replicas on the same PostgreSQL database, on a private network (default: none)",
+		},
+		{
+			"internal-advertise", "", plain, into(&c.InternalAdvertise, optional(dialable)),
+			"`address` at which the other replicas reach --internal-listen (default: that one)",
+		},
+		{
 			"base-url", "", plain, into(&c.BaseURL, optional(origin("http", "https"))),
-			"public `URL` of the API (default: http:// and the listen address)",
+			"public `URL` of the API (default: https:// and the first domain of --acme, or http:// and the listen address)",
 		},
 		{
 			"s3-url", "", plain, into(&c.S3URL, optional(origin("http", "https"))),
@@ -192,6 +254,14 @@ func settings(c *Config) []setting {
 		{
 			"storage-prices", "", list, into(&c.StoragePrices, optional(storagePrices)),
 			"`prices` in USD per GB and month by tier, such as STANDARD=0.02,ARCHIVE=0.004",
+		},
+		{
+			"otlp-endpoint", "", plain, into(&c.OTLPEndpoint, optional(origin("http", "https"))),
+			"`URL` of an OpenTelemetry collector that traces are exported to by OTLP over HTTP, such as http://127.0.0.1:4318 (default: none)",
+		},
+		{
+			"trace-ratio", "1", plain, into(&c.TraceRatio, ratio),
+			"part of the traces that is exported: `n` from 0 to 1",
 		},
 		{
 			"log-format", "text", plain, into(&c.LogFormat, logFormat),
@@ -262,6 +332,10 @@ func settings(c *Config) []setting {
 			"require PKCE of confidential OAuth clients too",
 		},
 		{
+			"registration", "off", plain, into(&c.Registration, registrationMode),
+			"`who` may register OAuth clients: off (nobody), token (with an initial access token), or loopback (also programs on the user's machine)",
+		},
+		{
 			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),
 			"require a nonce of the server in DPoP proofs",
 		},
@@ -278,6 +352,22 @@ func settings(c *Config) []setting {
 			"let every user create organizations, and not only owners of the first one",
 		},
 		{
+			"backup-to", "", plain, into(&c.BackupTo, optional(backupTarget)),
+			"`target` of backups at a schedule: a directory, or s3://bucket/prefix?endpoint=https://host with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: none are made)",
+		},
+		{
+			"backup-schedule", "24h", plain, into(&c.BackupSchedule, backupSchedule),
+			"`when` backups are made: an interval such as 24h, or a time of the day in UTC such as 03:00",
+		},
+		{
+			"backup-keep", "7", plain, into(&c.BackupKeep, backupKeep),
+			"keep the newest `n` backups of --backup-to and remove others",
+		},
+		{
+			"backup-recipients", "", list, into(&c.BackupRecipients, optional(backupRecipients)),
+			"encrypt the backups of --backup-to for age `recipients` (age1…) separated by commas; their identities are not needed here",
+		},
+		{
 			"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential),
 			"access key for --blob-url",
 		},
@@ -292,6 +382,10 @@ func settings(c *Config) []setting {
 		{
 			"master-key", "", secret, into(&c.MasterKey, masterKey),
 			"key that encrypts secrets at rest, 32 bytes in base64 or hex (default: generated in the data directory)",
+		},
+		{
+			"master-key-command", "", plain, into(&c.MasterKeyCommand, optional(commandLine)),
+			"`command` that prints the master key, run once at the start; words are separated by spaces, without a shell",
 		},
 		{
 			"old-master-keys", "", secret, into(&c.OldMasterKeys, masterKeys),

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -18,9 +19,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"steward/internal/backup"
 	"steward/internal/blob"
 	"steward/internal/errs"
 	"steward/internal/object"
+	"steward/internal/oidc/registration"
 )
 
 var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
@@ -61,10 +64,13 @@ func TestDefaults(t *testing.T) {
 		Data: "./steward-data", Listen: "127.0.0.1:8080", S3Listen: "127.0.0.1:9000", KVListen: "127.0.0.1:6380", MetricsListen: "127.0.0.1:9464",
 		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, DiskReserve: 256 << 20, KVStoreMemory: 256 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
 		DrainDelay:     3 * time.Second,
+		TraceRatio:     1,
 		AuditRetention: 365 * 24 * time.Hour,
 		SessionIdle:    7 * 24 * time.Hour,
 		SessionMax:     30 * 24 * time.Hour,
-		Regions:        []Region{newRegion("local", "This machine")},
+		Registration:   registration.Off,
+		BackupSchedule: backup.Schedule{Every: 24 * time.Hour}, BackupKeep: 7,
+		Regions: []Region{newRegion("local", "This machine")},
 	}
 	if diff := cmp.Diff(want, mustLoad(t, nil), comparePrefix); diff != "" {
 		t.Error(diff)
@@ -79,11 +85,17 @@ listen: :0
 s3_listen: localhost:1
 kv_listen: "[::1]:2"
 metrics_listen: ""
-base_url: https://Steward.example.com/
-s3_url: http://10.0.0.1:9000
+acme: [Steward.example.com, s3.example.com]
+acme_ca: https://acme.example.com/directory
+acme_email: tls@example.com
+redirect_listen: ":80"
+client_ca: /etc/clients.pem
+s3_url: https://10.0.0.1:9000
 kv_url: rediss://kv.example.com:6380
 s3_domain: S3.example.com
 database_url: postgres://u:p@db/steward
+otlp_endpoint: https://Otel.example.com:4318
+trace_ratio: 0.25
 log_format: json
 log_level: debug
 rate_limit: 2.5
@@ -100,10 +112,15 @@ session_max: 12h
 egress_allow: [10.0.0.0/8, "fd00::/8"]
 trusted_proxies: 127.0.0.1/32
 require_pkce: true
+registration: loopback
 blob_url: s3://bytes/p?endpoint=https://s3.example.com
 presign_expiry: 2h
 storage_prices: [STANDARD=0.03, ARCHIVE=0]
 dpop_nonce: true
+backup_to: s3://backups/steward?endpoint=https://s3.example.com
+backup_schedule: "03:30"
+backup_keep: 30
+backup_recipients: [`+recipientA+`, `+recipientB+`]
 regions:
   - {region: eu-1, description: Frankfurt}
   - {region: us-1, s3: none, db: "postgres://a:p@db/postgres", kv_file: `+kvFile+`}
@@ -111,13 +128,19 @@ regions:
 	raw := bytes.Repeat([]byte{7}, 32)
 	want := Config{
 		ConfigFile: file, Data: "/var/lib/steward", Listen: ":0", S3Listen: "localhost:1", KVListen: "[::1]:2",
-		BaseURL: "https://steward.example.com", S3URL: "http://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
+		BaseURL: "https://steward.example.com", S3URL: "https://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048, DiskReserve: 4096, KVMemory: 2 << 20, KVStoreMemory: 1 << 20,
+		ACMEDomains: []string{"steward.example.com", "s3.example.com"}, ACMECA: "https://acme.example.com/directory",
+		ACMEEmail: "tls@example.com", RedirectListen: ":80", ClientCA: "/etc/clients.pem",
+		OTLPEndpoint: "https://otel.example.com:4318", TraceRatio: 0.25,
 		DrainDelay:       20 * time.Second,
 		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute, AuditRetention: 90 * 24 * time.Hour,
 		SessionIdle: time.Hour, SessionMax: 12 * time.Hour,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true, DPoPNonce: true,
-		BlobURL: &blob.S3Options{Endpoint: "https://s3.example.com", Bucket: "bytes", Prefix: "p"}, BlobAccessKey: "AK", BlobSecretKey: "SK",
+		Registration: registration.Loopback,
+		BackupTo:     "s3://backups/steward?endpoint=https://s3.example.com", BackupSchedule: backup.Schedule{At: 3*time.Hour + 30*time.Minute}, BackupKeep: 30,
+		BackupRecipients: recipientA + "\n" + recipientB,
+		BlobURL:          &blob.S3Options{Endpoint: "https://s3.example.com", Bucket: "bytes", Prefix: "p"}, BlobAccessKey: "AK", BlobSecretKey: "SK",
 		PresignExpiry: 2 * time.Hour, StoragePrices: map[object.Tier]float64{object.Standard: 0.03, object.Archive: 0},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		RootKey:        "a-root-key-of-24-letters", MasterKey: Secret(raw), OldMasterKeys: []Secret{Secret(raw), Secret(raw)}, AdminEmail: "owner@example.com", AdminPassword: "correct horse",
@@ -143,6 +166,14 @@ var samples = map[string][3]string{
 	"s3-listen":         {"h:1", "h:2", "h:3"},
 	"kv-listen":         {"h:1", "h:2", "h:3"},
 	"metrics-listen":    {"", "h:2", "h:3"},
+	"tls-cert":          {"a", "b", "c"},
+	"tls-key":           {"a", "b", "c"},
+	"acme":              {"a.example", "b.example", "c.example,d.example"},
+	"acme-ca":           {"https://a/dir", "https://b/dir", "http://127.0.0.1:14000/dir"},
+	"acme-email":        {"a@example.com", "b@example.com", "c@example.com"},
+	"redirect-listen":   {"h:1", "h:2", "h:3"},
+	"client-ca":         {"a", "b", "c"},
+	"internal-listen":   {"h:1", "h:2", ""},
 	"base-url":          {"http://a", "http://b", "http://c"},
 	"s3-url":            {"http://a", "http://b", "http://c"},
 	"kv-url":            {"redis://a", "redis://b", "redis://c"},
@@ -155,6 +186,8 @@ var samples = map[string][3]string{
 	"log-format":        {"json", "text", "json"}, // only two exist: neighbours differ
 	"log-level":         {"debug", "warn", "error"},
 	"rate-limit":        {"1", "2", "3"},
+	"otlp-endpoint":     {"http://a:1", "http://b:2", "http://c:3"},
+	"trace-ratio":       {"0.1", "0.2", "0.3"},
 	"ingest-limit":      {"1", "2", "3"},
 	"disk-reserve":      {"1", "2", "0"},
 	"kv-memory":         {"1048576", "2097152", "3145728"},
@@ -169,11 +202,40 @@ var samples = map[string][3]string{
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"upstream-domains":  {"a.example", "b.example", "c.example,org_01jcq3r0b3d6g9j2m5p8s1v4xz=d.example"},
 	"require-pkce":      {"true", "false", "true"},
+	"registration":      {"token", "loopback", "off"},
 	"dpop-nonce":        {"true", "false", "true"},
 	"mail-from":         {"a@example.com", "b@example.com", "Steward <c@example.com>"},
 
+	"backup-to":          {"dir", "/backups/", "s3://b?endpoint=http://h"},
+	"backup-schedule":    {"1m", "03:00", "23:59 UTC"},
+	"backup-keep":        {"1", "2", "365"},
+	"backup-recipients":  {recipientA, recipientB, recipientA + ", " + recipientB},
 	"open-organizations": {"true", "false", "true"},
+	"internal-advertise": {"h:1", "h:2", ""},
+	"master-key-command": {"pass steward", "/usr/bin/key", "key --of steward"},
 }
+
+// required are the settings that others require.
+var required = map[string]map[string]string{
+	"tls-cert":        {"tls-key": "k"},
+	"tls-key":         {"tls-cert": "c"},
+	"redirect-listen": {"acme": "a.example"},
+	"client-ca":       {"acme": "a.example"},
+	"backup-schedule": {"backup-to": "dir"},
+	"backup-keep":     {"backup-to": "dir"},
+
+	"acme-ca":            {"acme": "a.example"},
+	"acme-email":         {"acme": "a.example"},
+	"internal-advertise": {"internal-listen": "10.0.0.7:7000"},
+	"database-pooler":    {"database-url": "postgres://h/d"},
+	"backup-recipients":  {"backup-to": "dir"},
+}
+
+// recipientA and recipientB are recipients of age.
+const (
+	recipientA = "age1dm8h0lf7vwrrztajgs2e0ytk87ykggpa9nz4c6t2j2dpy9ca8q7shhs7me"
+	recipientB = "age18dj07kql79v3x24x4n5j2utxl6520h5djrdxe8j2cdapstx8pqasajmz0e"
+)
 
 // TestPrecedence gives each setting in every combination of flag, environment and file.
 func TestPrecedence(t *testing.T) {
@@ -212,7 +274,12 @@ func checkPrecedence(t *testing.T, s setting, values [3]string, places int) {
 		want = values[0]
 	}
 	flags["config"] = writeFile(t, "steward.yaml", content)
-	alone := mustLoad(t, map[string]string{"config": flags["config"], s.name: want})
+	only := map[string]string{"config": flags["config"], s.name: want}
+	if places != 0 || s.value != "" {
+		maps.Copy(flags, required[s.name])
+		maps.Copy(only, required[s.name])
+	}
+	alone := mustLoad(t, only)
 	if diff := cmp.Diff(alone, mustLoad(t, flags, environ...), comparePrefix); diff != "" {
 		t.Error(diff)
 	}
@@ -267,50 +334,67 @@ func TestMasterKeyEncodings(t *testing.T) {
 
 // invalid are values that must be refused wherever the setting can be given.
 var invalid = map[string][]string{
-	"config":            {"", "/no/such/QQQ", "/"},
-	"data":              {"", "  "},
-	"listen":            {"", "QQQ", "8080", "QQQ:http", "QQQ:65536", "QQQ:-1", "a b:1", "1.2.3.256:1", "::1:QQQ", "http://QQQ:1", "QQQ:1/"},
-	"s3-listen":         {"", "QQQ"},
-	"kv-listen":         {"", "QQQ"},
-	"metrics-listen":    {"QQQ", "off"},
-	"base-url":          {"QQQ", "QQQ:80", "ftp://QQQ", "http://", "http:///", "http://QQQ/path", "http://QQQ//", "http://QQQ?a=b", "http://QQQ?", "http://QQQ/#", "http://user:QQQ@host", "http://QQQ:0", "http://QQQ:65536", "http://QQQ:", "http://q q", "http://1.2.3.256", "http://QQQ:pass"},
-	"s3-url":            {"QQQ", "s3://QQQ"},
-	"kv-url":            {"QQQ", "http://QQQ", "redis://:QQQ@host"},
-	"s3-domain":         {"http://QQQ", "QQQ:80", "10.0.0.1", "-QQQ", "QQQ..com", ".QQQ"},
-	"blob-url":          {"QQQ", "s3://QQQ", "s3://u:QQQ@b?endpoint=http://h", "s3://QQQ?endpoint=ftp://h", "s3://QQQ?endpoint=http://h&x=y"},
-	"presign-expiry":    {"", "QQQ", "0s", "500ms", "8d"},
-	"storage-prices":    {"QQQ", "STANDARD", "STANDARD=QQQ", "STANDARD=-1", "STANDARD=NaN", "QQQ=1"},
-	"blob-access-key":   {"QQQ QQQ"},
-	"blob-secret-key":   {"QQQ QQQ"},
-	"database-url":      {"QQQ", "mysql://u:QQQ@h/d", "postgres:QQQ", "postgres://u:QQQ@h:x/d", "host=QQQ"},
-	"database-pooler":   {"QQQ", "statement", "Transaction"},
-	"log-format":        {"", "QQQ", "JSON"},
-	"log-level":         {"", "QQQ", "warning"},
-	"rate-limit":        {"", "QQQ", "-1", "NaN", "Inf", "1e999"},
-	"disk-reserve":      {"", "QQQ", "-1", "1.5", "1MiB"},
-	"kv-memory":         {"", "QQQ", "-1", "1.5", "1MiB", "1"},
-	"kv-store-memory":   {"", "QQQ", "-1", "1.5", "1MiB", "0"},
-	"ingest-limit":      {"", "QQQ", "0", "-1", "1.5", "1MiB", "536870913"},
-	"webhook-retention": {"", "QQQ", "30", "0d", "0s", "-1h", "-1d", "d", "1.5d", "99999d", "65535d2000000h", "1d-25h", "1h1d"},
-	"thread-retention":  {"", "QQQ"},
-	"drain-delay":       {"", "QQQ", "3", "-1s", "1d", "6m"},
-	"audit-retention":   {"", "QQQ", "0d"},
-	"session-idle":      {"", "QQQ", "0d", "4m59s"},
-	"session-max":       {"", "QQQ", "0d"},
-	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
-	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
-	"upstream-domains":  {"QQQ", "org_QQQ=a.example", "a.example,a.example", "A.example", "=a.example", "a.example,"},
-	"require-pkce":      {"", "QQQ", "yes", "2"},
-	"dpop-nonce":        {"", "QQQ", "yes", "2"},
-	"mail-from":         {"QQQ", "QQQ@", "QQQ <a@b", "a@example.com\r\nBcc: QQQ@example.com"},
-	"smtp-url":          {"", "QQQ", "http://QQQ", "smtp://u:QQQ@", "smtp://u:QQQ@h?starttls=off", "smtp://u:QQQ@h:0", "smtp://u:QQQ%0d%0a@h"},
-	"root-key":          {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},
-	"master-key":        {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
-	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
-	"admin-email":       {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
-	"admin-password":    {"", "QQQ456789"},
+	"config":             {"", "/no/such/QQQ", "/"},
+	"data":               {"", "  "},
+	"listen":             {"", "QQQ", "8080", "QQQ:http", "QQQ:65536", "QQQ:-1", "a b:1", "1.2.3.256:1", "::1:QQQ", "http://QQQ:1", "QQQ:1/"},
+	"s3-listen":          {"", "QQQ"},
+	"kv-listen":          {"", "QQQ"},
+	"metrics-listen":     {"QQQ", "off"},
+	"tls-cert":           {"  ", "QQQ\x00"},
+	"tls-key":            {"  "},
+	"acme":               {"QQQ:1", "*.QQQ.example", "10.0.0.1", "a.example,,b.example", "a.example,A.example", "https://QQQ"},
+	"acme-ca":            {"QQQ", "http://QQQ/dir", "https://u:QQQ@h/dir", "https://h/dir?QQQ"},
+	"acme-email":         {"QQQ", "QQQ <a@b.c>"},
+	"redirect-listen":    {"QQQ", "80"},
+	"client-ca":          {"  "},
+	"internal-listen":    {"QQQ", "QQQ:65536"},
+	"base-url":           {"QQQ", "QQQ:80", "ftp://QQQ", "http://", "http:///", "http://QQQ/path", "http://QQQ//", "http://QQQ?a=b", "http://QQQ?", "http://QQQ/#", "http://user:QQQ@host", "http://QQQ:0", "http://QQQ:65536", "http://QQQ:", "http://q q", "http://1.2.3.256", "http://QQQ:pass"},
+	"s3-url":             {"QQQ", "s3://QQQ"},
+	"kv-url":             {"QQQ", "http://QQQ", "redis://:QQQ@host"},
+	"s3-domain":          {"http://QQQ", "QQQ:80", "10.0.0.1", "-QQQ", "QQQ..com", ".QQQ"},
+	"blob-url":           {"QQQ", "s3://QQQ", "s3://u:QQQ@b?endpoint=http://h", "s3://QQQ?endpoint=ftp://h", "s3://QQQ?endpoint=http://h&x=y"},
+	"backup-to":          {"  ", "s3://QQQ", "s3://u:QQQ@b?endpoint=http://h", "https://QQQ"},
+	"backup-schedule":    {"", "QQQ", "59s", "-24h", "24:00", "3am", "03:00 CET"},
+	"backup-keep":        {"", "QQQ", "0", "366", "1.5"},
+	"backup-recipients":  {"QQQ", " ", "age1QQQ", recipientA + ",,", "AGE-SECRET-KEY-1QQQ", "ssh-ed25519 QQQ"},
+	"presign-expiry":     {"", "QQQ", "0s", "500ms", "8d"},
+	"storage-prices":     {"QQQ", "STANDARD", "STANDARD=QQQ", "STANDARD=-1", "STANDARD=NaN", "QQQ=1"},
+	"blob-access-key":    {"QQQ QQQ"},
+	"blob-secret-key":    {"QQQ QQQ"},
+	"database-url":       {"QQQ", "mysql://u:QQQ@h/d", "postgres:QQQ", "postgres://u:QQQ@h:x/d", "host=QQQ"},
+	"database-pooler":    {"QQQ", "statement", "Transaction"},
+	"log-format":         {"", "QQQ", "JSON"},
+	"log-level":          {"", "QQQ", "warning"},
+	"rate-limit":         {"", "QQQ", "-1", "NaN", "Inf", "1e999"},
+	"otlp-endpoint":      {"QQQ:4318", "grpc://QQQ:4317", "http://u:QQQ@a", "http://a/QQQ", "http://a?x=QQQ"},
+	"trace-ratio":        {"", "QQQ", "-0.1", "1.1", "NaN"},
+	"disk-reserve":       {"", "QQQ", "-1", "1.5", "1MiB"},
+	"kv-memory":          {"", "QQQ", "-1", "1.5", "1MiB", "1"},
+	"kv-store-memory":    {"", "QQQ", "-1", "1.5", "1MiB", "0"},
+	"ingest-limit":       {"", "QQQ", "0", "-1", "1.5", "1MiB", "536870913"},
+	"webhook-retention":  {"", "QQQ", "30", "0d", "0s", "-1h", "-1d", "d", "1.5d", "99999d", "65535d2000000h", "1d-25h", "1h1d"},
+	"thread-retention":   {"", "QQQ"},
+	"drain-delay":        {"", "QQQ", "3", "-1s", "1d", "6m"},
+	"audit-retention":    {"", "QQQ", "0d"},
+	"session-idle":       {"", "QQQ", "0d", "4m59s"},
+	"session-max":        {"", "QQQ", "0d"},
+	"egress-allow":       {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
+	"trusted-proxies":    {"QQQ", "10.0.0.1", "10.0.0.1/8"},
+	"upstream-domains":   {"QQQ", "org_QQQ=a.example", "a.example,a.example", "A.example", "=a.example", "a.example,"},
+	"require-pkce":       {"", "QQQ", "yes", "2"},
+	"registration":       {"", "QQQ", "Token", "true"},
+	"dpop-nonce":         {"", "QQQ", "yes", "2"},
+	"mail-from":          {"QQQ", "QQQ@", "QQQ <a@b", "a@example.com\r\nBcc: QQQ@example.com"},
+	"smtp-url":           {"", "QQQ", "http://QQQ", "smtp://u:QQQ@", "smtp://u:QQQ@h?starttls=off", "smtp://u:QQQ@h:0", "smtp://u:QQQ%0d%0a@h"},
+	"root-key":           {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},
+	"master-key":         {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
+	"master-key-command": {" ", "QQQ\x00"},
+	"old-master-keys":    {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
+	"admin-email":        {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
+	"admin-password":     {"", "QQQ456789"},
 
 	"open-organizations": {"", "QQQ", "yes", "2"},
+	"internal-advertise": {"QQQ", "QQQ:0", ":1", "0.0.0.0:1", "[::]:1", "QQQ:65536"},
 }
 
 func TestInvalidValuesAreRefused(t *testing.T) {
@@ -330,6 +414,9 @@ func checkRefused(t *testing.T, s setting, value string) {
 	if s.name == "admin-password" {
 		others = append(others, "STEWARD_ADMIN_EMAIL=owner@example.com")
 	}
+	for name, value := range required[s.name] {
+		others = append(others, setting{name: name}.env()+"="+value)
+	}
 	check := func(source string, faults []errs.Fault) {
 		t.Helper()
 		if len(faults) != 1 || faults[0].Location != source || !strings.HasPrefix(faults[0].Message, "must be ") {
@@ -341,7 +428,7 @@ func checkRefused(t *testing.T, s setting, value string) {
 	}
 	check(s.env(), faultsOf(t, nil, append(others, s.env()+"="+value)...))
 	if s.kind != secret {
-		check("--"+s.name, faultsOf(t, map[string]string{s.name: value}))
+		check("--"+s.name, faultsOf(t, map[string]string{s.name: value}, others...))
 	}
 	if key := s.fileKey(); key != "" {
 		if s.kind == secret {
@@ -361,26 +448,66 @@ func TestConfigurationFaults(t *testing.T) {
 		file    string
 		want    []string // location and message of each fault
 	}{
-		"unknown variable":      {environ: []string{"STEWARD_S3LISTEN=QQQ"}, want: []string{"STEWARD_S3LISTEN is not a setting; did you mean STEWARD_S3_LISTEN?"}},
-		"unknown secret":        {environ: []string{"STEWARD_ROOTKEY=" + key}, want: []string{"STEWARD_ROOTKEY is not a setting; did you mean STEWARD_ROOT_KEY?"}},
-		"nothing similar":       {environ: []string{"STEWARD_FOO=QQQ"}, want: []string{"STEWARD_FOO is not a setting; see `steward serve --help`"}},
-		"port without URL":      {environ: []string{"STEWARD_PORT=80"}, want: []string{"STEWARD_PORT is not a setting; see `steward serve --help`"}},
-		"unknown key":           {file: "lsten: QQQ", want: []string{"lsten (x.yaml, line 1) is not a setting; did you mean listen?"}},
-		"key like a flag":       {file: "base-url: QQQ", want: []string{"base-url (x.yaml, line 1) is not a setting; did you mean base_url?"}},
-		"file names a file":     {file: "config: QQQ", want: []string{"config (x.yaml, line 1) is not a setting; see `steward serve --help`"}},
-		"similar to regions":    {file: "region: []", want: []string{"region (x.yaml, line 1) is not a setting; did you mean regions?"}},
-		"secret in the file":    {file: "root_key: " + key, want: []string{"root_key (x.yaml, line 1) must not be in this file: set root_key_file to the path of a file with the value, or set STEWARD_ROOT_KEY"}},
-		"secret for its path":   {environ: []string{"STEWARD_ROOT_KEY_FILE=" + key}, want: []string{"STEWARD_ROOT_KEY_FILE must be the path of a readable file: no such file or directory"}},
-		"secret twice":          {environ: []string{"STEWARD_ROOT_KEY=" + key, "STEWARD_ROOT_KEY_FILE=/dev/null"}, want: []string{"STEWARD_ROOT_KEY_FILE must not be set together with STEWARD_ROOT_KEY"}},
-		"password without user": {environ: []string{"STEWARD_ADMIN_PASSWORD=QQQ-password"}, want: []string{"STEWARD_ADMIN_PASSWORD requires STEWARD_ADMIN_EMAIL"}},
-		"mail without sender":   {environ: []string{"STEWARD_SMTP_URL=smtp://QQQ"}, want: []string{"STEWARD_SMTP_URL requires --mail-from"}},
-		"key given twice":       {file: "data: a\ndata: b", want: []string{"data (x.yaml, line 2) must not be given twice"}},
-		"list for a value":      {file: "data: [QQQ]", want: []string{"data (x.yaml, line 1) must be a single value"}},
-		"list in a list":        {file: "egress_allow: [[QQQ]]", want: []string{"egress_allow (x.yaml, line 1) must be a single value"}},
-		"list for a file":       {file: "- QQQ", want: []string{"the file (x.yaml, line 1) must have the form `key: value`"}},
-		"broken file":           {file: "data: [", want: []string{"x.yaml must be YAML: line 1: did not find expected node content"}},
-		"two documents":         {file: "data: a\n---\ndata: b", want: []string{"x.yaml must be a single YAML document"}},
-		"regions no list":       {file: "regions: QQQ", want: []string{"regions (x.yaml, line 1) must be a list of `{region: …, description: …}`"}},
+		"unknown variable":        {environ: []string{"STEWARD_S3LISTEN=QQQ"}, want: []string{"STEWARD_S3LISTEN is not a setting; did you mean STEWARD_S3_LISTEN?"}},
+		"unknown secret":          {environ: []string{"STEWARD_ROOTKEY=" + key}, want: []string{"STEWARD_ROOTKEY is not a setting; did you mean STEWARD_ROOT_KEY?"}},
+		"nothing similar":         {environ: []string{"STEWARD_FOO=QQQ"}, want: []string{"STEWARD_FOO is not a setting; see `steward serve --help`"}},
+		"port without URL":        {environ: []string{"STEWARD_PORT=80"}, want: []string{"STEWARD_PORT is not a setting; see `steward serve --help`"}},
+		"unknown key":             {file: "lsten: QQQ", want: []string{"lsten (x.yaml, line 1) is not a setting; did you mean listen?"}},
+		"key like a flag":         {file: "base-url: QQQ", want: []string{"base-url (x.yaml, line 1) is not a setting; did you mean base_url?"}},
+		"file names a file":       {file: "config: QQQ", want: []string{"config (x.yaml, line 1) is not a setting; see `steward serve --help`"}},
+		"similar to regions":      {file: "region: []", want: []string{"region (x.yaml, line 1) is not a setting; did you mean regions?"}},
+		"secret in the file":      {file: "root_key: " + key, want: []string{"root_key (x.yaml, line 1) must not be in this file: set root_key_file to the path of a file with the value, or set STEWARD_ROOT_KEY"}},
+		"secret for its path":     {environ: []string{"STEWARD_ROOT_KEY_FILE=" + key}, want: []string{"STEWARD_ROOT_KEY_FILE must be the path of a readable file: no such file or directory"}},
+		"secret twice":            {environ: []string{"STEWARD_ROOT_KEY=" + key, "STEWARD_ROOT_KEY_FILE=/dev/null"}, want: []string{"STEWARD_ROOT_KEY_FILE must not be set together with STEWARD_ROOT_KEY"}},
+		"password without user":   {environ: []string{"STEWARD_ADMIN_PASSWORD=QQQ-password"}, want: []string{"STEWARD_ADMIN_PASSWORD requires STEWARD_ADMIN_EMAIL"}},
+		"listens everywhere":      {flags: map[string]string{"internal-listen": ":7000"}, want: []string{"--internal-listen requires --internal-advertise, since it listens on all interfaces"}},
+		"mail without sender":     {environ: []string{"STEWARD_SMTP_URL=smtp://QQQ"}, want: []string{"STEWARD_SMTP_URL requires --mail-from"}},
+		"certificate without key": {flags: map[string]string{"tls-cert": "QQQ"}, want: []string{"--tls-cert requires --tls-key"}},
+		"certificates of two sources": {
+			flags: map[string]string{"tls-cert": "QQQ", "tls-key": "QQQ", "acme": "a.example"},
+			want:  []string{"--acme must not be set together with --tls-cert"},
+		},
+		"schedule without target": {
+			flags: map[string]string{"backup-schedule": "03:00", "backup-keep": "3", "backup-recipients": recipientA},
+			want:  []string{"--backup-schedule requires --backup-to", "--backup-keep requires --backup-to", "--backup-recipients requires --backup-to"},
+		},
+		"address without listener": {
+			flags: map[string]string{"internal-advertise": "10.0.0.7:7000"},
+			want:  []string{"--internal-advertise requires --internal-listen"},
+		},
+		"ACME server without domains": {
+			flags: map[string]string{"acme-ca": "https://ca.example", "acme-email": "a@b.example"},
+			want:  []string{"--acme-ca requires --acme", "--acme-email requires --acme"},
+		},
+		"pooler without PostgreSQL": {
+			flags: map[string]string{"database-pooler": "transaction"},
+			want:  []string{"--database-pooler requires --database-url"},
+		},
+		"half a credential": {
+			environ: []string{"STEWARD_BLOB_ACCESS_KEY=QQQ"},
+			want:    []string{"STEWARD_BLOB_ACCESS_KEY requires STEWARD_BLOB_SECRET_KEY"},
+		},
+		"faulty target of a schedule": {
+			flags: map[string]string{"backup-schedule": "03:00", "backup-to": "s3://"},
+			want:  []string{"--backup-to must be a directory, or a URL such as s3://bucket/prefix?endpoint=https://host"},
+		},
+		"master key twice": {
+			flags:   map[string]string{"master-key-command": "QQQ"},
+			environ: []string{"STEWARD_MASTER_KEY=" + strings.Repeat("07", 32)},
+			want:    []string{"--master-key-command must not be set together with STEWARD_MASTER_KEY"},
+		},
+		"client CA without TLS": {flags: map[string]string{"client-ca": "QQQ"}, want: []string{"--client-ca requires --tls-cert or --acme"}},
+		"plain URL with TLS": {
+			flags: map[string]string{"acme": "a.example", "base-url": "http://a.example"},
+			want:  []string{"--base-url must begin with https:// with --tls-cert or --acme"},
+		},
+		"key given twice":  {file: "data: a\ndata: b", want: []string{"data (x.yaml, line 2) must not be given twice"}},
+		"list for a value": {file: "data: [QQQ]", want: []string{"data (x.yaml, line 1) must be a single value"}},
+		"list in a list":   {file: "egress_allow: [[QQQ]]", want: []string{"egress_allow (x.yaml, line 1) must be a single value"}},
+		"list for a file":  {file: "- QQQ", want: []string{"the file (x.yaml, line 1) must have the form `key: value`"}},
+		"broken file":      {file: "data: [", want: []string{"x.yaml must be YAML: line 1: did not find expected node content"}},
+		"two documents":    {file: "data: a\n---\ndata: b", want: []string{"x.yaml must be a single YAML document"}},
+		"regions no list":  {file: "regions: QQQ", want: []string{"regions (x.yaml, line 1) must be a list of `{region: …, description: …}`"}},
 		"regions of bad form": {
 			file: "regions:\n- {region: EU}\n- {}\n- {region: a}\n- {region: a}\n- QQQ\n- {region: b, descripton: QQQ}\n- {region: [QQQ]}",
 			want: []string{
@@ -482,5 +609,20 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("start", "config", c, "key", c.RootKey)
 	if got := out.String(); strings.Contains(got, "QQQ") || strings.Contains(got, "515151") || strings.Contains(got, "UVFR") {
 		t.Errorf("secrets were printed: %s", got)
+	}
+}
+
+func TestExplainShowsNoPassword(t *testing.T) {
+	for _, url := range []string{
+		"postgres://u:QQQ@h/d", "postgres://h/d?user=u&password=QQQ", "postgres://h/d?sslpassword=QQQ", "postgres://h/d?password=QQQ;",
+		"postgres://h/d?PassWord=QQQ", "postgres://h/d?pass%77ord=QQQ",
+	} {
+		all, err := Explain(map[string]string{"database-url": url}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(all); strings.Contains(text, "QQQ") {
+			t.Errorf("%s: %s", url, text)
+		}
 	}
 }

@@ -41,22 +41,28 @@ func (l *loader) effective(s setting) Effective {
 	case !given:
 		return Effective{s.name, s.value, "default"}
 	case s.kind == secret && s.name != "admin-email":
-		return Effective{s.name, "(secret)", source}
+		return Effective{s.name, hidden, source}
 	}
-	return Effective{s.name, withoutPassword(l.texts[s.name]), source}
+	return Effective{s.name, WithoutPassword(l.texts[s.name]), source}
 }
 
-// withoutPassword returns a text, or a URL without the password in it.
-func withoutPassword(text string) string {
+// WithoutPassword returns a text, or a URL without the password in it.
+func WithoutPassword(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return "(secret)"
+		return hidden
 	}
-	if u.Query().Has("password") { // as PostgreSQL allows
-		return "(secret)"
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return hidden
+	}
+	for name := range query { // PostgreSQL allows password and sslpassword
+		if strings.Contains(strings.ToLower(name), "password") {
+			return hidden
+		}
 	}
 	return u.Redacted()
 }

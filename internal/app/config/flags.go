@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,6 +59,17 @@ func Given(cmd *cobra.Command) map[string]string {
 		}
 	})
 	return flags
+}
+
+// Loaded returns the function of a command that runs with the configuration of its flags and an environment.
+func Loaded(environ []string, run func(ctx context.Context, c Config, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := Load(Given(cmd), environ)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, args)
+	}
 }
 
 // FlagError turns an error of pflag into a usage error that suggests a flag and shows no value.

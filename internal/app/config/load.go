@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/cli/session"
 	"steward/internal/errs"
+	"steward/internal/seal"
 )
 
 // Load returns the configuration from flags (those that were set, by name without dashes), else the
@@ -38,12 +39,9 @@ func load(flags map[string]string, environ []string) (Config, *loader) {
 	for _, s := range l.settings {
 		l.apply(s)
 	}
-	if source := l.sources["admin-password"]; source != "" && l.sources["admin-email"] == "" {
-		l.faults.Add(source, "requires STEWARD_ADMIN_EMAIL")
-	}
-	if source := l.sources["smtp-url"]; source != "" && l.texts["mail-from"] == "" {
-		l.faults.Add(source, "requires --mail-from")
-	}
+	l.checkPairs()
+	l.checkTLS(&c)
+	l.checkInternal(&c)
 	return c, l
 }
 
@@ -112,12 +110,20 @@ func (l *loader) findFile(s setting) (input, bool) {
 	if !ok {
 		return input{}, false
 	}
-	content, err := os.ReadFile(path.text)
+	content, err := readSecret(s, path.text)
 	if err != nil {
 		l.faults.Add(path.source, "must be the path of a readable file: %v", withoutPath(err))
 		return input{}, false
 	}
 	return input{path.source, strings.TrimRight(string(content), "\r\n")}, true
+}
+
+// readSecret reads the file of a secret. A file with master keys must not be readable by others.
+func readSecret(s setting, path string) ([]byte, error) {
+	if s.name == "master-key" || s.name == "old-master-keys" {
+		return seal.ReadFile(path)
+	}
+	return os.ReadFile(path)
 }
 
 // withoutPath returns an error without its path, which is a secret if STEWARD_X_FILE was mistaken
@@ -129,6 +135,9 @@ func withoutPath(err error) error {
 	}
 	return err
 }
+
+// EnvBackupPassphrase is the variable with the passphrase of backups, which commands read and no server.
+const EnvBackupPassphrase = "STEWARD_BACKUP_PASSPHRASE"
 
 // checkVariables refuses environment variables that are not settings, and secrets that are given
 // twice.
@@ -160,7 +169,7 @@ func variables(environ []string) map[string]string {
 	for _, line := range environ {
 		name, text, _ := strings.Cut(line, "=")
 		ours := strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envPrefix+"TEST_") &&
-			name != session.EnvURL && name != session.EnvKey
+			name != session.EnvURL && name != session.EnvKey && name != EnvBackupPassphrase
 		if ours && !kubernetes.MatchString(line) {
 			env[name] = text
 		}

@@ -71,13 +71,36 @@ func isHost(v string) bool {
 	return len(v) <= 253 && hostName.MatchString(strings.ToLower(v)) && strings.ContainsFunc(v, unicode.IsLetter)
 }
 
+// splitAddress returns the parts of host:port, of which the host may be empty and the port 0.
+func splitAddress(v string) (host string, port uint64, ok bool) {
+	host, text, err := net.SplitHostPort(v)
+	if err != nil || host != "" && !isHost(host) {
+		return "", 0, false
+	}
+	port, err = strconv.ParseUint(text, 10, 16)
+	return host, port, err == nil
+}
+
 func address(v string) (string, error) {
-	host, port, err := net.SplitHostPort(v)
-	_, portErr := strconv.ParseUint(port, 10, 16)
-	if err != nil || portErr != nil || host != "" && !isHost(host) {
+	if _, _, ok := splitAddress(v); !ok {
 		return "", mustBe("host:port, such as 127.0.0.1:8080 or [::1]:8080; port 0 picks a free port")
 	}
 	return v, nil
+}
+
+// dialable parses the address of a host and a port that another machine can connect to.
+func dialable(v string) (string, error) {
+	host, port, ok := splitAddress(v)
+	if !ok || port == 0 || isUnspecified(host) {
+		return "", mustBe("host:port at which other replicas reach this one, such as 10.0.0.7:7000")
+	}
+	return v, nil
+}
+
+// isUnspecified reports whether a host stands for all interfaces.
+func isUnspecified(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // origin returns a parser of URLs that end with the host.
@@ -148,51 +171,53 @@ func logLevel(v string) (slog.Level, error) {
 	return 0, mustBe("debug, info, warn or error")
 }
 
-func rate(v string) (float64, error) {
-	n, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(n >= 0) || math.IsInf(n, 0) { // not n < 0, which is false for NaN
-		return 0, mustBe("a number, 0 or more")
+// integer parses a number within bounds. The error says what is wanted.
+func integer(v string, least, most int64, want string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, mustBe(want)
 	}
 	return n, nil
 }
+
+// decimal parses a number from 0 on. The error says what is wanted.
+func decimal(v string, most float64, want string) (float64, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(n >= 0 && n <= most) { // NaN is neither
+		return 0, mustBe(want)
+	}
+	return n, nil
+}
+
+func rate(v string) (float64, error) { return decimal(v, math.MaxFloat64, "a number, 0 or more") }
+
+func ratio(v string) (float64, error) { return decimal(v, 1, "a number from 0 to 1") }
 
 // maxIngestLimit leaves room in a SQLite row, which holds 10^9 bytes, for headers and the rest of a
 // receipt.
 const maxIngestLimit = 1 << 29
 
 func ingestLimit(v string) (int64, error) {
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 1 || n > maxIngestLimit {
-		return 0, mustBe("a number of bytes from 1 to " + strconv.Itoa(maxIngestLimit))
-	}
-	return n, nil
+	return integer(v, 1, maxIngestLimit, "a number of bytes from 1 to "+strconv.Itoa(maxIngestLimit))
 }
 
 func diskReserve(v string) (int64, error) {
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 0 {
-		return 0, mustBe("a number of bytes, or 0 for no reserve")
-	}
-	return n, nil
+	return integer(v, 0, math.MaxInt64, "a number of bytes, or 0 for no reserve")
 }
 
 // minKVMemory is the least memory of a key-value store.
 const minKVMemory = 1 << 20
 
 func kvMemory(v string) (int64, error) {
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n != 0 && n < minKVMemory {
-		return 0, mustBe("a number of bytes, " + strconv.Itoa(minKVMemory) + " or more, or 0 for a quarter of the memory")
+	want := "a number of bytes, " + strconv.Itoa(minKVMemory) + " or more, or 0 for a quarter of the memory"
+	if n, err := integer(v, 0, 0, want); err == nil {
+		return n, nil
 	}
-	return n, nil
+	return integer(v, minKVMemory, math.MaxInt64, want)
 }
 
 func kvStoreMemory(v string) (int64, error) {
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < minKVMemory {
-		return 0, mustBe("a number of bytes, " + strconv.Itoa(minKVMemory) + " or more")
-	}
-	return n, nil
+	return integer(v, minKVMemory, math.MaxInt64, "a number of bytes, "+strconv.Itoa(minKVMemory)+" or more")
 }
 
 // duration parses Go's durations, and days before them: 30d, 1d12h.
@@ -264,6 +289,16 @@ func rootKey(v string) (Secret, error) {
 	}
 	return Secret(v), nil
 }
+
+func commandLine(v string) (string, error) {
+	if strings.TrimSpace(v) == "" || strings.ContainsRune(v, 0) {
+		return "", mustBe("a command")
+	}
+	return v, nil
+}
+
+// ParseMasterKey returns the bytes of a master key in base64 or hex. The error does not contain the text.
+func ParseMasterKey(text string) (Secret, error) { return masterKey(strings.TrimSpace(text)) }
 
 func masterKey(v string) (Secret, error) {
 	decoders := []func(string) ([]byte, error){
@@ -357,8 +392,8 @@ func storagePrices(v string) (map[object.Tier]float64, error) {
 	prices := map[object.Tier]float64{}
 	for entry := range strings.SplitSeq(v, ",") {
 		tier, text, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		price, err := strconv.ParseFloat(text, 64)
-		if _, known := object.DefaultPrices()[object.Tier(tier)]; !known || err != nil || !(price >= 0) || math.IsInf(price, 0) {
+		price, err := rate(text)
+		if _, known := object.DefaultPrices()[object.Tier(tier)]; !known || err != nil {
 			return nil, wrong
 		}
 		prices[object.Tier(tier)] = price

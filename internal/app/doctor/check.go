@@ -179,8 +179,10 @@ func (d *doctor) database(ctx context.Context) Finding {
 	}
 	detail := fmt.Sprintf("%v %s, schema %d", state.Dialect, state.Version, state.Schema)
 	switch {
-	case state.Schema > state.Newest:
+	case state.Newest < state.Oldest:
 		return fail("run the newer steward", "%s is newer than this binary, which knows %d", detail, state.Newest)
+	case state.Schema > state.Newest:
+		return fine("%s; it is newer than this binary, which knows %d, and supports it", detail, state.Newest)
 	case state.Schema == 0:
 		return fine("%s; the first start creates the tables", detail)
 	case state.Schema < state.Newest:
@@ -211,7 +213,7 @@ func (d *doctor) settings(ctx context.Context) Finding {
 
 func (d *doctor) masterKey(ctx context.Context) Finding {
 	_, err := os.Stat(filepath.Join(d.cfg.Data, "master.key"))
-	missing := d.cfg.MasterKey == "" && errors.Is(err, fs.ErrNotExist)
+	missing := !masterkey.Configured(d.cfg) && errors.Is(err, fs.ErrNotExist)
 	state := db.State{}
 	if !d.noDatabase() {
 		if state, err = d.inspect(ctx); err != nil {
@@ -225,7 +227,7 @@ func (d *doctor) masterKey(ctx context.Context) Finding {
 		return fail("set STEWARD_MASTER_KEY, or copy the right master.key into the data directory",
 			"%s is missing, and the database was written with it", filepath.Join(d.cfg.Data, "master.key"))
 	}
-	ring, err := masterkey.Ring(d.cfg)
+	ring, err := masterkey.Ring(ctx, d.cfg)
 	if err != nil {
 		return fail("set STEWARD_MASTER_KEY, or restore master.key from a backup", "%v", err)
 	}
@@ -234,6 +236,10 @@ func (d *doctor) masterKey(ctx context.Context) Finding {
 	}
 	if err := masterkey.Verify(ring, state.Meta); err != nil {
 		return fail("without it, secrets in the database cannot be read", "%v", err)
+	}
+	if writtenWith := masterkey.WrittenWith(state.Meta); writtenWith != ring.KeyID() {
+		return warn("run steward secrets rotate, or make the other one the master key again",
+			"secrets are encrypted with the key %s, and the master key is %s", writtenWith, ring.KeyID())
 	}
 	return fine("it is the one that the database was written with")
 }
@@ -258,14 +264,9 @@ func (d *doctor) listener(name, address, flag string) func(context.Context) Find
 }
 
 func (d *doctor) dial(ctx context.Context, name string) Finding {
-	address := d.running.Listen[name]
+	address := d.listening(name)
 	if address == "" {
 		return fine("the running server does not listen there")
-	}
-	if host, port, err := net.SplitHostPort(address); err == nil {
-		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-			address = net.JoinHostPort("127.0.0.1", port)
-		}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -273,6 +274,19 @@ func (d *doctor) dial(ctx context.Context, name string) Finding {
 	}
 	_ = conn.Close()
 	return fine("process %d listens on %s", d.running.PID, address)
+}
+
+// listening returns where a listener of the running server can be reached from this machine, or "".
+func (d *doctor) listening(name string) string {
+	address := d.running.Listen[name]
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
 }
 
 // baseURL checks that the public URL leads to the running server.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -17,15 +18,11 @@ func Command(p session.Program) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the machine, the configuration and the data of a server",
 		Long: `Check what steward serve would find with the same flags and environment: disk and fsync, clock, database,
-master key, listeners, egress and versions. Each warning and each failure says what to do. The server may be
-running. The exit code is 0 unless a check fails.`,
+master key, listeners, TLS certificates, egress and versions. Each warning and each failure says what to do.
+The server may be running. The exit code is 0 unless a check fails.`,
 		Args: config.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			found := Examine(cmd.Context(), cfg, p.Version)
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
+			found := Examine(ctx, cfg, p.Version)
 			if err := session.PrintRows(p, format, found, columns()); err != nil {
 				return err
 			}
@@ -39,7 +36,7 @@ running. The exit code is 0 unless a check fails.`,
 				return fmt.Errorf("%d of %d checks failed", failed, len(found))
 			}
 			return nil
-		},
+		}),
 	}
 	config.AddFlags(cmd)
 	session.AddFormatFlag(cmd, &format)

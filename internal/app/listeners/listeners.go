@@ -1,5 +1,5 @@
-// Package listeners opens the listeners that clients connect to, and says where they can be reached.
-// Of Steward it imports config and datadir.
+// Package listeners opens the listeners that clients connect to, has them serve TLS, and says where they can
+// be reached. Besides base packages it imports config and datadir.
 package listeners
 
 import (
@@ -16,11 +16,16 @@ import (
 type Listeners struct {
 	API net.Listener
 	S3  net.Listener
-	KV  net.Listener // nil if no region has embedded key-value stores
+	KV  net.Listener // nil if there are no embedded key-value stores
+	// Redirect is plain HTTP beside TLS. It may be nil.
+	Redirect net.Listener
+	// Internal is what other replicas connect to; nil if it is disabled, and with SQLite, which has none.
+	Internal net.Listener
 }
 
-// Open opens the listeners.
-func Open(cfg config.Config) (*Listeners, error) {
+// Open opens the listeners. hasStores says that there are embedded key-value stores already: then they are
+// served also if no region has that engine any more.
+func Open(cfg config.Config, hasStores bool) (*Listeners, error) {
 	l := &Listeners{}
 	opened := []struct {
 		flag, address string
@@ -29,7 +34,9 @@ func Open(cfg config.Config) (*Listeners, error) {
 	}{
 		{"--listen", cfg.Listen, &l.API, true},
 		{"--s3-listen", cfg.S3Listen, &l.S3, true},
-		{"--kv-listen", cfg.KVListen, &l.KV, hasEmbeddedKV(cfg)},
+		{"--kv-listen", cfg.KVListen, &l.KV, hasStores || hasEmbeddedKV(cfg)},
+		{"--redirect-listen", cfg.RedirectListen, &l.Redirect, cfg.RedirectListen != ""},
+		{"--internal-listen", cfg.InternalListen, &l.Internal, cfg.InternalListen != "" && cfg.DatabaseURL != ""},
 	}
 	for _, o := range opened {
 		if !o.needed {
@@ -51,7 +58,7 @@ func hasEmbeddedKV(cfg config.Config) bool {
 
 // Close closes the listeners.
 func (l *Listeners) Close() {
-	for _, listener := range []net.Listener{l.API, l.S3, l.KV} {
+	for _, listener := range []net.Listener{l.API, l.S3, l.KV, l.Redirect, l.Internal} {
 		if listener != nil {
 			_ = listener.Close()
 		}
@@ -64,11 +71,17 @@ func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Address
 		PID: os.Getpid(), Version: version, BaseURL: cfg.BaseURL, S3URL: cfg.S3URL,
 		Listen: map[string]string{"api": l.API.Addr().String(), "s3": l.S3.Addr().String()},
 	}
+	if l.Redirect != nil {
+		a.Listen["redirect"] = l.Redirect.Addr().String()
+	}
 	if a.BaseURL == "" {
-		a.BaseURL = "http://" + dialable(l.API.Addr())
+		a.BaseURL = cfg.Scheme("http://", "https://") + dialable(l.API.Addr())
 	}
 	if a.S3URL == "" {
-		a.S3URL = "http://" + dialable(l.S3.Addr())
+		a.S3URL = cfg.Scheme("http://", "https://") + public(cfg, l.S3.Addr())
+	}
+	if l.Internal != nil {
+		a.Listen["internal"] = l.Internal.Addr().String()
 	}
 	if l.KV == nil {
 		return a
@@ -76,9 +89,18 @@ func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Address
 	a.Listen["kv"] = l.KV.Addr().String()
 	a.KVURL = cfg.KVURL
 	if a.KVURL == "" {
-		a.KVURL = "redis://" + dialable(l.KV.Addr())
+		a.KVURL = cfg.Scheme("redis://", "rediss://") + public(cfg, l.KV.Addr())
 	}
 	return a
+}
+
+// public returns an address of a listener: with the first domain of the certificates, if they have domains.
+func public(cfg config.Config, addr net.Addr) string {
+	_, port, err := net.SplitHostPort(addr.String())
+	if err != nil || len(cfg.ACMEDomains) == 0 {
+		return dialable(addr)
+	}
+	return net.JoinHostPort(cfg.ACMEDomains[0], port)
 }
 
 // dialable returns an address that a client on this machine can dial, also if the listener is on

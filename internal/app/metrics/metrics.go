@@ -1,14 +1,16 @@
 // Package metrics has the Prometheus metrics of the process, and serves them. Besides base packages
-// it imports oidc and resource.
+// it imports oidc, resource and tracing.
 package metrics
 
 import (
+	"context"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"steward/internal/app/tracing"
 	"steward/internal/budget"
 	"steward/internal/oidc"
 	"steward/internal/web"
@@ -22,7 +24,8 @@ import (
 // client sent. Databases and stores are labelled with their ids, up to a number; their counters go when they are
 // deleted.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry      *prometheus.Registry
+	organizations *organizations
 
 	requests        *prometheus.CounterVec
 	requestDuration *prometheus.HistogramVec
@@ -42,12 +45,14 @@ type Metrics struct {
 	mailSent        *prometheus.CounterVec
 	mailFailed      prometheus.Counter
 	mailDropped     prometheus.Counter
+	backupFailures  prometheus.Counter
 }
 
 // New returns the metrics of a process with a version of the program.
 func New(version string) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+		registry:      prometheus.NewRegistry(),
+		organizations: newOrganizations(time.Now),
 		requests: counters("steward_http_requests_total",
 			"HTTP requests served, by route pattern and status.", "route", "status"),
 		requestDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -92,6 +97,9 @@ func New(version string) *Metrics {
 		mailDropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "steward_mail_dropped_total", Help: "Mails that were given up.",
 		}),
+		backupFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "steward_backup_failures_total", Help: "Backups at a schedule that failed, or did not remove older ones.",
+		}),
 	}
 	m.registry.MustRegister(
 		m.requests, m.requestDuration, m.s3Requests, m.s3Duration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
@@ -117,14 +125,16 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 // Served counts an HTTP request.
 func (m *Metrics) Served(s web.Served) {
 	m.requests.WithLabelValues(s.Route, strconv.Itoa(s.Status)).Inc()
-	m.requestDuration.WithLabelValues(s.Route).Observe(s.Took.Seconds())
+	observe(s.Context, m.requestDuration.WithLabelValues(s.Route), s.Took)
+	m.organizations.served(s)
 }
 
 // ServedS3 counts an S3 request.
-func (m *Metrics) ServedS3(method string, status int, took time.Duration) {
-	method = methodLabel(method)
-	m.s3Requests.WithLabelValues(method, strconv.Itoa(status)).Inc()
-	m.s3Duration.WithLabelValues(method).Observe(took.Seconds())
+func (m *Metrics) ServedS3(s web.Served) {
+	method := methodLabel(s.Method)
+	m.s3Requests.WithLabelValues(method, strconv.Itoa(s.Status)).Inc()
+	observe(s.Context, m.s3Duration.WithLabelValues(method), s.Took)
+	m.organizations.servedS3(s)
 }
 
 // methodLabel returns a method of S3. It comes from the request, so unknown ones share a label.
@@ -177,15 +187,29 @@ func grantLabel(grant string) string {
 }
 
 // IngestAccepted counts a webhook request that was stored.
-func (m *Metrics) IngestAccepted() { m.accepted.Inc() }
+func (m *Metrics) IngestAccepted(orgID string) {
+	m.accepted.Inc()
+	m.organizations.accepted(orgID)
+}
 
 // IngestRefused counts a webhook request that was not stored.
 func (m *Metrics) IngestRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
 // Delivered counts a delivery attempt that ended.
-func (m *Metrics) Delivered(result string, took time.Duration) {
+func (m *Metrics) Delivered(ctx context.Context, result string, took time.Duration) {
 	m.deliveries.WithLabelValues(result).Inc()
-	m.attemptDuration.Observe(took.Seconds())
+	observe(ctx, m.attemptDuration, took)
+}
+
+// observe adds a time to a histogram, with the trace that ctx belongs to as an exemplar.
+func observe(ctx context.Context, h prometheus.Observer, took time.Duration) {
+	traceID := tracing.ID(ctx)
+	exemplars, ok := h.(prometheus.ExemplarObserver)
+	if traceID == "" || !ok {
+		h.Observe(took.Seconds())
+		return
+	}
+	exemplars.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
 }
 
 // MailSent counts a mail that the mail server has taken.
@@ -213,6 +237,17 @@ func (m *Metrics) OldestDueAge(read func() float64) {
 		"Time since the oldest delivery in the queue became due; 0 if none is due.", read)
 }
 
+// FailingDestinations registers the number of destinations that are failing.
+func (m *Metrics) FailingDestinations(read func() float64) {
+	m.gauge("steward_webhook_failing_destinations", "Destinations whose last attempts failed; counted up to 10,000.", read)
+}
+
+// Connections registers the connections to the database: on SQLite, those that read.
+func (m *Metrics) Connections(used, limit func() float64) {
+	m.gauge("steward_db_connections_used", "Connections to the database in use; on SQLite, those that read.", used)
+	m.gauge("steward_db_connections_limit", "Connections to the database that may be in use at a time.", limit)
+}
+
 // InFlightBytes registers the bytes in memory that are being sent.
 func (m *Metrics) InFlightBytes(read func() float64) {
 	m.gauge("steward_webhook_in_flight_bytes", "Memory reserved for deliveries that are being sent.", read)
@@ -237,6 +272,14 @@ func (m *Metrics) OpenTails(read func() float64) {
 func (m *Metrics) Stored(objects, bytes func() float64) {
 	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)
 	m.gauge("steward_storage_bytes", "Size of the objects in all buckets.", bytes)
+}
+
+// CertificateExpiry registers when the TLS certificate of a domain ends, in seconds since 1970.
+func (m *Metrics) CertificateExpiry(domain string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "steward_tls_certificate_expiry_timestamp_seconds", Help: "When a TLS certificate ends; 0 if there is none yet.",
+		ConstLabels: prometheus.Labels{"domain": domain},
+	}, read))
 }
 
 // Pool registers what is in use of a pool of memory or slots.

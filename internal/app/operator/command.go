@@ -16,11 +16,15 @@ type Functions struct {
 	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error
 	SetupLink          func(ctx context.Context, p session.Program, cfg config.Config) error
 	CreateOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
+	RotateSecrets      func(ctx context.Context, p session.Program, cfg config.Config, skipUnreadable bool) error
+	SecretsStatus      func(ctx context.Context, p session.Program, cfg config.Config, format string) error
 }
 
 // Commands returns the commands of the operator.
 func Commands(p session.Program, f Functions) []*cobra.Command {
-	return []*cobra.Command{f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p), f.organizationCommand(p)}
+	return []*cobra.Command{
+		f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p), f.organizationCommand(p), f.secretsCommand(p),
+	}
 }
 
 func (f Functions) rootKeyCommand(p session.Program) *cobra.Command {
@@ -32,13 +36,9 @@ func (f Functions) rootKeyCommand(p session.Program) *cobra.Command {
 run as the same user of the machine. Existing keys stay valid, unless --revoke-others is given: then the
 other root keys of the organization are deleted, and refused at once.`,
 		Args: config.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return f.NewRootKey(cmd.Context(), p, cfg, revokeOthers)
-		},
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
+			return f.NewRootKey(ctx, p, cfg, revokeOthers)
+		}),
 	}
 	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler")
@@ -56,13 +56,9 @@ user of the machine. If no server is running, the link begins with --base-url, o
 the last start. A new password does not replace a second factor: if the user has lost that too, remove it
 with --clear-factors.`,
 		Args: config.OneArgument("e-mail address"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return f.ResetPassword(cmd.Context(), p, cfg, Reset{Email: args[0], ClearFactors: clearFactors})
-		},
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, args []string) error {
+			return f.ResetPassword(ctx, p, cfg, Reset{Email: args[0], ClearFactors: clearFactors})
+		}),
 	}
 	cmd.Flags().BoolVar(&clearFactors, "clear-factors", false,
 		"remove the authenticator app, recovery codes and passkeys of the user, and end all sessions")
@@ -75,7 +71,7 @@ func (f Functions) organizationCommand(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "organization",
 		Short:                 "Create another organization on this server",
-		Args:                  config.KnownCommand,
+		Args:                  session.Args(),
 		RunE:                  session.ShowHelp,
 		DisableFlagsInUseLine: true,
 	}
@@ -91,13 +87,9 @@ func (f Functions) organizationCreateCommand(p session.Program) *cobra.Command {
 shown only now. Organizations do not see each other. With the key, members are invited who sign in with an
 e-mail address. The server may be running; the command must run as the same user of the machine.`,
 		Args: config.OneArgument("name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return f.CreateOrganization(cmd.Context(), p, cfg, args[0])
-		},
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, args []string) error {
+			return f.CreateOrganization(ctx, p, cfg, args[0])
+		}),
 	}
 	config.AddFlags(cmd, "config", "data", "database-url")
 	return cmd

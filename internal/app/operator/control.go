@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"steward/internal/errs"
 )
 
 const (
@@ -27,38 +30,89 @@ const (
 	maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 )
 
+// BackupPath and MigratePath are the paths of backups and moves on the control socket.
+const (
+	BackupPath  = "/backup"
+	MigratePath = "/migrate"
+)
+
+// ownListener accepts connections of the user of this process, and of root.
+type ownListener struct{ net.Listener }
+
+// Accept implements net.Listener. The socket has a mode too, but one who can change it, or was passed the
+// directory, is refused here.
+func (l ownListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := peer(conn)
+		if err == nil && (uid == os.Getuid() || uid == 0) {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}
+
 // socketPath returns the path of the control socket in a data directory.
 func socketPath(dir string) string { return filepath.Join(dir, "steward.sock") }
 
-// Serve serves the operations on the control socket until stop is called. The
-// server runs without the socket as well, so an error is logged.
-func (o *Operator) Serve(dir string, log *slog.Logger) (stop func()) {
+// Serve serves the operations on the control socket until the Socket is stopped. The
+// server runs without the socket as well, so an error is logged; then it returns nil.
+func (o *Operator) Serve(dir string, log *slog.Logger) *Socket {
 	listener, err := listenControl(dir)
 	if err != nil {
-		log.Warn("steward root-key, reset-password, setup-link and organization will not work while this process runs", "error", err)
-		return func() {}
+		log.Warn("steward backup, migrate, root-key, reset-password, setup-link, organization and secrets will not work while this process runs",
+			"error", err)
+		return nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+rootKeyOperation().path, rootKeyOperation().handler(o))
-	mux.Handle("POST "+resetOperation().path, resetOperation().handler(o))
-	mux.Handle("POST "+setupOperation().path, setupOperation().handler(o))
-	mux.Handle("POST "+organizationOperation().path, organizationOperation().handler(o))
+	rootKeyOperation().register(mux, o)
+	resetOperation().register(mux, o)
+	setupOperation().register(mux, o)
+	organizationOperation().register(mux, o)
+	rotateOperation().register(mux, o)
+	secretsOperation().register(mux, o)
+	if o.Backup != nil {
+		mux.Handle("POST "+BackupPath, o.Backup)
+	}
+	if o.Migrate != nil {
+		mux.Handle("POST "+MigratePath, o.Migrate)
+	}
 	srv := &http.Server{
 		Handler: mux, ReadTimeout: controlTimeout, WriteTimeout: controlTimeout,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {
-		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(ownListener{listener}); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the control socket is not served any more", "error", err)
 		}
 	}()
-	return func() {
-		_ = os.Remove(socketPath(dir)) // the next start replaces it
-		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			_ = srv.Close()
-		}
+	return &Socket{path: socketPath(dir), server: srv}
+}
+
+// Socket is the control socket of a process.
+type Socket struct {
+	path   string
+	server *http.Server
+}
+
+// Stop takes no more operations, and ends those that go on for long.
+func (s *Socket) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	s.Finish(ctx)
+}
+
+// Finish takes no more operations, and returns when those that run have ended. It ends them if ctx does.
+func (s *Socket) Finish(ctx context.Context) {
+	if s == nil {
+		return // it could not be served
+	}
+	_ = os.Remove(s.path) // the next start replaces it
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close()
 	}
 }
 
@@ -103,16 +157,25 @@ func moveSocket(fresh, path string) error {
 
 // controlFailure is the body of a response that is not 200.
 type controlFailure struct {
-	Error string `json:"error"`
+	Error string    `json:"error"`
+	Code  errs.Kind `json:"code,omitempty"`
 }
 
-// handler returns a handler that runs the operation and responds with its result or its error, which
-// may be shown in full: only the operator can connect.
-func (op operation[In, Out]) handler(o *Operator) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// err returns the error that the command would have got without a server, so that it has the same exit code.
+func (f controlFailure) err() error {
+	if f.Code == "" || f.Code == errs.Internal {
+		return errors.New(f.Error)
+	}
+	return errs.New(f.Code, "%s", f.Error)
+}
+
+// register has a mux run the operation and respond with its result or its error, which may be shown in full:
+// only the operator can connect.
+func (op operation[In, Out]) register(mux *http.ServeMux, o *Operator) {
+	mux.HandleFunc("POST "+op.path, func(w http.ResponseWriter, r *http.Request) {
 		out, err := op.serve(o, w, r)
 		if err != nil {
-			writeControl(w, http.StatusInternalServerError, controlFailure{err.Error()})
+			writeControl(w, http.StatusInternalServerError, controlFailure{err.Error(), errs.KindOf(err)})
 			return
 		}
 		writeControl(w, http.StatusOK, out)
@@ -133,60 +196,66 @@ func writeControl(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the command may be gone
 }
 
-// errNoServer reports that no server listens on the control socket.
-var errNoServer = errors.New("no server is running")
+// ErrNoServer reports that no server listens on the control socket.
+var ErrNoServer = errors.New("no server is running")
 
 // askServer runs an operation in the server that uses a data directory, and decodes its result into
-// out. It returns errNoServer if there is none.
+// out. It returns ErrNoServer if there is none.
 func askServer(ctx context.Context, dir, path string, in, out any) error {
-	conn, err := dialControl(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encode the request: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://steward"+path, bytes.NewReader(body))
+	res, err := Ask(ctx, dir, path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask the server: %w", err)
+		return err
 	}
-	client := &http.Client{Timeout: controlTimeout, Transport: &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return fmt.Errorf("decode the server's response: %w", err)
+	}
+	return nil
+}
+
+// Ask sends a request to the server that uses a data directory, and returns its response, whose body the
+// caller closes. It returns ErrNoServer if there is none, and the error of a response that is not 200.
+func Ask(ctx context.Context, dir, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://steward"+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w", err)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir) },
 	}}
 	res, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the server: %w", err)
+		return nil, fmt.Errorf("ask the server: %w", err)
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
 	}
 	defer res.Body.Close()
-	return decodeControl(res, out)
-}
-
-func decodeControl(res *http.Response, out any) error {
-	if res.StatusCode == http.StatusOK {
-		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-			return fmt.Errorf("decode the server's response: %w", err)
-		}
-		return nil
-	}
 	var failure controlFailure
-	if err := json.NewDecoder(res.Body).Decode(&failure); err != nil || failure.Error == "" {
-		return fmt.Errorf("the server responds with %s; is it of another version?", res.Status)
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxControlBody)).Decode(&failure); err != nil || failure.Error == "" {
+		return nil, fmt.Errorf("the server responds with %s; is it of another version?", res.Status)
 	}
-	return errors.New(failure.Error)
+	return nil, failure.err()
 }
 
-// dialControl connects to the control socket. A socket that nobody listens on was left behind by a
-// process that was killed, and one with too long a path was never created.
-func dialControl(ctx context.Context, dir string) (net.Conn, error) {
+// dial connects to the control socket of a data directory. It returns ErrNoServer if nobody listens: a
+// socket may have been left behind by a process that was killed, and one with too long a path was never
+// created.
+func dial(ctx context.Context, dir string) (net.Conn, error) {
 	path := socketPath(dir)
 	if len(path) > maxSocketPath {
-		return nil, errNoServer
+		return nil, ErrNoServer
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, errNoServer
+		return nil, ErrNoServer
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)

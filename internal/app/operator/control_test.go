@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/cli/exit"
 	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -58,7 +60,7 @@ func TestControlSocketIsPrivateAndReplacesAStaleOne(t *testing.T) {
 	}
 	stale.SetUnlinkOnClose(false)
 	_ = stale.Close()
-	if _, err := dialControl(t.Context(), dir); !errors.Is(err, errNoServer) {
+	if _, err := dial(t.Context(), dir); !errors.Is(err, ErrNoServer) {
 		t.Fatalf("the stale socket: %v", err)
 	}
 	listener, err := listenControl(dir)
@@ -70,7 +72,7 @@ func TestControlSocketIsPrivateAndReplacesAStaleOne(t *testing.T) {
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	conn, err := dialControl(t.Context(), dir)
+	conn, err := dial(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir := shortDir(t)
 		o := bootstrapped(t, d)
-		stop := o.Serve(dir, slog.New(slog.DiscardHandler))
+		stop := o.Serve(dir, slog.New(slog.DiscardHandler)).Stop
 		defer stop()
 		cfg := config.Config{Data: dir}
 		_, err := d.Exec(t.Context(), `INSERT INTO oidc_authenticators (user_id, secret, last_step, failures, retry_at, created_at)
@@ -141,11 +143,11 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}
 		wantFactors(t, d, 0)
 		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "bob@example.com"})
-		if err == nil || err.Error() != "no user has the e-mail address bob@example.com" {
+		if errs.KindOf(err) != errs.NotFound || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
 		_, err = setupOperation().run(t.Context(), cfg, struct{}{})
-		if err == nil || !strings.Contains(err.Error(), "is set up") {
+		if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "is set up") {
 			t.Errorf("setup of an installation with an owner: %v", err)
 		}
 		org, err := organizationOperation().run(t.Context(), cfg, organizationInput{"Acme"})
@@ -175,7 +177,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}
 
 		stop()
-		if err := askServer(t.Context(), dir, rootKeyOperation().path, rootKeyInput{}, &key); !errors.Is(err, errNoServer) {
+		if err := askServer(t.Context(), dir, rootKeyOperation().path, rootKeyInput{}, &key); !errors.Is(err, ErrNoServer) {
 			t.Errorf("after the stop: %v", err)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
@@ -196,6 +198,12 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 		"setup-link": func(ctx context.Context, cfg config.Config) error {
 			return SetupLink(ctx, session.Program{}, cfg)
 		},
+		"secrets rotate": func(ctx context.Context, cfg config.Config) error {
+			return RotateSecrets(ctx, session.Program{}, cfg, false)
+		},
+		"secrets status": func(ctx context.Context, cfg config.Config) error {
+			return SecretsStatus(ctx, session.Program{}, cfg, "")
+		},
 		"reset-password": func(ctx context.Context, cfg config.Config) error {
 			return ResetPassword(ctx, session.Program{}, cfg, Reset{Email: "a@b.example"})
 		},
@@ -207,5 +215,24 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory was created: %v", err)
+	}
+}
+
+// TestInterruptedRotationHasItsExitCode interrupts the command while the server does a step.
+func TestInterruptedRotationHasItsExitCode(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	o := bootstrapped(t, dbtest.Open(t, db.SQLite))
+	o.ring = func(ctx context.Context) (*seal.Ring, error) {
+		interrupt()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	dir := shortDir(t)
+	stop := o.Serve(dir, slog.New(slog.DiscardHandler)).Stop
+	defer stop()
+	err := RotateSecrets(ctx, session.Program{Out: io.Discard, Err: io.Discard}, config.Config{Data: dir}, false)
+	if exit.Code(err) != exit.Interrupted || !strings.Contains(err.Error(), "run the command again") {
+		t.Errorf("got %v", err)
 	}
 }

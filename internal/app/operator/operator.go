@@ -1,8 +1,9 @@
 // Package operator does what the operator of a server may do without a key: create a root key, make
-// a link to reset a password or to set the installation up, and create an organization. The commands
-// ask the server that runs on the data directory, over a socket that only the user of the server can
-// connect to, or do it themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
-// config, datadir, masterkey, oidc/provider/factor, oidc/provider/passkey and oidc/provider/session.
+// a link to reset a password or to set the installation up, create an organization, and encrypt all secrets
+// with a new master key. The commands ask the server that runs on the data directory, over a socket that only
+// the user of the server can connect to, or do it themselves if none runs. Besides base packages it imports
+// account, apikey, audit, cli/exit, cli/output, cli/session, config, datadir, masterkey,
+// oidc/provider/factor, oidc/provider/passkey, oidc/provider/session, rotation and status.
 package operator
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/cli/session"
 	"steward/internal/db"
+	"steward/internal/db/move"
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/passkey"
@@ -38,6 +41,8 @@ type Operator struct {
 	// ring returns the ring of the master key.
 	ring    func(ctx context.Context) (*seal.Ring, error)
 	baseURL string
+	// Backup streams a backup, and Migrate moves the rows to another database, if they are set.
+	Backup, Migrate http.Handler
 }
 
 // New returns the operator of an installation whose links begin with baseURL.
@@ -228,7 +233,7 @@ func CreateOrganization(ctx context.Context, p session.Program, cfg config.Confi
 // none.
 func (op operation[In, Out]) run(ctx context.Context, cfg config.Config, in In) (out Out, err error) {
 	err = askServer(ctx, cfg.Data, op.path, in, &out)
-	if !errors.Is(err, errNoServer) {
+	if !errors.Is(err, ErrNoServer) {
 		return out, err
 	}
 	o, closeAll, err := openOperator(ctx, cfg)
@@ -257,6 +262,10 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 		_ = d.Close() // nothing is lost: what was written is committed
 		release()
 	}
+	if err := move.CheckHere(d.Read(ctx)); err != nil {
+		closeAll()
+		return nil, nil, err
+	}
 	o = New(d, nil, lastBaseURL(cfg))
 	o.ring = func(ctx context.Context) (*seal.Ring, error) { return masterkey.Existing(ctx, d, cfg) }
 	if _, err := o.accounts.FirstOwner(ctx); err != nil {
@@ -276,6 +285,18 @@ func LockInstallation(dir string) (release func(), err error) {
 	if errs.KindOf(err) == errs.Conflict {
 		return nil, unreachable(dir, err)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+// LockDirectory locks a data directory that exists, and may have no database because the rows are in PostgreSQL.
+func LockDirectory(dir string) (release func(), err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, errs.New(errs.NotFound, "there is no data directory %s; name it with --data", dir)
+	}
+	lock, err := datadir.Acquire(dir)
 	if err != nil {
 		return nil, err
 	}

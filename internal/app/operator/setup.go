@@ -46,14 +46,10 @@ within 12 to 24 hours. It is the link that starts print, unless STEWARD_ROOT_KEY
 server may be running; the command must run as the same user of the machine. If no server is running, the
 link begins with --base-url, or else with the URL of the last start, and the command needs the master key.`,
 		Args: config.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return f.SetupLink(cmd.Context(), p, cfg)
-		},
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
+			return f.SetupLink(ctx, p, cfg)
+		}),
 	}
-	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
+	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url", "master-key-command")
 	return cmd
 }

@@ -22,7 +22,7 @@ func TestSetupLinkWithoutAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := masterkey.Ring(cfg)
+	ring, err := masterkey.Ring(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,11 @@
 // Package account has the commands of sign-in and access: login, logout, whoami and contexts, and
-// the nouns for keys, members, organizations, projects, OAuth clients, consents and the audit log. Of Steward it
-// imports contexts, exit, noun, output and session.
+// the nouns for keys, members, organizations, projects, OAuth clients, consents, sign-in providers and the
+// audit log. Of Steward it imports contexts, exit, noun, output and session.
 package account
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2"
-	"golang.org/x/term"
 
 	"steward/internal/cli/contexts"
 	"steward/internal/cli/exit"
@@ -25,7 +23,7 @@ import (
 // Commands returns the commands.
 func Commands(e *session.Env) []*cobra.Command {
 	commands := []*cobra.Command{loginCommand(e), logoutCommand(e), whoamiCommand(e), contextCommand(e)}
-	return append(commands, noun.Commands(e, apikeyNoun(), memberNoun(), orgNoun(), projectNoun(), clientNoun(), consentNoun(), auditNoun())...)
+	return append(commands, noun.Commands(e, apikeyNoun(), memberNoun(), orgNoun(), projectNoun(), clientNoun(), consentNoun(), registrationNoun(), upstreamNoun(), auditNoun())...)
 }
 
 func loginCommand(e *session.Env) *cobra.Command {
@@ -47,7 +45,7 @@ the user can read.`,
 			return login(cmd.Context(), e, args[0], name, key)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "sign in with an API key; - reads it from `standard input`")
+	cmd.Flags().StringVar(&key, "key", "", "sign in with an API `key`; - reads it from standard input")
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the context (default: the host of the URL)")
 	return cmd
 }
@@ -83,29 +81,14 @@ func readKey(e *session.Env, flag string) (string, error) {
 		return "", exit.Usagef("--key takes only -, because other users of the machine can read command lines: " +
 			"write the key to standard input, or set " + session.EnvKey)
 	}
-	text, err := readSecret(e, "API key: ")
+	key, err := e.ReadSecret("API key: ")
 	if err != nil {
 		return "", fmt.Errorf("read the key: %w", err)
 	}
-	key := strings.TrimSpace(string(text))
 	if key == "" || strings.ContainsAny(key, " \t\r\n") {
 		return "", exit.Usagef("standard input has no API key")
 	}
 	return key, nil
-}
-
-// readSecret reads what is piped into the command, or a line that is typed and not shown.
-func readSecret(e *session.Env, prompt string) ([]byte, error) {
-	fd, ok := session.Terminal(e.In)
-	if !ok {
-		return io.ReadAll(io.LimitReader(e.In, 4096))
-	}
-	if _, err := fmt.Fprint(e.Err, prompt); err != nil {
-		return nil, err
-	}
-	text, err := term.ReadPassword(fd)
-	e.Note("")
-	return text, err
 }
 
 // saveLogin checks credentials and stores them.

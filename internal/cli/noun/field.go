@@ -30,6 +30,7 @@ const (
 	Past                // a time, or a duration before now
 	Future              // a time, or a duration after now
 	Seconds             // a duration, as a number of seconds
+	Secret              // -, for standard input; an empty one is null
 )
 
 // Field is a flag or an argument, and a member of the query or the body.
@@ -63,7 +64,7 @@ func AddFields(
 			if !flag.Changed {
 				continue
 			}
-			texts, err := f.resolve(ctx, s, flagTexts(flag), in)
+			texts, err := f.read(ctx, s, flagTexts(flag), in)
 			if err != nil {
 				return err
 			}
@@ -86,6 +87,25 @@ func (f Field) addFlag(cmd *cobra.Command) {
 	default:
 		cmd.Flags().Var(new(textFlag), f.Name, f.Usage)
 	}
+}
+
+// read returns the texts of a field: a secret from standard input, and ids of what the others name.
+func (f Field) read(ctx context.Context, s *session.Session, texts []string, in Input) ([]string, error) {
+	if f.Kind != Secret || texts[0] == "" {
+		return f.resolve(ctx, s, texts, in)
+	}
+	if texts[0] != "-" {
+		return nil, exit.Usagef("--%s takes only -, because other users of the machine can read command lines: "+
+			"write the secret to standard input", f.Name)
+	}
+	secret, err := s.ReadSecret("Secret: ")
+	if err != nil {
+		return nil, fmt.Errorf("read the secret: %w", err)
+	}
+	if secret == "" {
+		return nil, exit.Usagef("standard input has no secret")
+	}
+	return []string{secret}, nil
 }
 
 // resolve returns the ids of what the texts of a field name. An empty text, which clears a member, stays.

@@ -46,7 +46,9 @@ func lookups() map[string]lookup {
 		"eval":        {thing: "evaluation", path: "/cli/eval", id: "id"},
 		"run":         {thing: "evaluation run", path: "/cli/eval-run", id: "id"},
 		"region":      {thing: "region", path: "/cli/region", id: "region"},
+		"upstream":    {thing: "sign-in provider", path: "/oidc/upstream", prefix: "ups_", id: "id", label: "name"},
 
+		"registration": {thing: "registration token", path: "/oidc/registration-token", prefix: "rgt_", id: "id", label: "name"},
 		"organization": {thing: "organization", path: "/cli/organization", prefix: "org_", id: "id", label: "name"},
 	}
 }
@@ -111,8 +113,11 @@ func Resolve(ctx context.Context, s *session.Session, placeholder, arg string, i
 
 // listCommand returns the command that lists what a placeholder with names can be.
 func listCommand(placeholder string) string {
-	if placeholder == "destination" {
+	switch placeholder {
+	case "destination":
 		return "webhook destination list WEBHOOK"
+	case "organization":
+		return "org list"
 	}
 	return placeholder + " list"
 }

@@ -39,9 +39,13 @@ func Args(names ...string) cobra.PositionalArgs {
 // unknownCommand returns the usage error for a subcommand that does not exist.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	advice := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	parent := ""
+	if cmd.HasParent() {
+		parent = " of " + cmd.CommandPath()
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
 		advice = "did you mean " + similar[0] + "?"
 	}
-	return exit.Usagef("unknown command %q of %s; %s", name, cmd.CommandPath(), advice)
+	return exit.Usagef("unknown command %q%s; %s", name, parent, advice)
 }

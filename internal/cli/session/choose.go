@@ -53,8 +53,8 @@ func chooseURL(all contexts.All, address, key string) (string, contexts.Context,
 	if c := all.Contexts[all.Current]; c.URL == origin {
 		return all.Current, c, nil
 	}
-	for name, c := range all.Contexts {
-		if c.URL == origin {
+	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+		if c := all.Contexts[name]; c.URL == origin {
 			return name, c, nil
 		}
 	}

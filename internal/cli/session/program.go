@@ -104,3 +104,22 @@ func (e *Env) NewBar(total int64, more ...progressbar.Option) *progressbar.Progr
 		progressbar.OptionUseIECUnits(false),
 	}, more...)...)
 }
+
+// maxSecret bounds a secret that is read.
+const maxSecret = 4096
+
+// ReadSecret reads what is piped into the command, or a line that is typed and not shown, without the space
+// around it.
+func (e *Env) ReadSecret(prompt string) (string, error) {
+	fd, ok := Terminal(e.In)
+	if !ok {
+		text, err := io.ReadAll(io.LimitReader(e.In, maxSecret))
+		return strings.TrimSpace(string(text)), err
+	}
+	if _, err := fmt.Fprint(e.Err, prompt); err != nil {
+		return "", err
+	}
+	text, err := term.ReadPassword(fd)
+	e.Note("")
+	return strings.TrimSpace(string(text)), err
+}

@@ -3,7 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -89,8 +89,11 @@ func (s *Session) Profile(ctx context.Context) (p Profile, raw json.RawMessage, 
 	if err != nil {
 		return p, nil, err
 	}
-	if err := json.Unmarshal(raw, &p); err != nil || len(p.Organizations) == 0 {
-		return p, nil, fmt.Errorf("the server says nothing about the user: %w", err)
+	if err := Decode(raw, &p); err != nil {
+		return p, nil, err
+	}
+	if len(p.Organizations) == 0 {
+		return p, nil, errors.New("the user is in no organization")
 	}
 	return p, raw, nil
 }

@@ -1,6 +1,10 @@
 package session
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"steward/internal/cli/contexts"
@@ -41,6 +45,28 @@ func TestContextIsThatOfTheFlagElseTheEnvironmentElseTheCurrentOne(t *testing.T)
 				t.Errorf("got %s (%v), want %s", got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestContextOfAURLIsAlwaysTheSame has several contexts for one server.
+func TestContextOfAURLIsAlwaysTheSame(t *testing.T) {
+	all := contexts.All{Current: "x", Contexts: map[string]contexts.Context{"x": {URL: "http://x"}}}
+	for _, name := range []string{"f", "e", "d", "c", "b", "a"} {
+		all.Contexts[name] = contexts.Context{URL: "http://h", Key: name}
+	}
+	for range 20 {
+		if name, _, err := chooseURL(all, "http://h", ""); err != nil || name != "a" {
+			t.Fatalf("got %s, %v", name, err)
+		}
+	}
+}
+
+func TestUserWithoutOrganizationIsExplained(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"id": "u"}`) }))
+	defer server.Close()
+	s := (&Env{}).NewSession(contexts.File{}, "", contexts.Context{URL: server.URL, Key: "k"})
+	if _, _, err := s.Profile(t.Context()); err == nil || strings.Contains(err.Error(), "%!") {
+		t.Errorf("got %v", err)
 	}
 }
 

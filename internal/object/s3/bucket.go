@@ -19,12 +19,12 @@ import (
 )
 
 // ListBuckets returns the bucket of the caller.
-func (g *gateway) ListBuckets(_ context.Context, in s3response.ListBucketsInput) (s3response.ListAllMyBucketsResult, error) {
+func (g *gateway) ListBuckets(ctx context.Context, in s3response.ListBucketsInput) (s3response.ListAllMyBucketsResult, error) {
 	owner := strings.Clone(in.Owner)
 	out := s3response.ListAllMyBucketsResult{
 		Owner: s3response.CanonicalUser{ID: owner, DisplayName: owner}, Prefix: strings.Clone(in.Prefix),
 	}
-	ctx, cancel := context.WithTimeout(g.base, g.limits.Operation)
+	ctx, cancel := context.WithTimeout(contextOf(ctx, g.base), g.limits.Operation)
 	defer cancel()
 	b, err := g.buckets.ByAccessKey(ctx, owner)
 	switch {
@@ -68,8 +68,8 @@ func (g *gateway) DeleteBucket(context.Context, string) error {
 
 // GetBucketAcl names the access key of a bucket as its owner. The protocol calls it before the
 // caller is authorized.
-func (g *gateway) GetBucketAcl(_ context.Context, in *awss3.GetBucketAclInput) ([]byte, error) {
-	b, err := g.bucket(text(in.Bucket))
+func (g *gateway) GetBucketAcl(ctx context.Context, in *awss3.GetBucketAclInput) ([]byte, error) {
+	b, err := g.bucket(ctx, text(in.Bucket))
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ type statement struct {
 // GetBucketPolicy returns the policy of a public bucket: everybody may read objects, and the owner,
 // whose rights a policy replaces, may do everything. A bucket that is not public has none. The
 // protocol calls it before the caller is authorized.
-func (g *gateway) GetBucketPolicy(_ context.Context, name string) ([]byte, error) {
-	b, err := g.bucket(strings.Clone(name))
+func (g *gateway) GetBucketPolicy(ctx context.Context, name string) ([]byte, error) {
+	b, err := g.bucket(ctx, strings.Clone(name))
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ type corsConfiguration struct {
 
 // GetBucketCors returns the rules of a bucket. That for the console comes first. The protocol calls
 // it before the caller is authorized.
-func (g *gateway) GetBucketCors(_ context.Context, name string) ([]byte, error) {
-	b, err := g.bucket(strings.Clone(name))
+func (g *gateway) GetBucketCors(ctx context.Context, name string) ([]byte, error) {
+	b, err := g.bucket(ctx, strings.Clone(name))
 	if err != nil {
 		return nil, err
 	}
@@ -167,14 +167,14 @@ func convert[T ~string](list []string) []T {
 }
 
 // GetBucketVersioning says that versioning is off.
-func (g *gateway) GetBucketVersioning(_ context.Context, name string) (s3response.GetBucketVersioningOutput, error) {
-	_, err := g.bucket(strings.Clone(name))
+func (g *gateway) GetBucketVersioning(ctx context.Context, name string) (s3response.GetBucketVersioningOutput, error) {
+	_, err := g.bucket(ctx, strings.Clone(name))
 	return s3response.GetBucketVersioningOutput{}, err
 }
 
 // GetBucketOwnershipControls says that ACLs are off.
-func (g *gateway) GetBucketOwnershipControls(_ context.Context, name string) (types.ObjectOwnership, error) {
-	_, err := g.bucket(strings.Clone(name))
+func (g *gateway) GetBucketOwnershipControls(ctx context.Context, name string) (types.ObjectOwnership, error) {
+	_, err := g.bucket(ctx, strings.Clone(name))
 	return types.ObjectOwnershipBucketOwnerEnforced, err
 }
 

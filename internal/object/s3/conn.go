@@ -1,12 +1,15 @@
 package s3
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"math"
 	"net"
 	"os"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // connListener accepts connections that cut off clients by the limits.
@@ -32,6 +35,16 @@ type conn struct {
 	limits Limits
 
 	body *pace // of the body that is read, or nil
+}
+
+// connOf returns the connection of a request, which is below TLS if there is TLS.
+func connOf(ctx *fasthttp.RequestCtx) (*conn, bool) {
+	below := ctx.Conn()
+	if secure, ok := below.(*tls.Conn); ok {
+		below = secure.NetConn()
+	}
+	c, ok := below.(*conn)
+	return c, ok
 }
 
 // pace measures how fast a body arrives. Only the time counts in which the server waits for it.

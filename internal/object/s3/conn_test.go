@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/md5"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/certificate/certtest"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/object"
@@ -78,7 +80,39 @@ func TestSteadyReaderIsNotCutOff(t *testing.T) {
 	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{Limits: s3.Limits{Stall: stall}})
 	b := f.newBucket("docs")
 	f.putLarge(b, size)
-	conn := f.dial(f.request(call{method: "GET", path: "/docs/large", by: b}))
+	checkSteadyReader(t, f.dial(f.request(call{method: "GET", path: "/docs/large", by: b})), size, stall)
+}
+
+// TestSteadyReaderIsNotCutOffOverTLS does the same over TLS, of which a write that was cut off cannot be
+// continued.
+func TestSteadyReaderIsNotCutOffOverTLS(t *testing.T) {
+	const size = 16 << 20
+	const stall = 2 * time.Second
+	d := dbtest.Open(t, db.SQLite)
+	plain := start(t, d, &s3.Server{})
+	b := plain.newBucket("docs")
+	plain.putLarge(b, size)
+	ca := certtest.NewCA(t)
+	config := &tls.Config{Certificates: []tls.Certificate{ca.Pair("127.0.0.1")}}
+	f := serve(t, d, plain.blobs, &s3.Server{
+		Limits: s3.Limits{Stall: stall},
+		TLS:    func(l net.Listener) net.Listener { return tls.NewListener(l, config) },
+	})
+	head, err := httputil.DumpRequestOut(f.request(call{method: "GET", path: "/docs/large", by: b}), false)
+	check(t, err)
+	raw, err := net.Dial("tcp", f.address)
+	check(t, err)
+	check(t, raw.(*net.TCPConn).SetReadBuffer(64<<10))
+	conn := tls.Client(raw, &tls.Config{RootCAs: ca.Pool, ServerName: "127.0.0.1"})
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write(head)
+	check(t, err)
+	checkSteadyReader(t, conn, size, stall)
+}
+
+// checkSteadyReader reads a response slowly for longer than a stall, and then to its end.
+func checkSteadyReader(t *testing.T, conn io.Reader, size int64, stall time.Duration) {
+	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16<<10), nil)
 	check(t, err)
 	defer resp.Body.Close()

@@ -13,15 +13,14 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/object"
+	"steward/internal/web"
 )
 
 // gateway is the backend of the protocol. What it does not implement is answered with
 // NotImplemented.
 type gateway struct {
 	backend.BackendUnsupported
-	// base is the context of all requests. That of a request would end as soon as the server is
-	// shut down, and is used again for the next request.
-	base    context.Context
+	base    context.Context // of all requests; see contextOf
 	buckets *object.Buckets
 	index   *object.Index
 	uploads *object.Uploads
@@ -42,6 +41,7 @@ type request struct {
 	bucket *object.Bucket
 	conn   *conn
 	http   *fasthttp.RequestCtx
+	meta   web.Meta
 	object.Origin
 }
 
@@ -60,11 +60,11 @@ func (g *gateway) begin(ctx context.Context, need right, name *string) (*request
 	if !ok {
 		return nil, s3err.GetAPIError(s3err.ErrInternalError)
 	}
-	conn, ok := http.Conn().(*conn)
+	conn, ok := connOf(http)
 	if !ok {
 		return nil, s3err.GetAPIError(s3err.ErrInternalError)
 	}
-	b, err := g.bucket(text(name))
+	b, err := g.bucket(ctx, text(name))
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +73,17 @@ func (g *gateway) begin(ctx context.Context, need right, name *string) (*request
 		return nil, s3err.GetAPIError(s3err.ErrAccessDenied)
 	}
 	id, _ := ctx.Value("request-id").(string)
-	return &request{
-		Context: g.base, bucket: b, conn: conn, http: http,
+	r := &request{
+		Context: contextOf(ctx, g.base), bucket: b, conn: conn, http: http,
 		Origin: object.Origin{RequestID: strings.Clone(id), Address: http.RemoteIP().String()},
-	}, nil
+	}
+	r.note()
+	return r, nil
 }
 
 // bucket returns NoSuchBucket if there is none of this name.
-func (g *gateway) bucket(name string) (*object.Bucket, error) {
-	ctx, cancel := context.WithTimeout(g.base, g.limits.Operation)
+func (g *gateway) bucket(ctx context.Context, name string) (*object.Bucket, error) {
+	ctx, cancel := context.WithTimeout(contextOf(ctx, g.base), g.limits.Operation)
 	defer cancel()
 	b, err := g.buckets.ByName(ctx, name)
 	if errs.KindOf(err) == errs.NotFound {

@@ -31,13 +31,22 @@ const servedBucket = "steward-bucket"
 // formUpload is the request's local value that marks an upload with a form.
 const formUpload = "steward-form"
 
-// around handles each request before and after the protocol does.
+// around observes each request.
 func (s *Server) around(ctx fiber.Ctx) error {
 	started := time.Now()
-	if c, ok := ctx.RequestCtx().Conn().(*conn); ok {
+	s.trace(ctx)
+	o := s.operationOf(ctx)
+	err := s.serve(ctx, o)
+	s.done(ctx, o, started, err)
+	return err
+}
+
+// serve handles a request, and adds what the protocol leaves out of the response.
+func (s *Server) serve(ctx fiber.Ctx, o operation) error {
+	if c, ok := connOf(ctx.RequestCtx()); ok {
 		c.receive(s.Limits.Stall)
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.check(ctx, o); err != nil {
 		sendError(ctx, err)
 	} else if err := s.next(ctx); err != nil {
 		return err
@@ -54,9 +63,6 @@ func (s *Server) around(ctx fiber.Ctx) error {
 		// What is left of the body would be taken for the next request.
 		ctx.Response().Header.SetConnectionClose()
 	}
-	if s.Done != nil {
-		s.Done(ctx.Method(), ctx.Response().StatusCode(), time.Since(started))
-	}
 	return nil
 }
 
@@ -68,7 +74,7 @@ func (s *Server) discardBody(ctx fiber.Ctx) {
 	if stream == nil || ctx.Request().Header.ContentLength() == chunked {
 		return
 	}
-	c, ok := ctx.RequestCtx().Conn().(*conn)
+	c, ok := connOf(ctx.RequestCtx())
 	if !ok {
 		return
 	}
@@ -102,14 +108,13 @@ func sendError(ctx fiber.Ctx, err s3err.S3Error) {
 
 // check returns an error if a request must not be passed on. Paths that are not encoded as URLs would
 // be internal errors, which clients retry.
-func (s *Server) check(ctx fiber.Ctx) s3err.S3Error {
+func (s *Server) check(ctx fiber.Ctx, o operation) s3err.S3Error {
 	if _, err := url.PathUnescape(string(ctx.Request().URI().PathOriginal())); err != nil {
 		return s3err.GetAPIError(s3err.ErrInvalidURI)
 	}
 	if isSignedV2(ctx) {
 		return errSignatureV2()
 	}
-	o := s.operationOf(ctx)
 	if err := o.check(ctx); err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ const (
 // operation is a request of S3. All names are as S3 writes them; one that ends with
 // a hyphen stands for all names that begin with it.
 type operation struct {
+	// name is that of S3 after RoutePrefix, "" for what is not carried out.
+	name   string
 	method string
 	level  level
 	// sub is the query name that selects the operation, or "".
@@ -69,44 +71,46 @@ func refused(method string, l level, subs ...string) (list []operation) {
 
 // carriedOut are the operations that are carried out.
 var carriedOut = []operation{
-	{method: http.MethodGet, level: bucketLevel}, // ListObjects and ListObjectsV2
-	{method: http.MethodGet, level: bucketLevel, sub: "acl"},
-	{method: http.MethodGet, level: bucketLevel, sub: "cors"},
-	{method: http.MethodGet, level: bucketLevel, sub: "location"},
-	{method: http.MethodGet, level: bucketLevel, sub: "object-lock"},
-	{method: http.MethodGet, level: bucketLevel, sub: "ownershipControls"},
-	{method: http.MethodGet, level: bucketLevel, sub: "policy"},
-	{method: http.MethodGet, level: bucketLevel, sub: "policyStatus"},
-	{method: http.MethodGet, level: bucketLevel, sub: "tagging"},
-	{method: http.MethodGet, level: bucketLevel, sub: "uploads"},
-	{method: http.MethodGet, level: bucketLevel, sub: "versioning"},
-	{method: http.MethodHead, level: bucketLevel},
-	{method: http.MethodPut, level: bucketLevel, headers: []string{"x-amz-acl", "x-amz-object-ownership"}}, // CreateBucket
-	{method: http.MethodDelete, level: bucketLevel},
-	{method: http.MethodPost, level: bucketLevel, sub: "delete"},
-	{method: http.MethodPost, level: bucketLevel}, // a form
+	{name: "s3.ListBuckets", method: http.MethodGet, level: serviceLevel},
 
-	{method: http.MethodGet, level: objectLevel},
-	{method: http.MethodGet, level: objectLevel, sub: "attributes"},
-	{method: http.MethodGet, level: objectLevel, sub: "tagging"},
-	{method: http.MethodGet, level: objectLevel, sub: "uploadId"}, // ListParts
-	{method: http.MethodHead, level: objectLevel},
-	{method: http.MethodPut, level: objectLevel, headers: storeHeaders, stream: true},
-	{method: http.MethodPut, level: objectLevel, sub: "uploadId", query: []string{"partNumber"}, stream: true},
+	{name: "s3.ListObjects", method: http.MethodGet, level: bucketLevel}, // and ListObjectsV2
+	{name: "s3.GetBucketAcl", method: http.MethodGet, level: bucketLevel, sub: "acl"},
+	{name: "s3.GetBucketCors", method: http.MethodGet, level: bucketLevel, sub: "cors"},
+	{name: "s3.GetBucketLocation", method: http.MethodGet, level: bucketLevel, sub: "location"},
+	{name: "s3.GetObjectLockConfiguration", method: http.MethodGet, level: bucketLevel, sub: "object-lock"},
+	{name: "s3.GetBucketOwnershipControls", method: http.MethodGet, level: bucketLevel, sub: "ownershipControls"},
+	{name: "s3.GetBucketPolicy", method: http.MethodGet, level: bucketLevel, sub: "policy"},
+	{name: "s3.GetBucketPolicyStatus", method: http.MethodGet, level: bucketLevel, sub: "policyStatus"},
+	{name: "s3.GetBucketTagging", method: http.MethodGet, level: bucketLevel, sub: "tagging"},
+	{name: "s3.ListMultipartUploads", method: http.MethodGet, level: bucketLevel, sub: "uploads"},
+	{name: "s3.GetBucketVersioning", method: http.MethodGet, level: bucketLevel, sub: "versioning"},
+	{name: "s3.HeadBucket", method: http.MethodHead, level: bucketLevel},
+	{name: "s3.CreateBucket", method: http.MethodPut, level: bucketLevel, headers: []string{"x-amz-acl", "x-amz-object-ownership"}},
+	{name: "s3.DeleteBucket", method: http.MethodDelete, level: bucketLevel},
+	{name: "s3.DeleteObjects", method: http.MethodPost, level: bucketLevel, sub: "delete"},
+	{name: "s3.PostObject", method: http.MethodPost, level: bucketLevel}, // a form
+
+	{name: "s3.GetObject", method: http.MethodGet, level: objectLevel},
+	{name: "s3.GetObjectAttributes", method: http.MethodGet, level: objectLevel, sub: "attributes"},
+	{name: "s3.GetObjectTagging", method: http.MethodGet, level: objectLevel, sub: "tagging"},
+	{name: "s3.ListParts", method: http.MethodGet, level: objectLevel, sub: "uploadId"},
+	{name: "s3.HeadObject", method: http.MethodHead, level: objectLevel},
+	{name: "s3.PutObject", method: http.MethodPut, level: objectLevel, headers: storeHeaders, stream: true},
+	{name: "s3.UploadPart", method: http.MethodPut, level: objectLevel, sub: "uploadId", query: []string{"partNumber"}, stream: true},
 	{
-		method: http.MethodPut, level: objectLevel, copies: true,
+		name: "s3.CopyObject", method: http.MethodPut, level: objectLevel, copies: true,
 		headers: slices.Concat(storeHeaders, copyHeaders, []string{"x-amz-metadata-directive", "x-amz-tagging-directive"}),
 	},
 	{
-		method: http.MethodPut, level: objectLevel, sub: "uploadId", copies: true, query: []string{"partNumber"},
+		name: "s3.UploadPartCopy", method: http.MethodPut, level: objectLevel, sub: "uploadId", copies: true, query: []string{"partNumber"},
 		headers: append(slices.Clone(copyHeaders), "x-amz-copy-source-range"),
 	},
-	{method: http.MethodPut, level: objectLevel, sub: "tagging", query: []string{"versionId"}},
-	{method: http.MethodPost, level: objectLevel, sub: "uploads", headers: storeHeaders},
-	{method: http.MethodPost, level: objectLevel, sub: "uploadId", headers: []string{"x-amz-mp-object-size"}}, // CompleteMultipartUpload
-	{method: http.MethodDelete, level: objectLevel, query: []string{"versionId"}},
-	{method: http.MethodDelete, level: objectLevel, sub: "tagging", query: []string{"versionId"}},
-	{method: http.MethodDelete, level: objectLevel, sub: "uploadId", headers: []string{"x-amz-if-match-initiated-time"}}, // AbortMultipartUpload
+	{name: "s3.PutObjectTagging", method: http.MethodPut, level: objectLevel, sub: "tagging", query: []string{"versionId"}},
+	{name: "s3.CreateMultipartUpload", method: http.MethodPost, level: objectLevel, sub: "uploads", headers: storeHeaders},
+	{name: "s3.CompleteMultipartUpload", method: http.MethodPost, level: objectLevel, sub: "uploadId", headers: []string{"x-amz-mp-object-size"}},
+	{name: "s3.DeleteObject", method: http.MethodDelete, level: objectLevel, query: []string{"versionId"}},
+	{name: "s3.DeleteObjectTagging", method: http.MethodDelete, level: objectLevel, sub: "tagging", query: []string{"versionId"}},
+	{name: "s3.AbortMultipartUpload", method: http.MethodDelete, level: objectLevel, sub: "uploadId", headers: []string{"x-amz-if-match-initiated-time"}},
 }
 
 // formFields are the X-Amz-* fields of a form.

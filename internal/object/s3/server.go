@@ -17,6 +17,7 @@ import (
 	"github.com/versity/versitygw/s3api/middlewares"
 
 	"steward/internal/object"
+	"steward/internal/web"
 )
 
 // DefaultRegion is the region that clients sign for unless they are told another one.
@@ -38,11 +39,17 @@ type Server struct {
 	// Region is the region that clients must sign for; "" means DefaultRegion.
 	Region string
 	Limits Limits
-	Log    *slog.Logger
-	Now    func() time.Time
-	// Done is called after each request. It may be nil.
-	Done func(method string, status int, took time.Duration)
+	// TLS returns a listener that serves TLS on the connections of another one; nil for plain HTTP.
+	TLS func(net.Listener) net.Listener
+	Log *slog.Logger
+	Now func() time.Time
+	// Trace returns the context of a request with a span, which goes on with the trace of the client's
+	// traceparent. Done ends the span. It may be nil.
+	Trace func(ctx context.Context, traceparent string) context.Context
+	// Done is called after each request, at the beginning of its response. It may be nil.
+	Done func(web.Served)
 
+	base    context.Context // of all requests
 	app     *fiber.App
 	ended   chan error
 	stop    context.CancelFunc
@@ -97,10 +104,16 @@ func (s *Server) Start(listener net.Listener) error {
 	}
 	s.configure(app.Server())
 	s.app = app
+	s.base = base
 	s.stop = stop
 	s.ended = make(chan error, 1)
+	// The limits are below TLS, of which a write that was cut off cannot be continued.
+	var limited net.Listener = &connListener{listener, s.Limits}
+	if s.TLS != nil {
+		limited = s.TLS(limited)
+	}
 	go func() {
-		s.ended <- app.Listener(&connListener{listener, s.Limits}, fiber.ListenConfig{DisableStartupMessage: true})
+		s.ended <- app.Listener(limited, fiber.ListenConfig{DisableStartupMessage: true})
 	}()
 	return nil
 }

@@ -33,8 +33,5 @@ func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
 	if err := session.RemoveAll(tx, userID); err != nil {
 		return err
 	}
-	if p.Users.Notify == nil {
-		return nil
-	}
-	return p.Users.Notify(tx, userID, signin.NoticeFactorsCleared)
+	return p.Users.Tell(tx, userID, signin.NoticeFactorsCleared)
 }

@@ -1,7 +1,7 @@
-// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
-// Besides base packages it imports authorize, backchannel, clientauth, device, dpop, factor, flow,
-// grant, introspect, jwt, keys, logout, metadata, oauth, oidc, pages, passkey, session, signin, token
-// and upstream.
+// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages. Besides
+// base packages it imports attempt, authorize, backchannel, browser, clientauth, device, dpop, factor,
+// federation, flow, grant, introspect, jwt, keys, links, logout, metadata, oauth, oidc, pages, passkey,
+// password, register, registration, selfservice, session, signin, token and upstream.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels
@@ -9,12 +9,16 @@
 // /oauth/token authenticates the client (clientauth), redeems the code in one transaction and signs the
 // tokens after the commit (token, jwt).
 //
+// Every way to sign in ends in signin: its own page, another provider (federation), and the links of
+// invitations, resets and the setup (links). The account page is in selfservice.
+//
 // An access token names its grant, the epoch of its client and the epoch of the user's consent. Whoever
 // accepts it checks these three in memory (introspect), so revoking any number of tokens is one small
 // write.
 //
-// The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7636, 7662, 8252,
-// 8414, 8628, 8693, 8707, 9068, 9126, 9207 and 9449, and the logout specifications of OpenID Connect.
+// The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7523, 7591, 7592, 7636,
+// 7662, 8252, 8414, 8628, 8693, 8707, 9068, 9126, 9207, 9449 and 9728, and the logout specifications of
+// OpenID Connect.
 package provider
 
 import (
@@ -31,25 +35,31 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/backchannel"
+	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/factor"
+	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/introspect"
 	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/links"
 	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/metadata"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
+	"steward/internal/oidc/provider/password"
+	"steward/internal/oidc/provider/register"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
-	"steward/internal/oidc/upstream"
+	"steward/internal/oidc/registration"
 	"steward/internal/seal"
 )
 
@@ -67,17 +77,25 @@ type Provider struct {
 	Clients   *oidc.Store
 	Keys      *keys.Store
 	Users     signin.Directory
+	// Passwords has the rules for passwords.
+	Passwords password.Policy
+	// Registration says who may register clients; empty means nobody. Tokens and FirstOrg are for it.
+	Registration registration.Mode
+	Tokens       *registration.Store
+	FirstOrg     func(ctx context.Context) (orgID string, err error)
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
 	// SessionIdle is how long a session lasts that is not used, and SessionMax how long it lasts at most.
 	// 0 is the default.
 	SessionIdle, SessionMax time.Duration
-	// Setup completes the first owner of an installation.
-	Setup signin.Setup
-	// APIKeys are the keys that users manage on their account page.
-	APIKeys signin.APIKeys
-	// Upstreams are the providers with which users can sign in. It may be nil.
-	Upstreams *signin.Upstreams
+	// Answers, Resets and Setup are what links with tokens stand for.
+	Answers links.Answers
+	Resets  links.ResetLinks
+	Setup   links.Installation
+	// Account is what users manage on their account page.
+	Account Account
+	// Upstreams are the providers with which users can sign in.
+	Upstreams *federation.Upstreams
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused count the responses of the token endpoint, if they are set.
@@ -89,6 +107,8 @@ type Provider struct {
 	Log *slog.Logger
 	// SendLogout posts a logout token to a client, as backchannel.Worker.Send.
 	SendLogout func(ctx context.Context, uri string, form url.Values) (status int, err error)
+	// Egress sends requests for the keys of clients. It decides to which addresses.
+	Egress http.RoundTripper
 
 	pages      *pages.Renderer
 	passkeys   *passkey.Manager
@@ -98,11 +118,15 @@ type Provider struct {
 	metadata   *metadata.Handler
 	authorize  *authorize.Handler
 	signin     *signin.Handler
+	federation *federation.Handler
+	links      linkPages
+	account    accountPages
 	logout     *logout.Handler
 	device     *device.Handler
 	token      *token.Endpoint
 	introspect *introspect.Handler
 	logouts    *backchannel.Worker
+	register   *register.Handler // nil if nobody may register clients
 }
 
 // Open reads the secret of the installation, connects the parts of the provider and registers its
@@ -116,7 +140,8 @@ func (p *Provider) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.metadata, err = metadata.New(p.Issuer, p.Keys)
+	p.register = p.newRegister()
+	p.metadata, err = metadata.New(p.Issuer, p.Keys, p.register != nil)
 	if err != nil {
 		return err
 	}
@@ -151,16 +176,23 @@ func (p *Provider) connect(key oauth.Key) {
 	grants := &grant.Store{
 		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
 	}
-	p.auth = &clientauth.Authenticator{Clients: p.Clients}
+	p.auth = &clientauth.Authenticator{
+		DB: p.DB, Now: p.Now, Clients: p.Clients, Issuer: p.Issuer, Keys: clientauth.NewKeys(p.Egress, p.Now),
+	}
 	frontChannel := &logout.FrontChannel{Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions}
 	p.signin = &signin.Handler{
-		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Setup: p.Setup, Clients: p.Clients,
-		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
-		Frames:    frontChannel.Frames,
+		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
+		Passwords: password.NewHasher(p.Passwords, runtime.GOMAXPROCS(0)),
+		Browsers:  &browser.Recognizer{Now: p.Now, Key: key, Cookies: p.pages.Cookies},
+		Attempts:  &attempt.Limiter{Now: p.Now},
 		Passkeys:  p.passkeys,
 		Factors:   &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
-		Upstreams: p.Upstreams,
+		Upstreams: &p.Upstreams.Upstreams, Mails: p.Resets.Mail != nil,
 	}
+	p.links = p.newLinks()
+	p.federation = p.newFederation()
+	p.account = p.newAccount(frontChannel)
+	p.federation.Linked = p.account.providers.Linked
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
 		FrontChannel: frontChannel,
@@ -176,11 +208,11 @@ func (p *Provider) connect(key oauth.Key) {
 	}
 	p.token = &token.Endpoint{
 		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Audiences: audiences, Grants: grants,
-		User: p.Users.ByID, Note: p.Note, Issued: p.Issued, Refused: p.Refused,
+		User: p.Users.ByID, Note: p.Note, Issued: p.Issued, Refused: p.Refused, Organization: p.organization,
 	}
 	p.introspect = &introspect.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
-		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note,
+		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note, Organization: p.organization,
 	}
 	p.token.Live = p.introspect.LiveForAny
 	p.logouts = p.newLogouts(tokens)
@@ -221,6 +253,9 @@ func (p *Provider) BoundCaller(h http.Header, r *http.Request, token string) (*a
 	return p.introspect.BoundCaller(h, r, token)
 }
 
+// ResourceMetadata returns the URL of the metadata of the management API (RFC 9728).
+func (p *Provider) ResourceMetadata() string { return p.Issuer + oauth.PathResourceMetadata }
+
 // RunLogouts sends logout tokens to clients until ctx ends.
 func (p *Provider) RunLogouts(ctx context.Context) { p.logouts.Run(ctx) }
 
@@ -234,14 +269,15 @@ func (p *Provider) RecordFailures(ctx context.Context) error { return p.signin.R
 func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 	cors, preflight := metadata.CORS, metadata.CORS(metadata.Preflight)
 	client := p.auth
-	page, form, signedIn := p.pages.Page, p.pages.Form, p.signin.SignedIn
-	recent := p.signin.SignedInRecently
+	page, form := p.pages.Page, p.pages.Form
 	nonce := p.proofs.WithNonce
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + oauth.PathDiscovery:            cors(p.metadata.Discovery),
 		"OPTIONS " + oauth.PathDiscovery:        preflight,
 		"GET " + oauth.PathServerMetadata:       cors(p.metadata.Discovery),
 		"OPTIONS " + oauth.PathServerMetadata:   preflight,
+		"GET " + oauth.PathResourceMetadata:     cors(p.metadata.Resource),
+		"OPTIONS " + oauth.PathResourceMetadata: preflight,
 		"GET " + oauth.PathJWKS:                 cors(p.metadata.JWKS),
 		"OPTIONS " + oauth.PathJWKS:             preflight,
 		"POST " + oauth.PathToken:               cors(nonce(p.token.ServeHTTP)),
@@ -255,60 +291,21 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + oauth.PathPushedAuthorization: nonce(clientauth.Handler(client, http.StatusCreated, p.authorize.Push)),
 		"POST " + oauth.PathDeviceAuthorization: clientauth.Handler(client, http.StatusOK, p.device.Authorize),
 
-		"GET " + oauth.PathAuthorize:               page(p.authorize.Get),
-		"POST " + oauth.PathAuthorize:              page(p.authorize.Post),
-		"GET " + oauth.PathAuthorizeContinue:       page(p.authorize.Continue),
-		"POST " + oauth.PathConsent:                form(p.authorize.Consent),
-		"POST " + oauth.PathSignIn:                 form(p.signin.SignIn),
-		"POST " + oauth.PathSignInFactor:           form(p.signin.Factor),
-		"POST " + oauth.PathSignInEnrol:            form(p.signin.Enrol),
-		"GET " + oauth.PathDevice:                  page(p.device.Page),
-		"POST " + oauth.PathDevice:                 form(p.device.Decide),
-		"GET " + oauth.PathEndSession:              page(p.logout.Get),
-		"POST " + oauth.PathEndSession:             page(p.logout.Post),
-		"GET " + oauth.PathEndSessionContinue:      page(p.logout.Continue),
-		"POST " + oauth.PathEndSessionConfirm:      form(p.logout.Confirm),
-		"GET " + oauth.PathInvitation + "{token}":  page(p.signin.Invitation),
-		"POST " + oauth.PathInvitation + "{token}": form(p.signin.AnswerInvitation),
-		"GET " + oauth.PathReset + "{token}":       page(p.signin.Reset),
-		"POST " + oauth.PathReset + "{token}":      form(p.signin.UseReset),
-		"GET /{$}":                                 page(p.root),
-		"GET " + oauth.PathSetup:                   page(p.signin.SetupPage),
-		"POST " + oauth.PathSetup:                  form(p.signin.SetUp),
-		"POST " + upstream.PathSignIn:              form(p.signin.StartUpstream),
-		"GET " + upstream.PathSignIn + "/{id}":     page(p.signin.UpstreamLink),
-		"GET " + upstream.PathCallback:             page(p.signin.UpstreamCallback),
-		"POST " + oauth.PathAccountUpstream:        form(signedIn(p.signin.LinkUpstream)),
-		"POST " + oauth.PathAccountUnlink:          form(signedIn(p.signin.UnlinkUpstream)),
-		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
-		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),
-		"GET " + oauth.PathAccountFactor:           page(signedIn(p.signin.NewFactor)),
-		"POST " + oauth.PathAccountFactor:          form(signedIn(p.signin.AddFactor)),
-		"POST " + oauth.PathAccountFactorGone:      form(signedIn(p.signin.RemoveFactor)),
-		"POST " + oauth.PathAccountRecovery:        form(signedIn(p.signin.NewRecoveryCodes)),
-		"POST " + oauth.PathAccountProfile:         form(signedIn(p.signin.ChangeProfile)),
-		"POST " + oauth.PathAccountSessions:        form(signedIn(p.signin.EndSession)),
-		"POST " + oauth.PathAccountSignOut:         form(signedIn(p.signin.SignOutEverywhere)),
-		"POST " + oauth.PathAccountApps:            form(signedIn(p.signin.Disconnect)),
-		"POST " + oauth.PathAccountKeys:            form(signedIn(p.signin.CreateKey)),
-		"POST " + oauth.PathAccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
-
-		"POST " + oauth.PathSignInPasskey:                  form(p.signin.SignInPasskey),
-		"POST " + oauth.PathSignInEnrolPasskey:             form(p.signin.EnrolPasskey),
-		"GET " + oauth.PathPasskeyScript:                   p.pages.Script,
-		"GET " + oauth.PathInvitation + "{token}/passkey":  page(p.signin.InvitationPasskey),
-		"POST " + oauth.PathInvitation + "{token}/passkey": form(p.signin.RegisterPasskey),
-		"POST " + oauth.PathAccountNoPassword:              form(recent(p.signin.RemovePassword)),
-		"GET " + oauth.PathAccountPasskeys:                 page(recent(p.signin.NewPasskey)),
-		"POST " + oauth.PathAccountPasskeys:                form(recent(p.signin.AddPasskey)),
-		"POST " + oauth.PathAccountPasskeyName:             form(signedIn(p.signin.RenamePasskey)),
-		"POST " + oauth.PathAccountPasskeyGone:             form(recent(p.signin.RemovePasskey)),
-		"GET " + oauth.PathForgot:                          page(p.signin.Forgot),
-		"POST " + oauth.PathForgot:                         form(p.signin.RequestReset),
-		"POST " + oauth.PathAccountEmail:                   form(signedIn(p.signin.ChangeEmail)),
-		"GET " + oauth.PathAccountEmail + "/{token}":       page(p.signin.Email),
-		"POST " + oauth.PathAccountEmail + "/{token}":      form(signedIn(p.signin.UseEmail)),
+		"GET " + oauth.PathAuthorize:          page(p.authorize.Get),
+		"POST " + oauth.PathAuthorize:         page(p.authorize.Post),
+		"GET " + oauth.PathAuthorizeContinue:  page(p.authorize.Continue),
+		"POST " + oauth.PathConsent:           form(p.authorize.Consent),
+		"GET " + oauth.PathDevice:             page(p.device.Page),
+		"POST " + oauth.PathDevice:            form(p.device.Decide),
+		"GET " + oauth.PathEndSession:         page(p.logout.Get),
+		"POST " + oauth.PathEndSession:        page(p.logout.Post),
+		"GET " + oauth.PathEndSessionContinue: page(p.logout.Continue),
+		"POST " + oauth.PathEndSessionConfirm: form(p.logout.Confirm),
+		"GET /{$}":                            page(p.root),
 	} {
 		handle(pattern, handler)
 	}
+	p.mountSignIn(handle)
+	p.mountAccount(handle)
+	p.mountRegister(handle)
 }

@@ -8,8 +8,8 @@ import (
 	"steward/internal/web"
 )
 
-// links is what GET / tells programs.
-type links struct {
+// entryPoints is what GET / tells programs.
+type entryPoints struct {
 	Service string `json:"service"`
 	OpenAPI string `json:"openapi"`
 	Docs    string `json:"docs"`
@@ -27,12 +27,12 @@ func (p *Provider) root(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if pending {
-			return p.signin.ShowSetupHint(w, r)
+			return p.links.setup.ShowHint(w, r)
 		}
 		http.Redirect(w, r, oauth.PathConsole, http.StatusSeeOther)
 		return nil
 	}
-	web.Write(w, r, http.StatusOK, links{
+	web.Write(w, r, http.StatusOK, entryPoints{
 		Service: "Steward", OpenAPI: p.Issuer + "/openapi.json", Docs: p.Issuer + "/docs",
 		Console: p.Issuer + oauth.PathConsole, Account: p.Issuer + oauth.PathAccount,
 	})

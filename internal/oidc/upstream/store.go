@@ -25,6 +25,8 @@ type Store struct {
 	Domains Domains
 	// Audit records an action of the caller in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
+	// LockOrg locks an organization until the transaction ends.
+	LockOrg func(tx *db.Tx, orgID string) error
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
@@ -188,6 +190,9 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewUpstream) 
 		return Upstream{}, err
 	}
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := s.LockOrg(tx, u.OrgID); err != nil {
+			return err
+		}
 		var count int
 		if err := tx.Row(`SELECT count(*) FROM oidc_upstreams WHERE org_id = $1`, u.OrgID).Scan(&count); err != nil {
 			return fmt.Errorf("count upstreams: %w", err)

@@ -52,9 +52,9 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]Identity, erro
 // errTaken is returned for an identity that belongs to another user.
 var errTaken = errs.New(errs.Conflict, "this account belongs to another user")
 
-// AddIdentity stores that an identity belongs to a user, and that the user has linked it if linked is
-// true. It returns Conflict if it belongs to another user.
-func (s *Store) AddIdentity(tx *db.Tx, i Identity) error {
+// PutIdentity stores that an identity belongs to a user, and that the user has
+// linked it if linked is true. It returns Conflict if it belongs to another user.
+func (s *Store) PutIdentity(tx *db.Tx, i Identity) error {
 	n, err := tx.Exec(`INSERT INTO oidc_identities (`+identityColumns+`)
 		VALUES (@org_id, @issuer, @subject, @user_id, @linked, @now)
 		ON CONFLICT (org_id, issuer, subject) DO UPDATE SET linked = oidc_identities.linked OR excluded.linked

@@ -7,7 +7,7 @@
 // everybody, so the operator grants them (Domains).
 //
 // The protocol is in package provider/upstream; who is signed in with an identity is decided in package
-// provider/signin.
+// provider/admission.
 package upstream
 
 import (

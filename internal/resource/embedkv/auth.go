@@ -56,6 +56,10 @@ func (s *session) auth(args []string) {
 		s.fail(err)
 		return
 	}
+	if s.forwards() {
+		s.replay(args)
+		return
+	}
 	s.ok("OK")
 }
 
@@ -71,6 +75,10 @@ func (s *session) hello(args []string) {
 	}
 	if err != nil {
 		s.fail(err)
+		return
+	}
+	if s.forwards() {
+		s.replay(args)
 		return
 	}
 	_ = s.client.Do(h.Request()) // the next read fails too
@@ -93,19 +101,30 @@ func (s *session) login(user, password string) error {
 			s.failed()
 			return err
 		}
+		if err := s.check(p); err != nil {
+			return err
+		}
 		if err := e.sessions.join(s, p.ID, hash, e.Connections.Charge(p.OrgID, p.ID)); err != nil {
 			e.usage.Of(p.OrgID, p.ID).refused.Add(1)
 			return err
 		}
 		if e.generation.Load() == generation {
-			s.attach(p)
 			s.failures = 0
-			return nil
+			return s.open(p)
 		}
 		s.client.Detach()
 		s.forget()
 	}
 	return errors.New("ERR stores are changing too fast, try again")
+}
+
+// open has the requests of the session run by a store, here or on another node.
+func (s *session) open(p *resource.Provisioned) error {
+	if p.Node != s.engine.Node {
+		return s.connect(p)
+	}
+	s.attach(p)
+	return nil
 }
 
 // attach has the requests of the session run by a store. If they are already, nothing is lost.
@@ -171,9 +190,6 @@ func (e *Engine) lookup(address, user string, hash [sha256.Size]byte) (*resource
 	}
 	if err := e.active(ctx, p); err != nil {
 		return nil, fmt.Errorf("NOPERM %w", err)
-	}
-	if p.Node != e.Node {
-		return nil, fmt.Errorf("ERR store %s is on another node of this installation (%s), connect to that one", p.ID, p.Node)
 	}
 	return p, nil
 }

@@ -3,7 +3,7 @@
 //
 // Each store is a log of internal/redis in <Dir>/<id>/, which has all keys in memory while it is open. Serve
 // accepts connections; a session reads requests, authenticates the client, and hands its other requests over
-// to the store that it belongs to. A pool opens stores when they are needed, and closes those that nobody
+// to the store that it belongs to, or passes all that follows on to the node that has the files (forward.go). A pool opens stores when they are needed, and closes those that nobody
 // uses. docs/decisions/0014 says why.
 package embedkv
 
@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"runtime"
@@ -29,8 +30,11 @@ import (
 type Engine struct {
 	// Dir is the directory of the stores.
 	Dir string
-	// Node is the node of Dir. Stores of other nodes are refused.
+	// Node is the node of Dir.
 	Node string
+	// Dial connects to the node that has the files of a store, on behalf of a client with an address. It
+	// may be nil: then the stores of other nodes are refused.
+	Dial func(ctx context.Context, p *resource.Provisioned, client string) (net.Conn, error)
 	// URL is the address that clients connect to, such as redis://host:port.
 	URL string
 	// ByID returns a store, or NotFound.
@@ -186,8 +190,8 @@ func (e *Engine) mine(p *resource.Provisioned) error {
 	return nil
 }
 
-// Rotate closes the connections that were made with another password than p's. There are none on
-// another node than the store's, which learns of the change by Forget.
+// Rotate closes the connections that were made with another password than p's. Another node than the store's
+// closes those that it passes on.
 func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
 	e.generation.Add(1)
 	e.sessions.cut(p.ID, passwordHash(p.Password))
@@ -195,13 +199,13 @@ func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
 }
 
 // Delete closes the connections to a store and removes its files. On another node than the store's it
-// does nothing: that one removes the files when it finds that their row is gone.
+// closes connections only, and resource.Manager has that one remove the files.
 func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
+	e.generation.Add(1)
+	e.sessions.cut(p.ID, [sha256.Size]byte{})
 	if p.Node != e.Node {
 		return nil
 	}
-	e.generation.Add(1)
-	e.sessions.cut(p.ID, [sha256.Size]byte{})
 	if err := e.remove(ctx, p.ID); err != nil {
 		return fmt.Errorf("delete key-value store: %w", err)
 	}

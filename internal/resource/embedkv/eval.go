@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,15 +14,12 @@ import (
 )
 
 // Eval runs a script on a key. It does so as a client of the store, within the limits that all clients of
-// it have together.
+// it have together, and on any node.
 func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resource.Script) (any, error) {
-	if err := e.mine(p); err != nil {
+	if err := e.reachable(p); err != nil {
 		return nil, err
 	}
-	client := redis.NewClient(&redis.Options{
-		Dialer: e.dialPipe, Username: p.ID, Password: p.Password, Protocol: 2, PoolSize: 1, MaxRetries: -1,
-		ContextTimeoutEnabled: true, DisableIdentity: true,
-	})
+	client := redis.NewClient(e.clientOptions(p))
 	defer func() { _ = client.Close() }()
 	args := []any{"EVAL", script.Text, 1, script.Key}
 	for _, arg := range script.Args {
@@ -38,6 +36,28 @@ func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resou
 		return nil, resource.ReplyError(refused.Error())
 	}
 	return nil, errs.Unavailablef(err, "the key-value store cannot be used now")
+}
+
+// clientOptions returns the options of a client of this process.
+func (e *Engine) clientOptions(p *resource.Provisioned) *redis.Options {
+	return &redis.Options{
+		Dialer: e.dialPipe, Username: p.ID, Password: p.Password, Protocol: 2, PoolSize: 1, MaxRetries: -1,
+		ContextTimeoutEnabled: true, DisableIdentity: true,
+	}
+}
+
+// openTimeout is how long the first reply of a store may take, which is read from its log before.
+const openTimeout = 5 * time.Minute
+
+// Client returns a client of a store whose files are here, which has to be closed. It is for copying all keys: it
+// waits until the store is open, however large it is.
+func (e *Engine) Client(p *resource.Provisioned) (*redis.Client, error) {
+	if err := e.mine(p); err != nil {
+		return nil, err
+	}
+	options := e.clientOptions(p)
+	options.ReadTimeout = openTimeout
+	return redis.NewClient(options), nil
 }
 
 // dialPipe connects a client of this process.

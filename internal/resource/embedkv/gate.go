@@ -43,12 +43,14 @@ func (e *Engine) endOfServe(err error) error {
 }
 
 // accept serves a connection in the background, unless there are too many.
-func (e *Engine) accept(c net.Conn) {
-	s := e.newSession(c)
+func (e *Engine) accept(c net.Conn) { e.begin(e.newSession(c)) }
+
+// begin serves a session in the background, unless there are too many.
+func (e *Engine) begin(s *session) {
 	if err := e.sessions.enter(s); err != nil {
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = fmt.Fprintf(c, "-%s\r\n", err)
-		_ = c.Close()
+		_ = s.net.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = fmt.Fprintf(s.net, "-%s\r\n", err)
+		_ = belowTLS(s.net).Close()
 		return
 	}
 	go s.serve()

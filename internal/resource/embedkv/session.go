@@ -3,6 +3,7 @@ package embedkv
 import (
 	"bufio"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -40,6 +41,11 @@ type session struct {
 	paced    io.Reader
 	failures int
 	quit     bool
+
+	// only is the store that the session is for, if another node passes it on; else "". upstream is the
+	// connection to the node that has the files of the store, if they are not here.
+	only     string
+	upstream upstream
 }
 
 // Limits of clients that have not authenticated are those of Redis.
@@ -56,12 +62,24 @@ func (e *Engine) newSession(c net.Conn) *session {
 	s.slot = e.Unauthenticated.Charge(s.address, "")
 	s.client = redis.NewClient(e.ids.Add(1), remote)
 	s.client.Local = c.LocalAddr().String()
-	s.client.Hangup = func() { _ = c.Close() }
+	s.client.Hangup = func() {
+		_ = belowTLS(c).Close()
+		s.upstream.close()
+	}
 	s.in = redis.Reader{
 		In: bufio.NewReader(s), Begun: s.beginRequest, Grow: s.client.Grow,
 		Args: loginArgs, Bytes: loginBytes,
 	}
 	return s
+}
+
+// belowTLS returns the connection below TLS, or a plain one itself. Closing that does not wait for a client,
+// as the end of TLS does.
+func belowTLS(c net.Conn) net.Conn {
+	if secure, ok := c.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return c
 }
 
 // serve reads requests, and has them answered, until the client or the engine closes the connection.
@@ -79,6 +97,10 @@ func (s *session) serve() {
 		if s.handle(args) != nil {
 			return
 		}
+		if s.forwards() {
+			s.splice()
+			return
+		}
 	}
 }
 
@@ -88,6 +110,7 @@ func (s *session) close() {
 	s.client.Close()
 	<-s.sent
 	_ = s.net.Close()
+	s.upstream.close()
 	s.setUse(nil)
 	s.engine.sessions.leave(s)
 }
@@ -138,7 +161,10 @@ func (s *session) read(b []byte) (int, error) {
 	}
 	for {
 		deadline := time.Now().Add(s.engine.Limits.Idle)
-		if s.store == "" {
+		switch {
+		case s.forwards():
+			deadline = time.Time{} // the other node closes it
+		case s.store == "":
 			deadline = s.began.Add(s.engine.Limits.Login)
 		}
 		if err := s.net.SetReadDeadline(deadline); err != nil {

@@ -34,7 +34,13 @@ type Engine struct {
 	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
 	// Active returns Forbidden if an organization was deleted. It may be nil.
 	Active func(ctx context.Context, orgID string) error
-	Limits Limits
+	// Forward passes a request on to the node that has the files of a database. It returns an error if
+	// nothing has been answered. It may be nil: then such requests are refused.
+	Forward func(w http.ResponseWriter, r *http.Request, node string) error
+	Limits  Limits
+	// Begin is called when a statement begins, with "statement". The function that it returns, if any, is called
+	// when the statement has ended, after the commit if it shares one. It may be nil.
+	Begin func(ctx context.Context, operation string) (end func(error))
 	// Memory is charged for the bodies and responses of requests; nil means a pool of 128 MiB.
 	Memory *budget.Pool
 	Log    *slog.Logger
@@ -48,6 +54,8 @@ type Engine struct {
 	streams     *budget.Pool
 	connections *budget.Pool // in use
 	kept        *budget.Pool // connections that nobody uses
+	forwards    *budget.Pool // requests that are passed on
+	passed      passedRequests
 	queue       *budget.Queue
 	disk        *disk.Space
 	stale       chan struct{} // asks Run to verify what is open
@@ -106,6 +114,7 @@ func (e *Engine) share() {
 	e.streams = budget.NewPool(int64(e.limits.TotalStreams), 1)
 	e.connections = budget.NewPool(int64(e.limits.TotalConnections), int64(e.limits.Connections))
 	e.kept = budget.NewPool(int64(e.limits.IdleConnections), 1)
+	e.forwards = budget.NewPool(int64(e.limits.Forwards), int64(e.limits.Connections))
 	e.queue = budget.NewQueue(e.limits.Running)
 }
 
@@ -114,6 +123,7 @@ func (e *Engine) Pools() map[string]*budget.Pool {
 	e.shared.Do(e.share)
 	return map[string]*budget.Pool{
 		"database_memory": e.memory, "database_streams": e.streams, "database_connections": e.connections,
+		"database_forwards": e.forwards,
 	}
 }
 
@@ -125,6 +135,16 @@ func useTemporary(dir string) error {
 		return fmt.Errorf("set directory of temporary files: %w", err)
 	}
 	return c.Close()
+}
+
+// beginStatement tells Begin of a statement, and returns what is to be called at its end.
+func (e *Engine) beginStatement(ctx context.Context) (end func(error)) {
+	if e.Begin != nil {
+		if end := e.Begin(ctx, "statement"); end != nil {
+			return end
+		}
+	}
+	return func(error) {}
 }
 
 func (e *Engine) now() time.Time {
@@ -175,17 +195,19 @@ func (e *Engine) Create(_ context.Context, p *resource.Provisioned) error {
 // Rotate implements resource.Engine.
 func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
 	e.lookups.Forget()
+	e.passed.cut(p.ID, tokenOf(p.Password))
 	if d := e.opened(p.ID); d != nil {
 		d.closeOthers(tokenOf(p.Password))
 	}
 	return nil
 }
 
-// Delete implements resource.Engine. On another node it does nothing: the node that has the files
-// removes them when it finds no row for them.
+// Delete implements resource.Engine. On another node it ends the requests that were passed on, and
+// resource.Manager has the node that has the files remove them.
 func (e *Engine) Delete(_ context.Context, p *resource.Provisioned) error {
 	e.lookups.Forget()
 	if p.Node != e.Node {
+		e.passed.cut(p.ID, token{})
 		return nil
 	}
 	path, err := e.path(p.ID)
@@ -297,6 +319,9 @@ func (e *Engine) Close(context.Context) error {
 	for _, d := range e.openDatabases() {
 		d.close()
 		e.forgetClosed(d)
+	}
+	for _, id := range e.passed.ids() {
+		e.passed.cut(id, token{})
 	}
 	return nil
 }

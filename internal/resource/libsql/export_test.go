@@ -35,3 +35,6 @@ func inUse(p *budget.Pool) int64 {
 	u := p.Usage()
 	return u.Common + u.Reserve
 }
+
+// Forwards returns the number of requests that are being passed on.
+func (e *Engine) Forwards() int64 { return inUse(e.forwards) }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/budget"
 	"steward/internal/errs"
 	"steward/internal/resource"
+	"steward/internal/web"
 )
 
 // ServeHTTP serves /db/{id}/….
@@ -70,10 +71,13 @@ func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID 
 	if err != nil {
 		return err
 	}
-	if err := e.onThisNode(p); err != nil {
-		return err
+	web.Request(r.Context()).OrgID = p.OrgID
+	if p.Node != e.Node {
+		err = e.forward(w, r, p)
+	} else {
+		err = e.serveRequest(w, r, p, serve)
 	}
-	if err := e.serveRequest(w, r, p, serve); err != nil {
+	if err != nil {
 		return e.failed(p, err)
 	}
 	return nil

@@ -19,6 +19,8 @@ type Limits struct {
 	Connections      int
 	TotalConnections int
 	IdleConnections  int
+	// Forwards is the number of requests that are being passed on to other nodes.
+	Forwards int
 	// Running is the number of statements that run at a time. Others wait for their turn.
 	Running int
 	// Wait is how long a request waits for a connection, or a statement for another writer.
@@ -52,7 +54,7 @@ type Limits struct {
 }
 
 var defaults = Limits{
-	Streams: 32, TotalStreams: 256, Connections: 8, TotalConnections: 384, IdleConnections: 128,
+	Streams: 32, TotalStreams: 256, Connections: 8, TotalConnections: 384, IdleConnections: 128, Forwards: 1024,
 	Wait: 30 * time.Second, StreamIdle: 10 * time.Second, FileIdle: time.Minute,
 	Statement: 30 * time.Second, Transaction: time.Minute, Heavy: 6 * time.Second,
 	Body: 8_000_000, Response: 8_000_000, Pace: budget.Body, FileSize: 10 << 30,
@@ -66,6 +68,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Connections, defaults.Connections)
 	orDefault(&l.TotalConnections, defaults.TotalConnections)
 	orDefault(&l.IdleConnections, defaults.IdleConnections)
+	orDefault(&l.Forwards, defaults.Forwards)
 	orDefault(&l.Running, max(2, runtime.GOMAXPROCS(0)))
 	orDefault(&l.Wait, defaults.Wait)
 	orDefault(&l.StreamIdle, defaults.StreamIdle)

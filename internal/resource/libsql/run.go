@@ -50,6 +50,7 @@ func (e *Engine) Run(ctx context.Context) {
 // verify closes open databases that cannot be used any more, and what was opened with old credentials.
 // If one cannot be looked up, Run verifies again.
 func (e *Engine) verify(ctx context.Context) {
+	e.verifyPassed(ctx)
 	for _, d := range e.openDatabases() {
 		p, err := e.lookup(ctx, d.id)
 		if err == nil {
@@ -65,6 +66,27 @@ func (e *Engine) verify(ctx context.Context) {
 			time.AfterFunc(verifyAgain, e.Forget)
 		default:
 			d.closeOthers(tokenOf(p.Password))
+		}
+	}
+}
+
+// verifyPassed ends requests to other nodes that were made with old credentials, or whose database cannot be
+// used any more.
+func (e *Engine) verifyPassed(ctx context.Context) {
+	for _, id := range e.passed.ids() {
+		p, err := e.lookup(ctx, id)
+		if err == nil {
+			err = e.active(ctx, p)
+		}
+		switch {
+		case errs.KindOf(err) == errs.NotFound || errs.KindOf(err) == errs.Forbidden:
+			e.passed.cut(id, token{})
+			e.usage.Forget(id)
+		case err != nil:
+			e.Log.Warn("verify requests that were passed on", "database", id, "error", err)
+			time.AfterFunc(verifyAgain, e.Forget)
+		default:
+			e.passed.cut(id, tokenOf(p.Password))
 		}
 	}
 }

@@ -282,7 +282,11 @@ func (c *call) share(ctx context.Context, p *pipeline, out *response) error {
 	start := out.mark()
 	out.raw(`{"results":[{"type":`)
 	mark := out.mark()
+	end := d.engine.beginStatement(ctx)
 	err = d.share(&shared{ctx: ctx, in: in, out: out, mark: mark})
+	if !errors.Is(err, errAlone) { // run will tell of it
+		end(err)
+	}
 	var f *failure
 	switch {
 	case errors.Is(err, errAlone), errors.As(err, &f) && f.status != 0: // no connection is left

@@ -119,7 +119,9 @@ func (c *conn) done(st *statement) {
 
 // run runs a statement with its arguments to its end. It waits for other writers if the statement writes, and rolls the
 // transaction back if the statement has to be interrupted. Its errors are failures.
-func (c *conn) run(ctx context.Context, st *statement, to sink) error {
+func (c *conn) run(ctx context.Context, st *statement, to sink) (err error) {
+	end := c.db.engine.beginStatement(ctx)
+	defer func() { end(err) }()
 	if err := c.admit(ctx, st); err != nil {
 		c.done(st)
 		return explain(ctx, err)
@@ -133,7 +135,7 @@ func (c *conn) run(ctx context.Context, st *statement, to sink) error {
 	if returning := st.access.changes && len(st.columns) > 0 && st.verb == otherVerb; returning {
 		step = func() error { return c.atomically(func() error { return c.stepThrough(ctx, st, to) }) }
 	}
-	err := step()
+	err = step()
 	if err == nil {
 		c.reading = c.reading || st.verb == readVerb
 		return nil

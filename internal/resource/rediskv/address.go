@@ -133,6 +133,17 @@ func (a *address) client() redis.UniversalClient {
 	return redis.NewClusterClient(o)
 }
 
+// as returns the address for a client of a store that does not repeat commands.
+func (a *address) as(p *resource.Provisioned) *address {
+	o := *a.options
+	o.Username = p.ID
+	o.Password = p.Password
+	o.MaxRetries = -1
+	o.ReadTimeout = copyTimeout
+	o.WriteTimeout = copyTimeout
+	return &address{form: a.form, scheme: a.scheme, hosts: a.hosts, master: a.master, options: &o, sentinelUser: a.sentinelUser}
+}
+
 // clientOf returns the administrator's client of one of several servers.
 func (a *address) clientOf(addr string) *redis.Client {
 	o := *a.options

@@ -55,6 +55,15 @@ func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
 	return e.address.connection(p, e.prefix(p.ID))
 }
 
+// copyTimeout is how long commands that copy keys may take.
+const copyTimeout = time.Minute
+
+// Client returns a client of a store, which has to be closed, and the prefix that its keys must have. It is for
+// copying keys: it does not repeat commands, since some would have an effect twice.
+func (e *Engine) Client(p *resource.Provisioned) (client redis.UniversalClient, prefix string) {
+	return e.address.as(p).client(), e.prefix(p.ID)
+}
+
 // Create creates the user of a store, or resets it to what it should be.
 func (e *Engine) Create(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "create user", func(ctx context.Context) error {

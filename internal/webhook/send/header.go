@@ -39,6 +39,16 @@ func FieldsOf(headers map[string]string) []Field {
 	return fields
 }
 
+// With returns fields with another value of a header.
+func With(fields []Field, name, value string) []Field {
+	at, found := slices.BinarySearchFunc(fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
+	if found {
+		fields[at].Value = value
+		return fields
+	}
+	return slices.Insert(fields, at, Field{name, value})
+}
+
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
 }

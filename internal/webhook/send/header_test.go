@@ -76,3 +76,10 @@ func TestSendable(t *testing.T) {
 		}
 	}
 }
+
+func TestWithKeepsFieldsSorted(t *testing.T) {
+	fields := With(With(FieldsOf(map[string]string{"a": "1", "c": "3"}), "b", "2"), "c", "4")
+	if diff := cmp.Diff([]Field{{"a", "1"}, {"b", "2"}, {"c", "4"}}, fields); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -20,6 +20,9 @@ func newRequest(ctx context.Context, r Request, now time.Time) (*http.Request, e
 	}
 	req.Header.Set("User-Agent", userAgent)
 	forward(req.Header, r.Received)
+	if r.Traceparent != "" {
+		req.Header.Set("Traceparent", r.Traceparent)
+	}
 	for name, value := range r.Headers {
 		req.Header.Set(name, value)
 	}

@@ -72,6 +72,30 @@ func TestUserAgentOfTheOriginalIsKept(t *testing.T) {
 }
 
 // TestSignatureOfTheSpecification is the example of the Standard Webhooks specification.
+// TestTraceparentOfTheAttemptReplacesTheOriginal unless there is none; what the destination sets is sent in any case.
+func TestTraceparentOfTheAttemptReplacesTheOriginal(t *testing.T) {
+	for _, test := range []struct{ attempt, configured, want string }{
+		{"", "", "original"},
+		{"attempt", "", "attempt"},
+		{"attempt", "configured", "configured"},
+	} {
+		r := Request{
+			Method: "POST", URL: "http://x", Traceparent: test.attempt,
+			Received: FieldsOf(map[string]string{"traceparent": "original", "tracestate": "a=b"}),
+		}
+		if test.configured != "" {
+			r.Headers = map[string]string{"traceparent": test.configured}
+		}
+		req, err := newRequest(t.Context(), r, now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := req.Header.Get("Traceparent"); got != test.want || req.Header.Get("Tracestate") != "a=b" {
+			t.Errorf("%+v: traceparent %s, tracestate %s", test, got, req.Header.Get("Tracestate"))
+		}
+	}
+}
+
 func TestSignatureOfTheSpecification(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	must(t, err)

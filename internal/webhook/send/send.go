@@ -53,6 +53,8 @@ type Request struct {
 	Attempt    int     // steward-attempt
 	Signer     *Signer // nil for a request that is no delivery and has none of the headers of one
 	Timeout    time.Duration
+	// Traceparent replaces that of the original request; "" leaves it.
+	Traceparent string
 }
 
 // Result is how an attempt ended. An empty Error means success.

@@ -41,6 +41,7 @@ type operation struct {
 
 type schema struct {
 	Ref                  string `json:"$ref"`
+	Type                 string
 	Properties           map[string]schema
 	AdditionalProperties json.RawMessage
 	Items                *schema
@@ -175,6 +176,8 @@ func (d *openapi) property(s schema, name string) (schema, bool) {
 			return below, true
 		}
 	}
-	open := len(s.AdditionalProperties) > 0 && string(s.AdditionalProperties) != "false"
-	return schema{}, open
+	if len(s.AdditionalProperties) > 0 {
+		return schema{}, string(s.AdditionalProperties) != "false"
+	}
+	return schema{}, s.Type == "object" && s.Properties == nil // any object
 }

@@ -1,6 +1,6 @@
-// Package clientauth owns the authentication of OAuth clients: client_secret_basic and
-// client_secret_post for confidential clients, and none for public ones. Besides base packages it
-// imports oauth and oidc.
+// Package clientauth owns the authentication of OAuth clients: client_secret_basic, client_secret_post
+// and private_key_jwt (RFC 7523) for confidential clients, and none for public ones. Besides base
+// packages it imports oauth and oidc.
 package clientauth
 
 import (
@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
@@ -18,7 +20,13 @@ import (
 
 // Authenticator authenticates the clients that send requests.
 type Authenticator struct {
+	DB      *db.DB
+	Now     func() time.Time
 	Clients *oidc.Store
+	// Issuer is the base URL of the endpoints that assertions are made for.
+	Issuer string
+	// Keys has the keys of the clients that publish them.
+	Keys *Keys
 }
 
 // Handler returns the http.HandlerFunc of an endpoint for clients: they send a form, authenticate, and
@@ -47,25 +55,33 @@ func (a *Authenticator) Authenticate(w http.ResponseWriter, r *http.Request) (*o
 	if err := oauth.ReadForm(w, r); err != nil {
 		return nil, err
 	}
-	if r.URL.Query().Has("client_secret") { // URLs are logged
-		return nil, oauth.NewError(oauth.InvalidRequest, "client_secret must not be in the URL")
+	for _, name := range []string{"client_secret", "client_assertion"} {
+		if r.URL.Query().Has(name) { // URLs are logged
+			return nil, oauth.NewError(oauth.InvalidRequest, name+" must not be in the URL")
+		}
 	}
 	sent, err := readCredentials(r)
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.verify(r.Context(), sent)
+	c, err := a.verify(r, sent)
 	if err != nil {
 		return nil, err
 	}
 	if c.Suspended {
 		return nil, oauth.ErrClient
 	}
-	web.Request(r.Context()).Who = c.ID
+	meta := web.Request(r.Context())
+	meta.Who = c.ID
+	meta.OrgID = c.OrgID
 	return c, nil
 }
 
-func (a *Authenticator) verify(ctx context.Context, sent credentials) (*oidc.Registered, error) {
+func (a *Authenticator) verify(r *http.Request, sent credentials) (*oidc.Registered, error) {
+	ctx := r.Context()
+	if sent.assertion != "" {
+		return a.verifyAssertion(r, sent)
+	}
 	if sent.secret == "" {
 		c, err := a.Clients.Lookup(ctx, sent.id)
 		if errs.KindOf(err) == errs.NotFound || err == nil && c.ClientType != oidc.Public {
@@ -81,36 +97,61 @@ func (a *Authenticator) verify(ctx context.Context, sent credentials) (*oidc.Reg
 	return c, err
 }
 
-// credentials are what a client sent to authenticate. The secret is empty for a public client.
-type credentials struct{ id, secret string }
+// credentials are what a client sent to authenticate. A public client has neither a secret nor an
+// assertion. With an assertion, the id may be empty.
+type credentials struct{ id, secret, assertion string }
+
+var errMethods = oauth.NewError(oauth.InvalidRequest, "use only one method of client authentication")
 
 // readCredentials reads the credentials from the Authorization header or from the form. Both together
 // are an error.
 func readCredentials(r *http.Request) (credentials, error) {
-	var form credentials
-	var err error
-	if form.id, err = oauth.Param(r.PostForm, "client_id"); err != nil {
-		return credentials{}, err
-	}
-	if form.secret, err = oauth.Param(r.PostForm, "client_secret"); err != nil {
+	form, err := formCredentials(r.PostForm)
+	if err != nil {
 		return credentials{}, err
 	}
 	if r.Header.Get("Authorization") == "" {
-		if form.id == "" {
+		if form.id == "" && form.assertion == "" {
 			return credentials{}, oauth.ErrClient
 		}
 		return form, nil
 	}
 	basic, err := basicAuth(r)
 	switch {
+	case form.assertion != "":
+		return credentials{}, errMethods
 	case err != nil:
 		return credentials{}, oauth.ErrClient
 	case form.secret != "":
-		return credentials{}, oauth.NewError(oauth.InvalidRequest, "use only one method of client authentication")
+		return credentials{}, errMethods
 	case form.id != "" && form.id != basic.id:
 		return credentials{}, oauth.NewError(oauth.InvalidRequest, "client_id is not the client that authenticates")
 	}
 	return basic, nil
+}
+
+// formCredentials reads the credentials from the form.
+func formCredentials(form url.Values) (sent credentials, err error) {
+	var kind string
+	for name, field := range map[string]*string{
+		"client_id": &sent.id, "client_secret": &sent.secret, "client_assertion": &sent.assertion,
+		"client_assertion_type": &kind,
+	} {
+		if *field, err = oauth.Param(form, name); err != nil {
+			return credentials{}, err
+		}
+	}
+	switch {
+	case sent.assertion == "" && kind == "":
+		return sent, nil
+	case sent.assertion == "":
+		return credentials{}, oauth.Missing("client_assertion")
+	case kind != assertionType:
+		return credentials{}, oauth.NewError(oauth.InvalidRequest, "client_assertion_type must be "+assertionType)
+	case sent.secret != "":
+		return credentials{}, errMethods
+	}
+	return sent, nil
 }
 
 // basicAuth reads Basic credentials, which are form-encoded (RFC 6749 section 2.3.1).

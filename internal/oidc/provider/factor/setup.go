@@ -81,3 +81,13 @@ func (s *Store) openSetup(text string) (opened sealedSetup, err error) {
 	err = json.Unmarshal(plain, &opened)
 	return opened, err
 }
+
+// ContinueSetup is OpenSetup. For a setup that has expired it returns a new one, and true.
+func (s *Store) ContinueSetup(text, userID, email string) (setup Setup, expired bool, err error) {
+	setup, err = s.OpenSetup(text, userID, email)
+	if !errors.Is(err, ErrExpired) {
+		return setup, false, err
+	}
+	setup, err = s.NewSetup(userID, email)
+	return setup, true, err
+}

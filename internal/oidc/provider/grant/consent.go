@@ -73,6 +73,7 @@ func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Co
 	}
 	view.Client = c.Name
 	view.Org = org
+	view.Registered = c.Registration != ""
 	view.Email = q.User.Email
 	view.Initial = initial(c.Name)
 	if u, err := url.Parse(c.HomepageURL); err == nil {

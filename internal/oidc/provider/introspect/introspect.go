@@ -35,6 +35,8 @@ type Handler struct {
 	Grants  *grant.Store
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (oidc.User, error)
+	// Organization returns the claims about a user in an organization, or nil if the user is no enabled member.
+	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
 	// Role returns the current role of a user in an organization, or NotFound.
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 	// Note counts an access of a client; the user is empty for a token of client_credentials.

@@ -17,6 +17,7 @@ import (
 type userInfo struct {
 	Subject string `json:"sub"`
 	jwt.ProfileClaims
+	*jwt.OrganizationClaims
 }
 
 var (
@@ -82,8 +83,15 @@ func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) (scheme strin
 	if err != nil {
 		return a.TokenType(), nil, err
 	}
+	info = &userInfo{Subject: user.ID, ProfileClaims: jwt.NewProfileClaims(user, a.Scopes())}
+	if slices.Contains(a.Scopes(), oidc.ScopeOrganization) {
+		info.OrganizationClaims, err = h.Organization(r.Context(), a.OrgID, user.ID)
+		if err != nil {
+			return a.TokenType(), nil, err
+		}
+	}
 	h.Note(a.ClientID, user.ID)
-	return "", &userInfo{Subject: user.ID, ProfileClaims: jwt.NewProfileClaims(user, a.Scopes())}, nil
+	return "", info, nil
 }
 
 // presentedToken returns the access token of a request with its scheme, from the Authorization header or

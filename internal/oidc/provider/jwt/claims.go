@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"steward/internal/auth"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -98,6 +99,7 @@ type IDClaims struct {
 	AccessTokenHash string `json:"at_hash,omitempty"`
 	SessionID       string `json:"sid,omitempty"`
 	ProfileClaims
+	*OrganizationClaims
 }
 
 // ProfileClaims are the claims that the scopes profile and email stand for.
@@ -110,6 +112,16 @@ type ProfileClaims struct {
 	Email      string `json:"email,omitempty"`
 	// EmailVerified is nil without the scope email.
 	EmailVerified *bool `json:"email_verified,omitempty"`
+}
+
+// OrganizationClaims are the claims that the scope organization stands for: what the user is in the
+// organization of the client.
+type OrganizationClaims struct {
+	OrgID   string    `json:"org_id"`
+	OrgName string    `json:"org_name"`
+	Role    auth.Role `json:"role"`
+	// Groups are those that providers of the organization named when the user last signed in with them.
+	Groups []string `json:"groups"`
 }
 
 // NewProfileClaims returns the claims about a user that the scopes allow.

@@ -1,15 +1,18 @@
-// Package metadata owns what the provider publishes about itself: the discovery document and the
-// public keys. It also owns the CORS headers of the endpoints that browser applications use. Of
-// Steward it imports dpop, flow, oauth, oidc and oidc/keys.
+// Package metadata owns what the provider publishes about itself: the discovery document, the public
+// keys, and the metadata of the management API. It also owns the CORS headers of the endpoints that
+// browser applications use. Besides base packages it imports clientauth, dpop, flow, oauth, oidc and
+// oidc/keys.
 package metadata
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
@@ -20,14 +23,20 @@ type Handler struct {
 	issuer    string
 	keys      *keys.Store
 	discovery []byte
+	resource  []byte
+	// registration says whether there is a registration endpoint.
+	registration bool
 }
 
-// New returns a handler. The discovery document does not change while the process runs.
-func New(issuer string, k *keys.Store) (*Handler, error) {
-	h := &Handler{issuer: issuer, keys: k}
+// New returns a handler. registration says whether clients can register themselves. The discovery document does not change while the process runs.
+func New(issuer string, k *keys.Store, registration bool) (*Handler, error) {
+	h := &Handler{issuer: issuer, keys: k, registration: registration}
 	var err error
 	if h.discovery, err = json.Marshal(h.document()); err != nil {
 		return nil, fmt.Errorf("encode discovery document: %w", err)
+	}
+	if h.resource, err = json.Marshal(h.resourceDocument()); err != nil {
+		return nil, fmt.Errorf("encode resource metadata: %w", err)
 	}
 	return h, nil
 }
@@ -53,6 +62,9 @@ type document struct {
 	TokenAuthMethods         []string `json:"token_endpoint_auth_methods_supported"`
 	IntrospectionAuthMethods []string `json:"introspection_endpoint_auth_methods_supported"`
 	RevocationAuthMethods    []string `json:"revocation_endpoint_auth_methods_supported"`
+	TokenAuthAlgorithms      []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+	IntrospectionAlgorithms  []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+	RevocationAlgorithms     []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
 	Claims                   []string `json:"claims_supported"`
 	ChallengeMethods         []string `json:"code_challenge_methods_supported"`
 	DPoPAlgorithms           []string `json:"dpop_signing_alg_values_supported"`
@@ -69,6 +81,7 @@ type document struct {
 	FrontchannelLogout       bool     `json:"frontchannel_logout_supported"`
 	FrontchannelSession      bool     `json:"frontchannel_logout_session_supported"`
 	ServiceDocumentation     string   `json:"service_documentation"`
+	RegistrationEndpoint     string   `json:"registration_endpoint,omitempty"`
 }
 
 // Discovery serves /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
@@ -78,8 +91,12 @@ func (h *Handler) Discovery(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) document() document {
-	secretMethods := []string{"client_secret_basic", "client_secret_post"}
-	allMethods := append(secretMethods, "none")
+	allMethods := oidc.AuthMethods()
+	confidentialMethods := slices.DeleteFunc(oidc.AuthMethods(), func(m string) bool { return m == string(oidc.NoAuth) })
+	var registrationEndpoint string
+	if h.registration {
+		registrationEndpoint = h.issuer + oauth.PathRegister
+	}
 	return document{
 		Issuer:                   h.issuer,
 		AuthorizationEndpoint:    h.issuer + oauth.PathAuthorize,
@@ -98,11 +115,15 @@ func (h *Handler) document() document {
 		SubjectTypes:             []string{"public"},
 		IDTokenAlgorithms:        []string{string(keys.ForIDTokens)},
 		TokenAuthMethods:         allMethods,
-		IntrospectionAuthMethods: secretMethods,
+		IntrospectionAuthMethods: confidentialMethods,
 		RevocationAuthMethods:    allMethods,
+		TokenAuthAlgorithms:      clientauth.Algorithms(),
+		IntrospectionAlgorithms:  clientauth.Algorithms(),
+		RevocationAlgorithms:     clientauth.Algorithms(),
 		Claims: []string{
 			"sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "nonce", "at_hash", "sid",
 			"name", "given_name", "family_name", "picture", "updated_at", "email", "email_verified",
+			"org_id", "org_name", "role", "groups",
 		},
 		ContextClasses:       oauth.Levels(),
 		ChallengeMethods:     []string{"S256"},
@@ -114,6 +135,7 @@ func (h *Handler) document() document {
 		FrontchannelLogout:   true,
 		FrontchannelSession:  true,
 		ServiceDocumentation: h.issuer + "/docs",
+		RegistrationEndpoint: registrationEndpoint,
 	}
 }
 

@@ -16,7 +16,7 @@ func TestCORSIsAllowedForEndpointsAndNotForPages(t *testing.T) {
 		b := f.Browser()
 		for _, path := range []string{
 			"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/jwks", "/oauth/token",
-			"/userinfo", "/revoke",
+			"/userinfo", "/revoke", "/.well-known/oauth-protected-resource",
 		} {
 			r := b.Do("OPTIONS", f.URL+path, nil, "Origin", "https://spa.example.com",
 				"Access-Control-Request-Method", "POST")

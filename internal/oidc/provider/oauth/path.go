@@ -4,6 +4,7 @@ package oauth
 const (
 	PathDiscovery           = "/.well-known/openid-configuration"
 	PathServerMetadata      = "/.well-known/oauth-authorization-server"
+	PathResourceMetadata    = "/.well-known/oauth-protected-resource"
 	PathJWKS                = "/jwks"
 	PathAuthorize           = "/authorize"
 	PathPushedAuthorization = "/par"
@@ -13,6 +14,7 @@ const (
 	PathUserInfo            = "/userinfo"
 	PathDeviceAuthorization = "/device_authorization"
 	PathEndSession          = "/end_session"
+	PathRegister            = "/register"
 )
 
 // The paths of the pages that users see, and of the targets of their forms.
@@ -52,4 +54,5 @@ const (
 	PathConsole            = "/console/"
 	PathConsoleSignIn      = PathConsole + "sign-in"
 	PathSetup              = PathConsole + "setup"
+	PathSetupPasskey       = PathSetup + "/passkey"
 )

@@ -113,3 +113,12 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v 
 	w.Write(body.Bytes())
 	return nil
 }
+
+// RenderForm writes a page with a form. The problem is that of the last try, or empty.
+func (p *Renderer) RenderForm(w http.ResponseWriter, r *http.Request, v view, problem string) error {
+	if problem == "" {
+		return p.Render(w, r, http.StatusOK, v)
+	}
+	v.setProblem(problem)
+	return p.Render(w, r, http.StatusBadRequest, v)
+}

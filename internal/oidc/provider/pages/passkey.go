@@ -32,6 +32,8 @@ type NewPasskey struct {
 	Email string
 	// Flow is that of a sign-in; empty if it is not part of one.
 	Flow string
+	// Setup is that of an installation; nil if it is not part of one.
+	Setup *SetupChoice
 	// Path is where the form is sent, and Back where the person goes instead.
 	Path, Back, BackText string
 	*Ceremony

@@ -5,10 +5,17 @@ import "html/template"
 // Setup is the page on which the first owner of an installation chooses how to sign in.
 type Setup struct {
 	Base
-	// Token is that of the link, once the form was sent.
-	Token       string
-	Email, Org  string
+	SetupChoice
 	MinPassword int
+	// NoPasskeys is why passkeys cannot be used here, or "".
+	NoPasskeys string
+}
+
+// SetupChoice is what the first owner has entered.
+type SetupChoice struct {
+	// Token is that of the link, once the form was sent.
+	Token      string
+	Email, Org string
 }
 
 func (*Setup) template() string { return "setup.html" }

@@ -45,6 +45,7 @@ func hashSource(text string) string {
 type view interface {
 	template() string
 	setCSRF(token string)
+	setProblem(problem string)
 	// policy is added to the Content-Security-Policy of the page.
 	policy() string
 }
@@ -57,6 +58,8 @@ type Base struct {
 }
 
 func (b *Base) setCSRF(token string) { b.CSRF = token }
+
+func (b *Base) setProblem(problem string) { b.Problem = problem }
 
 func (*Base) policy() string { return "" }
 
@@ -99,6 +102,8 @@ type Consent struct {
 	Client   string
 	Initial  string
 	Homepage string
+	// Registered says that the client registered itself.
+	Registered bool
 	// Org is the name of the organization that owns the application.
 	Org    string
 	Email  string

@@ -26,6 +26,15 @@ type Enrol struct {
 
 func (*Enrol) template() string { return "enrol.html" }
 
+// SetApp sets what the page shows of an authenticator app: the sealed setup that its form carries, the
+// secret, and the URI in the QR code.
+func (e *Enrol) SetApp(setup, secret, uri string) (err error) {
+	e.Setup = setup
+	e.Secret = secret
+	e.QR, err = NewQR(uri)
+	return err
+}
+
 // Recovery is the page that shows recovery codes.
 type Recovery struct {
 	Base

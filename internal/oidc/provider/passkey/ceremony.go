@@ -1,12 +1,12 @@
 package passkey
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
@@ -142,21 +142,22 @@ func (m *Manager) open(purpose, text string) (c challenge, err error) {
 	return c, nil
 }
 
-// Answer is what a page sends after a ceremony: the sealed challenge, and what the authenticator has
-// signed, as JSON.
-type Answer struct{ Challenge, Credential string }
-
-// Created verifies the answer of a person who has created a passkey, and returns that, to be stored by
-// Add. It returns a Problem if the answer is not valid or that of another person.
-func (m *Manager) Created(ownerID string, a Answer) (*New, error) {
-	c, err := m.open(purposeCreate, a.Challenge)
+// Created verifies the form of a person who has created a passkey, and returns that, to be stored by Add. It
+// returns a Problem if the answer is not valid or that of another person, or if the name cannot be stored.
+func (m *Manager) Created(r *http.Request, ownerID string) (*New, error) {
+	name, err := NameOf(r)
+	if err != nil {
+		return nil, err
+	}
+	a := answerOf(r)
+	c, err := m.open(purposeCreate, a.challenge)
 	if err != nil {
 		return nil, err
 	}
 	if c.Owner != ownerID {
 		return nil, ErrRefused
 	}
-	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(a.Credential))
+	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(a.credential))
 	if err != nil {
 		return nil, ErrRefused
 	}
@@ -167,7 +168,7 @@ func (m *Manager) Created(ownerID string, a Answer) (*New, error) {
 	return &New{
 		challenge: c.Session.Challenge,
 		key: Passkey{
-			credentialID: found.ID, handle: c.Session.UserID, publicKey: found.PublicKey,
+			Name: name, credentialID: found.ID, handle: c.Session.UserID, publicKey: found.PublicKey,
 			backupEligible: found.Flags.BackupEligible, signCount: int64(found.Authenticator.SignCount),
 		},
 	}, nil
@@ -181,18 +182,19 @@ type Assertion struct {
 	count     int64 // of the authenticator
 }
 
-// Asserted verifies the answer of a passkey, and returns what Use stores of it. It returns a Problem if
-// the answer is not valid.
-func (m *Manager) Asserted(ctx context.Context, a Answer) (*Assertion, error) {
-	c, err := m.open(purposeUse, a.Challenge)
+// Asserted verifies the form that a passkey has answered, and returns what Use stores of it. It returns a
+// Problem if the answer is not valid.
+func (m *Manager) Asserted(r *http.Request) (*Assertion, error) {
+	a := answerOf(r)
+	c, err := m.open(purposeUse, a.challenge)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(a.Credential))
+	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(a.credential))
 	if err != nil {
 		return nil, ErrRefused
 	}
-	key, err := m.byCredential(m.DB.Read(ctx), parsed.RawID)
+	key, err := m.byCredential(m.DB.Read(r.Context()), parsed.RawID)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, ErrRefused
 	}

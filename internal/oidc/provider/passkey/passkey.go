@@ -1,5 +1,6 @@
 // Package passkey owns the passkeys of users: discoverable credentials of Web Authentication, with which
-// they sign in without a name and without a password. Besides base packages it imports pages.
+// they sign in without a name and without a password. Besides base packages it imports browser, oauth,
+// oidc and pages.
 //
 // A page gets a Ceremony, which has a challenge for the browser and the same challenge sealed. The page
 // sends back what the authenticator has signed, with the sealed challenge, so that unauthenticated
@@ -49,6 +50,7 @@ const (
 	ErrUsed    = Problem("This page was used already. Try again.")
 	ErrCounter = Problem("This passkey was not accepted, because a copy of it seems to be in use. " +
 		"Sign in another way and remove it.")
+	ErrName    = Problem("Give the passkey a name of at most 64 characters.")
 	ErrExists  = Problem("This passkey is registered already.")
 	ErrTooMany = Problem("You have 20 passkeys, which is the most. Remove one first.")
 )

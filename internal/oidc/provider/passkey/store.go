@@ -56,7 +56,7 @@ type New struct {
 
 // Add stores a new passkey of a user, whom the caller has locked. It returns ErrTooMany, ErrExists, and
 // ErrUsed if the answer was sent before.
-func (m *Manager) Add(tx *db.Tx, userID, name string, n *New) error {
+func (m *Manager) Add(tx *db.Tx, userID string, n *New) error {
 	if err := m.useUp(tx, n.challenge); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (m *Manager) Add(tx *db.Tx, userID, name string, n *New) error {
 		db.Args{
 			"user_id": userID, "id": id.At(prefix, now), "credential_id": n.key.credentialID, "rp_id": m.rpID,
 			"handle": n.key.handle, "public_key": n.key.publicKey, "backup_eligible": n.key.backupEligible,
-			"sign_count": n.key.signCount, "name": name, "created_at": stamp.Of(now),
+			"sign_count": n.key.signCount, "name": n.key.Name, "created_at": stamp.Of(now),
 		})
 	if err != nil {
 		return fmt.Errorf("insert passkey: %w", err)

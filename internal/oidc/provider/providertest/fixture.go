@@ -1,7 +1,8 @@
-// Package providertest makes a provider for the tests of its packages: on a real database, behind a
-// real HTTP server, with an organization and its owner, and with browsers and applications that use
-// it. Besides base packages it imports account, apikey, audit, jwt, oauth, oidc, oidc/keys,
-// oidc/provider, oidc/upstream, signin, upstream and webhook/send.
+// Package providertest makes a provider for the tests of its packages: on a real database, behind a real
+// HTTP server, with an organization and its owner, and with browsers and applications that use it. Besides
+// base packages it imports account, admission, apikey, audit, federation, jwt, links, oauth, oidc,
+// oidc/keys, oidc/provider, oidc/registration, oidc/upstream, password, selfservice, signin, upstream and
+// webhook/send.
 package providertest
 
 import (
@@ -26,11 +27,16 @@ import (
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/links"
+	"steward/internal/oidc/provider/password"
+	"steward/internal/oidc/provider/selfservice"
 	"steward/internal/oidc/provider/signin"
+	"steward/internal/oidc/registration"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/web"
+	"steward/internal/webhook/send"
 )
 
 // Clock is a clock that tests advance.
@@ -129,7 +135,7 @@ func New(t *testing.T, d *db.DB) *Fixture {
 		return web.Request(ctx).ID, web.Request(ctx).RemoteAddr
 	}}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
-	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.EnsureProject}
+	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.EnsureProject, LockOrg: account.LockOrg}
 	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines.Record}
 	d.Watch(oidc.Cache, store.Forget)
 	d.Watch(auth.Callers, store.Forget)
@@ -160,9 +166,32 @@ func New(t *testing.T, d *db.DB) *Fixture {
 func (f *Fixture) NewProvider() *provider.Provider {
 	return &provider.Provider{
 		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
-		Log:   slog.New(slog.DiscardHandler),
-		Setup: f.setup(),
-		Users: f.directory(), OrgName: f.Accounts.OrgName, APIKeys: f.apiKeys(), Upstreams: f.upstreams(),
+		Log:    slog.New(slog.DiscardHandler),
+		Egress: send.Egress{Loopback: true}.Transport(),
+		Setup:  f.setup(),
+		Passwords: password.Policy{
+			Compare: func(hash, password string) bool {
+				f.Checked.Add(1)
+				return account.CheckPassword(hash, password)
+			},
+			Derive: account.HashPassword, Problem: account.PasswordProblem, MinLength: account.MinPassword,
+		},
+		Users: f.directory(), OrgName: f.Accounts.OrgName,
+		Answers: links.Answers{Register: f.Accounts.Register, Join: f.Accounts.Join, Decline: f.Accounts.Decline},
+		Resets: links.ResetLinks{
+			Get: func(ctx context.Context, token string) (oidc.User, error) {
+				l, err := f.Accounts.ResetOf(ctx, token)
+				return oidc.User(l), err
+			},
+			Use: f.Accounts.UseReset,
+		},
+		Account:   f.account(),
+		Upstreams: f.upstreams(),
+		Tokens:    &registration.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit.Record, LockOrg: account.LockOrg},
+		FirstOrg: func(ctx context.Context) (string, error) {
+			first, _, err := f.Accounts.FirstOrg(ctx)
+			return first, err
+		},
 		Note:    f.Calls.note,
 		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },
@@ -212,22 +241,7 @@ func (f *Fixture) directory() signin.Directory {
 			l, err := a.LoginInvited(ctx, token, email)
 			return oidc.User(l), err
 		},
-		ProfileProblem: func(p signin.Profile) string { return account.UserProfile(p).Problem() },
-		SetProfile: func(tx *db.Tx, userID string, p signin.Profile) error {
-			return a.SetProfile(tx, userID, account.UserProfile(p))
-		},
-		CheckPassword: func(hash, password string) bool {
-			f.Checked.Add(1)
-			return account.CheckPassword(hash, password)
-		},
-		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, HasPassword: a.HasPassword,
-		RequiredLevel: a.RequiredLevel,
-		Register:      a.Register, Join: a.Join, Decline: a.Decline,
-		PasswordProblem: account.PasswordProblem, MinPassword: account.MinPassword, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
-		Reset: func(ctx context.Context, token string) (oidc.User, error) {
-			l, err := a.ResetOf(ctx, token)
-			return oidc.User(l), err
-		},
+		Role: a.Role, HasPassword: a.HasPassword, RequiredLevel: a.RequiredLevel, Audit: f.Audit.RecordUser,
 		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
 			out := make([]signin.Membership, len(list))
@@ -239,13 +253,24 @@ func (f *Fixture) directory() signin.Directory {
 	}
 }
 
+// account is what users of the fixture manage on their account page, as package app makes it.
+func (f *Fixture) account() provider.Account {
+	return provider.Account{
+		NamesProblem: func(n selfservice.Names) string { return account.UserProfile(n).Problem() },
+		SetNames: func(tx *db.Tx, userID string, n selfservice.Names) error {
+			return f.Accounts.SetProfile(tx, userID, account.UserProfile(n))
+		},
+		SetPassword: f.Accounts.SetPassword, APIKeys: f.apiKeys(),
+	}
+}
+
 // setup is the setup of the fixture's accounts, as package app makes it.
-func (f *Fixture) setup() signin.Setup {
+func (f *Fixture) setup() links.Installation {
 	s := &account.Setup{Store: f.Accounts, Ring: f.ring}
-	return signin.Setup{
+	return links.Installation{
 		Pending: s.Pending, Check: s.Check,
-		Problem: func(a signin.FirstAccount) string { return account.FirstAccount(a).Problem() },
-		Complete: func(tx *db.Tx, token string, a signin.FirstAccount, hash string) (string, error) {
+		Problem: func(a links.FirstAccount) string { return account.FirstAccount(a).Problem() },
+		Complete: func(tx *db.Tx, token string, a links.FirstAccount, hash string) (string, error) {
 			return s.Complete(tx, token, account.FirstAccount(a), hash)
 		},
 	}
@@ -261,13 +286,13 @@ func (f *Fixture) SetupToken() string {
 }
 
 // apiKeys gives access to real API keys, with what the account page needs of them.
-func (f *Fixture) apiKeys() signin.APIKeys {
+func (f *Fixture) apiKeys() selfservice.APIKeys {
 	store := &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit.Record, Project: f.Accounts.EnsureProject}
-	return signin.APIKeys{
-		List: func(ctx context.Context, caller *auth.Caller, limit int) (list []signin.APIKey, err error) {
+	return selfservice.APIKeys{
+		List: func(ctx context.Context, caller *auth.Caller, limit int) (list []selfservice.APIKey, err error) {
 			found, err := store.List(ctx, caller.OrgID, apikey.Filter{UserID: caller.UserID}, page.Paging{Limit: limit})
 			for _, k := range found.Items {
-				list = append(list, signin.APIKey{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt})
+				list = append(list, selfservice.APIKey{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt})
 			}
 			return list, err
 		},

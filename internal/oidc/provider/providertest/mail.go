@@ -7,6 +7,8 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/db"
+	"steward/internal/oidc/provider/links"
+	"steward/internal/oidc/provider/selfservice"
 	"steward/internal/oidc/provider/signin"
 )
 
@@ -28,21 +30,24 @@ func (f *Fixture) ServeWithMail() *Mail {
 		tx.OnCommit(func() { m.add(string(n) + " " + email) })
 		return err
 	}
-	p.Users.Mailed = &signin.MailedLinks{
-		EmailProblem: account.EmailProblem,
-		RequestReset: func(tx *db.Tx, email string) error {
+	p.Resets.Mail = &links.ResetMail{
+		Problem: account.EmailProblem,
+		Request: func(tx *db.Tx, email string) error {
 			tx.OnCommit(func() { m.add("reset " + email) })
 			return nil
 		},
-		RequestEmail: func(tx *db.Tx, userID, email string) error {
+	}
+	p.Account.EmailChanges = &selfservice.EmailChanges{
+		Problem: account.EmailProblem,
+		Request: func(tx *db.Tx, userID, email string) error {
 			tx.OnCommit(func() { m.add("email of " + userID) })
 			return f.Accounts.RequestEmail(tx, userID, email)
 		},
-		EmailChange: func(ctx context.Context, token string) (signin.EmailChange, error) {
+		Get: func(ctx context.Context, token string) (selfservice.EmailChange, error) {
 			c, err := f.Accounts.EmailChangeOf(ctx, token)
-			return signin.EmailChange{UserID: c.UserID, Email: c.Email}, err
+			return selfservice.EmailChange{UserID: c.UserID, Email: c.Email}, err
 		},
-		UseEmailChange: f.Accounts.UseEmailChange,
+		Use: f.Accounts.UseEmailChange,
 	}
 	f.Serve(p)
 	return m

@@ -3,26 +3,17 @@ package signin
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"steward/internal/db"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
 )
 
-// enrolment is a sign-in for which a user has to create a passkey. The problem is that of the last try.
-type enrolment struct {
-	flow    *flow.Flow
-	user    oidc.User
-	problem string
-}
-
 // showEnrolPasskey renders the page on which a user has to create a passkey to sign in.
 func (h *Handler) showEnrolPasskey(w http.ResponseWriter, r *http.Request, e enrolment) error {
-	ceremony, err := h.Passkeys.Create(ownerOf(e.user, nil))
+	ceremony, err := h.Passkeys.Create(passkey.OwnerOf(e.user, nil))
 	if err != nil {
 		return err
 	}
@@ -30,15 +21,7 @@ func (h *Handler) showEnrolPasskey(w http.ResponseWriter, r *http.Request, e enr
 		Email: e.user.Email, Path: oauth.PathSignInEnrolPasskey, Flow: h.Flows.Seal(e.flow), Ceremony: ceremony,
 		Back: h.again(e.flow), BackText: "Sign in another way",
 	}
-	view.Problem = e.problem
-	return h.Pages.Render(w, r, formStatus(e.problem), view)
-}
-
-// ownerOf returns whom a passkey is created for, with the passkeys of that user.
-func ownerOf(user oidc.User, list []passkey.Passkey) passkey.Owner {
-	return passkey.Owner{
-		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),
-	}
+	return h.Pages.RenderForm(w, r, view, e.problem)
 }
 
 // EnrolPasskey serves POST /sign-in/enrol/passkey: a user who has to sign in with a passkey creates the first
@@ -64,18 +47,17 @@ func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
 // enrolPasskey adds the passkey of a request and signs in. It returns a passkey.Problem if the passkey is not
 // accepted.
 func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolment) error {
-	keyName, ok := passkeyName(r)
-	if !ok {
-		return passkey.Problem(badPasskeyName)
-	}
 	user := e.user
-	created, err := h.Passkeys.Created(user.ID, answer(r))
+	created, err := h.Passkeys.Created(r, user.ID)
 	if err != nil {
 		return err
 	}
-	return h.signIn(w, r, e.flow, proof{
-		passwordHash: user.PasswordHash, methods: passkeyMethods(),
-		commit: func(tx *db.Tx) (string, error) {
+	return h.Complete(w, r, e.flow, Proof{
+		PasswordHash: user.PasswordHash, Methods: passkey.Methods(),
+		Commit: func(tx *db.Tx) (string, error) {
+			if _, err := h.Users.HasPassword(tx, user.ID); err != nil {
+				return "", err
+			}
 			count, err := h.Passkeys.Count(tx, user.ID)
 			if err != nil {
 				return "", err
@@ -83,10 +65,10 @@ func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolme
 			if count > 0 { // whoever has one signs in with it
 				return "", flow.ErrExpired
 			}
-			if err := h.Passkeys.Add(tx, user.ID, keyName, created); err != nil {
+			if err := h.Passkeys.Add(tx, user.ID, created); err != nil {
 				return "", err
 			}
-			return user.ID, h.changed(tx, user.ID, actionPasskey, NoticePasskey)
+			return user.ID, h.Users.Changed(tx, user.ID, ActionPasskey, NoticePasskey)
 		},
 	})
 }

@@ -7,17 +7,18 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/web"
 )
 
+// What users are told who set up or use an authenticator app.
 const (
-	wrongCode    = "This code is wrong or was used already."
-	tooManyCodes = "Too many wrong codes. Wait a while before you try the next one, or use a recovery code."
-	setupExpired = "The page was open for too long. Scan the new code, and remove the one of before from your app."
+	WrongCode    = "This code is wrong or was used already."
+	TooManyCodes = "Too many wrong codes. Wait a while before you try the next one, or use a recovery code."
+	SetupExpired = "The page was open for too long. Scan the new code, and remove the one of before from your app."
 )
 
 // factorForm is what the page of the second factor is filled in with. The problem is that of the last try.
@@ -37,13 +38,12 @@ func (h *Handler) showFactor(w http.ResponseWriter, r *http.Request, form factor
 	view := &pages.Factor{
 		Flow: h.Flows.Seal(form.flow), Email: form.user.Email, Again: h.again(form.flow), Passkey: passkey,
 	}
-	view.Problem = form.problem
-	status := formStatus(form.problem)
 	if form.wait > 0 {
-		setRetryAfter(w, form.wait)
-		status = http.StatusTooManyRequests
+		view.Problem = form.problem
+		attempt.SetRetryAfter(w, form.wait)
+		return h.Pages.Render(w, r, http.StatusTooManyRequests, view)
 	}
-	return h.Pages.Render(w, r, status, view)
+	return h.Pages.RenderForm(w, r, view, form.problem)
 }
 
 // Factor serves POST /sign-in/factor: the second factor of a user who has shown the first one.
@@ -54,18 +54,18 @@ func (h *Handler) Factor(w http.ResponseWriter, r *http.Request) error {
 	}
 	wait, err := h.useCode(r, user.ID, r.PostForm.Get("code"))
 	if wait > 0 {
-		return h.showFactor(w, r, factorForm{flow: f, user: user, problem: tooManyCodes, wait: wait})
+		return h.showFactor(w, r, factorForm{flow: f, user: user, problem: TooManyCodes, wait: wait})
 	}
 	if errors.Is(err, factor.ErrCode) {
 		h.noteFailure(r, user)
-		return h.showFactor(w, r, factorForm{flow: f, user: user, problem: wrongCode})
+		return h.showFactor(w, r, factorForm{flow: f, user: user, problem: WrongCode})
 	}
 	if err != nil {
 		return err
 	}
-	return h.signIn(w, r, f, proof{
-		passwordHash: user.PasswordHash, methods: f.Proved.Methods.WithCode(),
-		commit: func(*db.Tx) (string, error) { return user.ID, nil },
+	return h.Complete(w, r, f, Proof{
+		PasswordHash: user.PasswordHash, Methods: f.Proved.Methods.WithCode(),
+		Commit: func(*db.Tx) (string, error) { return user.ID, nil },
 	})
 }
 
@@ -80,42 +80,41 @@ func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Durat
 	if factor.IsAppCode(code) {
 		return h.Factors.UseCode(r.Context(), userID, code)
 	}
-	limit := recoveryLimit(userID, oauth.Network(web.Request(r.Context()).RemoteAddr))
-	if wait := h.throttle.Take(h.Now(), limit); wait > 0 {
+	limit := recoveryLimit(userID, attempt.Network(r))
+	if wait := h.Attempts.Take(limit); wait > 0 {
 		return wait, nil
 	}
 	if err := h.Factors.UseRecoveryCode(r.Context(), userID, code); err != nil {
 		return 0, err
 	}
-	h.throttle.Refund(limit)
+	h.Attempts.Refund(limit)
 	return 0, nil
 }
 
+// enrolment is a sign-in for which a user has to add a second factor. The problem is that of the last try.
+type enrolment struct {
+	flow    *flow.Flow
+	user    oidc.User
+	problem string
+}
+
 // showEnrol renders the page on which a user has to add an authenticator app to sign in.
-func (h *Handler) showEnrol(w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User) error {
-	setup, err := h.Factors.NewSetup(user.ID, user.Email)
+func (h *Handler) showEnrol(w http.ResponseWriter, r *http.Request, e enrolment) error {
+	setup, err := h.Factors.NewSetup(e.user.ID, e.user.Email)
 	if err != nil {
 		return err
 	}
-	return h.showNewApp(w, r, setup, h.enrolView(f, user, ""))
+	return h.showSetup(w, r, setup, e)
 }
 
-func (h *Handler) enrolView(f *flow.Flow, user oidc.User, problem string) *pages.Enrol {
+func (h *Handler) showSetup(w http.ResponseWriter, r *http.Request, setup factor.Setup, e enrolment) error {
 	view := &pages.Enrol{
-		Email: user.Email, Action: oauth.PathSignInEnrol, Flow: h.Flows.Seal(f), Again: h.again(f),
+		Email: e.user.Email, Action: oauth.PathSignInEnrol, Flow: h.Flows.Seal(e.flow), Again: h.again(e.flow),
 	}
-	view.Problem = problem
-	return view
-}
-
-// showNewApp renders the page of an authenticator app that is being added.
-func (h *Handler) showNewApp(w http.ResponseWriter, r *http.Request, setup factor.Setup, view *pages.Enrol) (err error) {
-	view.Setup = setup.Sealed
-	view.Secret = setup.Secret
-	if view.QR, err = pages.NewQR(setup.URI); err != nil {
+	if err := view.SetApp(setup.Sealed, setup.Secret, setup.URI); err != nil {
 		return err
 	}
-	return h.Pages.Render(w, r, formStatus(view.Problem), view)
+	return h.Pages.RenderForm(w, r, view, e.problem)
 }
 
 // Enrol serves POST /sign-in/enrol: a user who has to have a second factor adds an authenticator app with its
@@ -128,24 +127,26 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 	if other != nil {
 		return h.showStep(w, r, f, *other)
 	}
-	setup, problem, err := h.setupOf(r, user)
+	setup, expired, err := h.Factors.ContinueSetup(r.PostForm.Get("setup"), user.ID, user.Email)
 	if err != nil {
 		return err
 	}
-	if problem != "" {
-		return h.showNewApp(w, r, setup, h.enrolView(f, user, problem))
+	if expired {
+		return h.showSetup(w, r, setup, enrolment{f, user, SetupExpired})
 	}
 	var codes []string
-	left, err := h.start(w, r, f, proof{
-		passwordHash: user.PasswordHash, methods: f.Proved.Methods.WithCode(),
-		commit: func(tx *db.Tx) (userID string, err error) {
-			codes, err = h.addApp(tx, user.ID, setup, r.PostForm.Get("code"))
-			return user.ID, err
+	left, err := h.start(w, r, f, Proof{
+		PasswordHash: user.PasswordHash, Methods: f.Proved.Methods.WithCode(),
+		Commit: func(tx *db.Tx) (userID string, err error) {
+			if codes, err = h.Factors.Add(tx, user.ID, setup, r.PostForm.Get("code")); err != nil {
+				return "", err
+			}
+			return user.ID, h.Users.Changed(tx, user.ID, ActionFactorAdd, NoticeFactor)
 		},
 	})
 	switch {
 	case errors.Is(err, factor.ErrCode):
-		return h.showNewApp(w, r, setup, h.enrolView(f, user, wrongCode))
+		return h.showSetup(w, r, setup, enrolment{f, user, WrongCode})
 	case errors.Is(err, factor.ErrExists): // added in another request: now it must be used
 		return h.showFactor(w, r, factorForm{flow: f, user: user})
 	case err != nil:
@@ -153,33 +154,7 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 	case left.step != stepNone:
 		return h.showStep(w, r, f, left)
 	}
-	return h.showRecovery(w, r, codes, &pages.Recovery{Next: h.Flows.Location(f), NextText: "Continue"})
-}
-
-// setupOf returns the setup of a form. If it has expired, it returns a new one and the problem.
-func (h *Handler) setupOf(r *http.Request, user oidc.User) (setup factor.Setup, problem string, err error) {
-	setup, err = h.Factors.OpenSetup(r.PostForm.Get("setup"), user.ID, user.Email)
-	if !errors.Is(err, factor.ErrExpired) {
-		return setup, "", err
-	}
-	setup, err = h.Factors.NewSetup(user.ID, user.Email)
-	return setup, setupExpired, err
-}
-
-// addApp adds an authenticator app of a user. Errors are those of factor.Store.Add.
-func (h *Handler) addApp(tx *db.Tx, userID string, setup factor.Setup, code string) ([]string, error) {
-	codes, err := h.Factors.Add(tx, userID, setup, code)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.notify(tx, userID, NoticeFactor); err != nil {
-		return nil, err
-	}
-	return codes, h.Users.Audit(tx, actionFactorAdd, userID, userID)
-}
-
-// showRecovery renders the page that shows recovery codes.
-func (h *Handler) showRecovery(w http.ResponseWriter, r *http.Request, codes []string, view *pages.Recovery) error {
-	view.Codes = codes
-	return h.Pages.Render(w, r, http.StatusOK, view)
+	return h.Pages.Render(w, r, http.StatusOK, &pages.Recovery{
+		Codes: codes, Next: h.Flows.Location(f), NextText: "Continue",
+	})
 }

@@ -50,7 +50,7 @@ func failureLimit(userID string) oauth.Limit {
 
 // noteFailure notes a failed sign-in of a user. Those of the zero User belong to no organization.
 func (h *Handler) noteFailure(r *http.Request, user oidc.User) {
-	if user.ID != "" && h.throttle.Take(h.Now(), failureLimit(user.ID)) == 0 {
+	if user.ID != "" && h.Attempts.Take(failureLimit(user.ID)) == 0 {
 		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
 	}
 }

@@ -249,8 +249,8 @@ func TestLastWayToSignInStays(t *testing.T) {
 		third.Submit(third.Get(f.URL+"/account"), "email", providertest.OwnerEmail, "password", "a quite new password").
 			Want(http.StatusSeeOther)
 		want := []signin.Notice{
-			signin.NoticeDevice, signin.NoticePasskey, signin.NoticePassword, signin.NoticePassword, signin.NoticePasskeyRemoved,
-			signin.NoticeDevice,
+			signin.NoticeDevice, signin.NoticePasskey, signin.NoticePassword, signin.NoticeDevice, signin.NoticePassword,
+			signin.NoticePasskeyRemoved, signin.NoticeDevice,
 		}
 		if !slices.Equal(notices, want) {
 			t.Errorf("the notices are %v, want %v", notices, want)
@@ -371,7 +371,10 @@ func TestInvitedPersonCreatesPasskeyInsteadOfPassword(t *testing.T) {
 		_, values, options := ceremony(b.Get(elsewhere + "/passkey"))
 		values.Set("credential", f.NewAuthenticator().Create(options))
 		b.Do("POST", link+"/passkey", values).Want(http.StatusBadRequest) // of another invitation
-		addPasskey(b, create, key).Want(http.StatusSeeOther)
+		done := addPasskey(b, create, key).Want(http.StatusSeeOther)
+		if to := done.Header.Get("Location"); to != "/console/sign-in" {
+			t.Errorf("the invitation leads to %q", to)
+		}
 		account := b.Get(f.URL + "/account").Want(http.StatusOK)
 		if !strings.Contains(account.Body, "grace@example.com") || !strings.Contains(account.Body, "You have no password") {
 			t.Fatalf("got %s", account.Body)

@@ -88,7 +88,7 @@ func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 	case left.step == stepPasskey:
 		return h.showPasskeyStep(w, r, f, user)
 	}
-	return h.showEnrol(w, r, f, user)
+	return h.showEnrol(w, r, enrolment{flow: f, user: user})
 }
 
 // enrolling returns the flow of a form with which a user adds what is required of them, and the user. If that is
@@ -176,10 +176,10 @@ func (h *Handler) userOf(ctx context.Context, f *flow.Flow, userID string) (oidc
 }
 
 // proved returns what a flow says about a proof that is not enough.
-func (h *Handler) proved(r *http.Request, userID string, p proof) *flow.Proved {
+func (h *Handler) proved(r *http.Request, userID string, p Proof) *flow.Proved {
 	return &flow.Proved{
-		UserID: userID, Methods: p.methods, At: stamp.Of(h.Now()),
-		Password: h.passwordDigest(p.passwordHash), Browser: h.Pages.Browser(r),
+		UserID: userID, Methods: p.Methods, At: stamp.Of(h.Now()),
+		Password: h.passwordDigest(p.PasswordHash), Browser: h.Pages.Browser(r),
 	}
 }
 

@@ -1,18 +1,16 @@
-// Package signin owns how users prove who they are and what they can see and end on their own: the
-// sign-in page, passwords and passkeys, the links of invitations and resets with which they are set,
-// what is required beside them, and the account page with connected applications, API keys and
-// sessions. Besides base packages it imports clientauth, factor, flow, grant, oauth, oidc,
-// oidc/upstream, pages, passkey, session and upstream.
+// Package signin owns how users prove who they are: the sign-in page, passwords and passkeys, and what is
+// required beside them. Besides base packages it imports admission, attempt, browser, clientauth, factor,
+// flow, grant, oauth, oidc, oidc/upstream, pages, passkey, password and session.
 //
-// Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
+// Other packages send a browser here with ShowSignIn and a flow, which says where it continues. Whoever has a
+// Proof of who the user is ends with Complete: it starts the session, or shows the page of the step that is
+// missing. What was proved until then travels in the flow.
 package signin
 
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,44 +18,44 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/attempt"
+	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
+	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/session"
 )
 
-// Handler serves the pages of this package.
+// Handler serves the sign-in.
 type Handler struct {
-	DB       *db.DB
-	Now      func() time.Time
-	Key      oauth.Key
-	Users    Directory
-	APIKeys  APIKeys
-	Setup    Setup
-	Clients  *oidc.Store
-	Sessions *session.Manager
-	Flows    *flow.Sealer
-	Pages    *pages.Renderer
-	Hashing  *Slots
-	// Frames returns what a browser loads when its session ends, to tell applications.
-	Frames   func(ctx context.Context, s *session.Session) ([]string, error)
-	Passkeys *passkey.Manager
-	Factors  *factor.Store
-	// Upstreams are the providers with which users can sign in. It is nil if there cannot be any.
+	DB        *db.DB
+	Now       func() time.Time
+	Key       oauth.Key
+	Users     Directory
+	Clients   *oidc.Store
+	Sessions  *session.Manager
+	Flows     *flow.Sealer
+	Pages     *pages.Renderer
+	Passwords *password.Hasher
+	Browsers  *browser.Recognizer
+	Attempts  *attempt.Limiter
+	Passkeys  *passkey.Manager
+	Factors   *factor.Store
 	Upstreams *Upstreams
+	// Mails reports whether links can be mailed to users.
+	Mails bool
 
-	throttle oauth.Throttle
 	failures failures
 }
 
 const (
 	// wrongPassword is the same for an unknown email address and for a wrong password.
-	wrongPassword   = "The email address or the password is wrong."
-	tooManyAttempts = "Too many attempts. Wait a minute, then try again."
-	tooManySignIns  = "Many people are signing in right now. Wait a few seconds, then try again."
+	wrongPassword  = "The email address or the password is wrong."
+	tooManySignIns = "Many people are signing in right now. Wait a few seconds, then try again."
 
 	maxEmail = 254
 )
@@ -66,61 +64,59 @@ const (
 const (
 	actionSignIn       = "user.sign_in"
 	actionSignInFailed = "user.sign_in_failed"
-	actionPassword     = "user.password"
-	actionProfile      = "user.update"
+	actionPasskeyCopy  = "user.passkey_copy"
 
-	actionFactorAdd     = "user.factor_add"
-	actionFactorRemove  = "user.factor_remove"
-	actionRecoveryCodes = "user.recovery_codes"
+	ActionPassword  = "user.password"
+	ActionPasskey   = "user.passkey"
+	ActionFactorAdd = "user.factor_add"
 )
 
 // ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in the
 // form.
 func (h *Handler) ShowSignIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error {
-	return h.showSignIn(w, r, http.StatusOK, signInForm{flow: f, email: email})
+	return h.Show(w, r, http.StatusOK, Form{Flow: f, Email: email})
 }
 
-// signInForm is what the form of the sign-in page is filled in with. The problem is that of the last try, or
-// empty.
-type signInForm struct {
-	flow           *flow.Flow
-	email, problem string
+// Form is what the form of the sign-in page is filled in with. The problem is that of the last try, or empty.
+type Form struct {
+	Flow           *flow.Flow
+	Email, Problem string
 }
 
-func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) error {
-	form.flow.Upstream = "" // whoever signs in on this page does so here, from the beginning
-	form.flow.Proved = nil
-	view := &pages.SignIn{Flow: h.Flows.Seal(form.flow), Email: form.email}
-	view.Problem = form.problem
-	_, view.Invited = invitationToken(form.flow)
+// Show renders the sign-in page.
+func (h *Handler) Show(w http.ResponseWriter, r *http.Request, status int, form Form) error {
+	form.Flow.Upstream = "" // whoever signs in on this page does so here, from the beginning
+	form.Flow.Proved = nil
+	view := &pages.SignIn{Flow: h.Flows.Seal(form.Flow), Email: form.Email}
+	view.Problem = form.Problem
+	_, view.Invited = invitationToken(form.Flow)
 	var err error
 	if view.Passkey, err = h.Passkeys.SignIn(); err != nil {
 		return err
 	}
-	view.Forgot = h.Users.Mailed != nil
-	if req := form.flow.Request; req != nil {
+	view.Forgot = h.Mails
+	if req := form.Flow.Request; req != nil {
 		c, err := clientauth.Find(r.Context(), h.Clients, req.ClientID)
 		if err != nil {
 			return err
 		}
 		view.Client = c.Name
 	}
-	if view.Upstreams, err = h.buttons(r.Context(), form.flow); err != nil {
+	if view.Upstreams, err = h.buttons(r.Context(), form.Flow); err != nil {
 		return err
 	}
-	view.SingleSignOn = h.Upstreams != nil && len(h.Upstreams.Store.Domains.Granted) > 0
+	view.SingleSignOn = len(h.Upstreams.Store.Domains.Granted) > 0
 	return h.Pages.Render(w, r, status, view)
 }
 
-// SignIn serves POST /sign-in. An unknown email address takes the same time and gets the same response as
+// Password serves POST /sign-in. An unknown email address takes the same time and gets the same response as
 // a wrong password.
-func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) Password(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.Open(r.PostForm.Get("flow"))
 	if err != nil {
 		return err
 	}
-	email := strings.ToLower(strings.TrimSpace(r.PostForm.Get("email")))
-	email = email[:min(len(email), maxEmail)]
+	email := ShortEmail(strings.ToLower(strings.TrimSpace(r.PostForm.Get("email"))))
 	user, err := h.userByEmail(r.Context(), f, email)
 	if err != nil {
 		return err
@@ -130,46 +126,40 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wait > 0 {
-		setRetryAfter(w, wait)
-		return h.showSignIn(w, r, http.StatusTooManyRequests, signInForm{flow: f, email: email, problem: tooManyAttempts})
+		attempt.SetRetryAfter(w, wait)
+		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Email: email, Problem: attempt.TooMany})
 	}
-	correct, err := h.checkPassword(r.Context(), user, r.PostForm.Get("password"))
-	if errors.Is(err, errBusy) {
-		h.throttle.Refund(taken...)
-		setRetryAfter(w, maxWait)
-		return h.showSignIn(w, r, http.StatusTooManyRequests, signInForm{flow: f, email: email, problem: tooManySignIns})
+	correct, err := h.Passwords.Check(r.Context(), user.PasswordHash, r.PostForm.Get("password"))
+	if errors.Is(err, password.ErrBusy) {
+		h.Attempts.Refund(taken...)
+		attempt.SetRetryAfter(w, password.MaxWait)
+		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Email: email, Problem: tooManySignIns})
 	}
 	if err != nil {
 		return err
 	}
 	if !correct {
 		h.noteFailure(r, user)
-		return h.showSignIn(w, r, http.StatusBadRequest, signInForm{flow: f, email: email, problem: wrongPassword})
+		return h.Show(w, r, http.StatusBadRequest, Form{Flow: f, Email: email, Problem: wrongPassword})
 	}
-	h.throttle.Refund(taken...)
-	_, known := h.device(r, user)
-	refused, err := h.refusesPassword(r.Context(), user)
+	h.Attempts.Refund(taken...)
+	refused, err := h.RefusesPassword(r.Context(), user)
 	if err != nil {
 		return err
 	}
 	if refused {
-		return h.showSignIn(w, r, http.StatusForbidden, signInForm{flow: f, email: email, problem: noPassword})
+		return h.Show(w, r, http.StatusForbidden, Form{Flow: f, Email: email, Problem: NoPassword})
 	}
-	return h.signIn(w, r, f, proof{
-		passwordHash: user.PasswordHash, methods: oauth.Methods{oauth.MethodPassword},
-		commit: func(tx *db.Tx) (string, error) {
-			if known {
-				return user.ID, nil
-			}
-			return user.ID, h.notify(tx, user.ID, NoticeDevice)
+	return h.Complete(w, r, f, Proof{
+		PasswordHash: user.PasswordHash, Methods: oauth.Methods{oauth.MethodPassword},
+		Commit: func(tx *db.Tx) (string, error) {
+			return user.ID, h.NotifyDevice(tx, r, ownerIn(f, user.ID, user.PasswordHash))
 		},
 	})
 }
 
-// setRetryAfter says when a request that was refused can be sent again.
-func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
-	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-}
+// ShortEmail returns what a page keeps of an email address that was typed.
+func ShortEmail(typed string) string { return typed[:min(len(typed), maxEmail)] }
 
 // userByEmail returns the user with an email address, or the zero User. On the way to an invitation
 // that is also its user, who may have left all organizations.
@@ -187,20 +177,21 @@ func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (
 	return user, err
 }
 
-// proof is what a user has shown to be signed in.
-type proof struct {
-	methods oauth.Methods
-	// passwordHash is that of the current password. It ties the browser to it.
-	passwordHash string
-	// commit returns the id of the user, and may create or change the user before. It is called in the
+// Proof is what a user has shown to be signed in.
+type Proof struct {
+	Methods oauth.Methods
+	// PasswordHash is that of the user's password, or "". It ties the browser to it. It is not needed of
+	// users who come from a provider.
+	PasswordHash string
+	// Commit returns the id of the user, and may create or change the user before. It is called in the
 	// transaction of the session.
-	commit func(tx *db.Tx) (userID string, err error)
+	Commit func(tx *db.Tx) (userID string, err error)
 }
 
-// signIn starts a session of the user who has given a proof, remembers the browser, and continues the
+// Complete starts a session of the user who has given a proof, remembers the browser, and continues the
 // flow. If the proof is not enough, it shows the page on which the user gives the rest. Every way to sign in
 // ends here.
-func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) error {
+func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) error {
 	left, err := h.start(w, r, f, p)
 	if err != nil {
 		return err
@@ -214,14 +205,14 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, p
 
 // start starts a session of the user who has given a proof, and remembers the browser. If the proof is not
 // enough, what it changes is committed all the same, there is no session, and start returns what remains.
-func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p proof) (left remaining, err error) {
+func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) (left remaining, err error) {
 	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
-	s, err := h.Sessions.Start(w, started, p.methods, func(tx *db.Tx) (string, error) {
-		userID, err := p.commit(tx)
+	s, err := h.Sessions.Start(w, started, p.Methods, func(tx *db.Tx) (string, error) {
+		userID, err := p.Commit(tx)
 		if err != nil {
 			return "", err
 		}
-		left, err = h.remaining(tx, userID, p.methods)
+		left, err = h.remaining(tx, userID, p.Methods)
 		if err != nil || left.step != stepNone {
 			return "", err
 		}
@@ -235,9 +226,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 		return left, nil
 	}
 	f.Proved = nil
-	if p.passwordHash != "" {
-		h.setDevice(w, s.UserID, p.passwordHash)
-	}
+	h.Browsers.Remember(w, ownerIn(f, s.UserID, p.PasswordHash))
 	f.SignedIn = s.ID
 	return left, nil
 }

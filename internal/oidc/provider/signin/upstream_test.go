@@ -11,7 +11,6 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
-	"steward/internal/errs"
 	"steward/internal/oidc/provider/providertest"
 	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
@@ -132,152 +131,6 @@ func TestUserLinksAnAccountWhileSignedIn(t *testing.T) {
 	})
 }
 
-func TestVerifiedAddressAcceptsAnInvitation(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		u := f.NewUpstream(s.settings())
-		invite := func(email string, role auth.Role) {
-			_, _, err := f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: email, Role: role})
-			providertest.Must(t, err)
-		}
-		b := f.Browser()
-		s.say(claims{"email": "anna@example.org", "email_verified": true})
-		wantRefused(s.enter(b, u), b) // not invited
-		invite("anna@example.org", auth.Admin)
-		s.say(claims{"email": "anna@example.org", "email_verified": false})
-		wantRefused(s.enter(b, u), b)
-		s.say(claims{"email": "anna@example.org"})
-		wantRefused(s.enter(b, u), b)
-		s.say(claims{"email": "Anna@example.org", "email_verified": "true", "given_name": "Anna"})
-		anna := wantIn(s.enter(b, u), b)
-		if got := roleOf(f, anna); got != auth.Admin {
-			t.Errorf("the invited person has the role %q", got)
-		}
-		login, err := f.Accounts.LoginByID(t.Context(), anna)
-		providertest.Must(t, err)
-		if login.Email != "anna@example.org" || login.FirstName != "Anna" {
-			t.Errorf("the account is %+v", login)
-		}
-		// An invitation as owner is accepted with its link: an admin decides what the provider says.
-		invite("boss@example.org", auth.Owner)
-		s.say(claims{"sub": "boss", "email": "boss@example.org", "email_verified": true})
-		other := f.Browser()
-		wantRefused(s.enter(other, u), other)
-	})
-}
-
-func TestChangedAddressOpensNoOtherAccount(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		u := f.NewUpstream(s.welcoming())
-		b := f.Browser()
-		s.say(claims{"email": "anna@example.org", "email_verified": true})
-		anna := wantIn(s.enter(b, u), b)
-		s.say(claims{"email": providertest.OwnerEmail, "email_verified": true})
-		b = f.Browser()
-		if got := wantIn(s.enter(b, u), b); got != anna {
-			t.Errorf("with a changed address, %s became %s", anna, got)
-		}
-		login, err := f.Accounts.LoginByID(t.Context(), anna)
-		providertest.Must(t, err)
-		if login.Email != "" {
-			t.Errorf("the account took the address %s", login.Email)
-		}
-	})
-}
-
-// TestIdentityNeverTakesOverAUser has users whom a provider must not sign in: a member with a password, one
-// without, as users of passkeys are, and a user of another organization.
-func TestIdentityNeverTakesOverAUser(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		f.NewUser("other@example.org", "a password of another")
-		f.Provider.Upstreams.Store.Domains.Granted["granted.example"] = f.OrgID
-		f.NewUser("victim@granted.example", "a password of another")
-		u := f.NewUpstream(s.welcoming())
-		for i, email := range []string{providertest.OwnerEmail, "victim@granted.example"} {
-			b := f.Browser()
-			s.say(claims{"sub": email, "email": email, "email_verified": true})
-			wantRefused(s.enter(b, u), b)
-			if i == 0 { // a passkey alone is no password
-				providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-					_, err := tx.Exec(`UPDATE users SET password_hash = NULL WHERE id = $1`, f.UserID)
-					return err
-				}))
-				wantRefused(s.enter(b, u), b)
-			}
-		}
-		// The provider does not learn that an address of a domain which is not the organization's has an account.
-		b := f.Browser()
-		s.say(claims{"sub": "x", "email": "other@example.org", "email_verified": true})
-		created := wantIn(s.enter(b, u), b)
-		other, err := f.Accounts.LoginByEmail(t.Context(), "other@example.org")
-		providertest.Must(t, err)
-		if created == other.ID {
-			t.Error("the provider has signed in a user of another organization")
-		}
-		// Nor does an invitation give the account away.
-		_, _, err = f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: "other@example.org", Role: auth.Member})
-		providertest.Must(t, err)
-		b = f.Browser()
-		s.say(claims{"sub": "y", "email": "other@example.org", "email_verified": true})
-		wantRefused(s.enter(b, u), b)
-	})
-}
-
-func TestIdentityIsNotUsedForAUserWithAnotherWayIn(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		u := f.NewUpstream(s.welcoming())
-		b := f.Browser()
-		anna := wantIn(s.enter(b, u), b)
-		change := func(sql string, args ...any) {
-			providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-				_, err := tx.Exec(sql, args...)
-				return err
-			}))
-		}
-		b = f.Browser()
-		change(`UPDATE users SET password_hash = 'x' WHERE id = $1`, anna)
-		wantRefused(s.enter(b, u), b)
-		change(`UPDATE users SET password_hash = NULL WHERE id = $1`, anna)
-		change(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
-			VALUES ('org_2', $1, 'viewer', 1, 1, 1)`, anna)
-		wantRefused(s.enter(b, u), b)
-		change(`DELETE FROM members WHERE org_id = 'org_2' AND user_id = $1`, anna)
-		wantIn(s.enter(b, u), b)
-	})
-}
-
-func TestRemovedAndDisabledMembersStayOut(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		u := f.NewUpstream(s.welcoming())
-		s.say(claims{"email": "anna@example.org", "email_verified": true})
-		b := f.Browser()
-		anna := wantIn(s.enter(b, u), b)
-		caller := auth.From(f.Ctx)
-		for _, disabled := range []bool{true, false} {
-			_, err := f.Accounts.ChangeMember(f.Ctx, caller, anna, page.IfMatch{}, account.MemberPatch{Disabled: page.Some(disabled)})
-			providertest.Must(t, err)
-			b = f.Browser()
-			if r := s.enter(b, u); disabled {
-				wantRefused(r, b)
-			} else if got := wantIn(r, b); got != anna {
-				t.Errorf("the enabled member is %s", got)
-			}
-		}
-		providertest.Must(t, f.Accounts.RemoveMember(f.Ctx, caller, anna, page.IfMatch{}))
-		b = f.Browser()
-		wantRefused(s.enter(b, u), b)
-		_, _, err := f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: "anna@example.org", Role: auth.Admin})
-		providertest.Must(t, err)
-		if got := wantIn(s.enter(b, u), b); got != anna || roleOf(f, anna) != auth.Admin {
-			t.Errorf("the member who was invited again is %s with the role %s", got, roleOf(f, got))
-		}
-	})
-}
-
 // TestSessionOfAProviderOpensOneOrganization links an account of a user of two organizations.
 func TestSessionOfAProviderOpensOneOrganization(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
@@ -293,7 +146,7 @@ func TestSessionOfAProviderOpensOneOrganization(t *testing.T) {
 				VALUES ($1, $2, 'owner', 1, 1, 1)`, second.OrgID, f.UserID); err != nil {
 				return err
 			}
-			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+			return f.Provider.Upstreams.Store.PutIdentity(tx, upstream.Identity{
 				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: f.UserID, Linked: true,
 			})
 		}))
@@ -338,7 +191,7 @@ func TestProviderAddsNoWayToSignIn(t *testing.T) {
 		s := newStranger(t, f)
 		u := f.NewUpstream(s.settings())
 		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+			return f.Provider.Upstreams.Store.PutIdentity(tx, upstream.Identity{
 				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: f.UserID, Linked: true,
 			})
 		}))
@@ -363,7 +216,7 @@ func TestCodeAfterAProviderKeepsTheSessionConfined(t *testing.T) {
 			if _, err := tx.Exec(`DELETE FROM oidc_sessions`); err != nil {
 				return err
 			}
-			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
+			return f.Provider.Upstreams.Store.PutIdentity(tx, upstream.Identity{
 				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: f.UserID, Linked: true,
 			})
 		}))
@@ -545,199 +398,6 @@ func TestReauthenticationIsDemandedOfTheProvider(t *testing.T) {
 		told := payload(t, tokens.Text("id_token"))
 		if told["auth_time"] != float64(authenticated.Unix()) || told["acr"] != nil || len(told["amr"].([]any)) != 1 {
 			t.Errorf("auth_time, acr and amr are %v, %v and %v", told["auth_time"], told["acr"], told["amr"])
-		}
-	})
-}
-
-func TestGroupsDecideRoles(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		n := s.welcoming()
-		n.GroupsClaim = page.Some("teams")
-		n.GroupRoles = page.Some([]upstream.GroupRole{{Group: "staff", Role: auth.Viewer}, {Group: "leads", Role: auth.Admin}})
-		u := f.NewUpstream(n)
-		enter := func(subject string, groups any) string {
-			t.Helper()
-			b := f.Browser()
-			s.say(claims{"sub": subject, "teams": groups})
-			return wantIn(s.enter(b, u), b)
-		}
-		anna := enter("anna", []string{"staff", "leads"})
-		if got := roleOf(f, anna); got != auth.Admin {
-			t.Errorf("of two groups, the role is %q", got)
-		}
-		enter("anna", "staff")
-		if got := roleOf(f, anna); got != auth.Viewer {
-			t.Errorf("after leaving a group, the role is %q", got)
-		}
-		if got := roleOf(f, enter("bob", nil)); got != auth.Member {
-			t.Errorf("without a group, the role is %q", got)
-		}
-
-		link := func(userID, subject string) {
-			providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-				return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
-					OrgID: f.OrgID, Issuer: s.url, Subject: subject, UserID: userID, Linked: true,
-				})
-			}))
-		}
-		link(f.UserID, "boss")
-		enter("boss", "staff")
-		if got := roleOf(f, f.UserID); got != auth.Owner {
-			t.Errorf("a table without owners has made the owner %q", got)
-		}
-		store := f.Provider.Upstreams.Store
-		owners := upstream.Patch{Settings: upstream.Settings{GroupRoles: page.Some([]upstream.GroupRole{
-			{Group: "staff", Role: auth.Viewer}, {Group: "bosses", Role: auth.Owner},
-		})}}
-		admin := &auth.Caller{UserID: anna, OrgID: f.OrgID, Role: auth.Admin}
-		if _, err := store.Update(auth.With(t.Context(), admin), admin, upstream.Change{ID: u.ID}, owners); errs.KindOf(err) != errs.Forbidden {
-			t.Errorf("an admin names owners: %v", err)
-		}
-		_, err := store.Update(f.Ctx, auth.From(f.Ctx), upstream.Change{ID: u.ID}, owners)
-		providertest.Must(t, err)
-		issuer := upstream.Patch{Issuer: page.Some("https://evil.example"), Settings: upstream.Settings{ClientSecret: page.Some("x")}}
-		if _, err := store.Update(auth.With(t.Context(), admin), admin, upstream.Change{ID: u.ID}, issuer); errs.KindOf(err) != errs.Forbidden {
-			t.Errorf("an admin changes the provider of owners: %v", err)
-		}
-		enter("boss", "staff")
-		if got := roleOf(f, f.UserID); got != auth.Owner {
-			t.Errorf("the last owner has become %q", got)
-		}
-		enter("anna", "bosses")
-		enter("boss", "staff")
-		if got := roleOf(f, anna) + " " + roleOf(f, f.UserID); got != "owner viewer" {
-			t.Errorf("with owners in the table, the roles are %q", got)
-		}
-	})
-}
-
-// only returns settings of a provider that is the only way in for the addresses of example.com.
-func (s *stranger) only() upstream.NewUpstream {
-	n := s.settings()
-	n.Domains = page.Some([]string{"example.com"})
-	n.Only = page.Some(true)
-	return n
-}
-
-func TestDomainsMustBeGranted(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		store := f.Provider.Upstreams.Store
-		_, err := store.Create(f.Ctx, auth.From(f.Ctx), s.only())
-		if errs.KindOf(err) != errs.Invalid {
-			t.Errorf("a domain that was not granted: %v", err)
-		}
-		store.Domains.Granted["example.com"] = "" // to the first organization
-		u := f.NewUpstream(s.only())
-		f.NewUser("other@example.org", "a password of another") // so that no provider is offered to everybody
-
-		b := f.Browser()
-		typed := func(email string) *providertest.Response {
-			_, _, values := b.Get(f.URL + "/account").Form()
-			values.Set("email", email)
-			return b.Do("POST", f.URL+upstream.PathSignIn, values)
-		}
-		s.receive(typed(" Somebody@Example.com "))
-		for _, email := range []string{"somebody@example.org", "somebody@sub.example.com", "", "x"} {
-			if r := typed(email); r.Status != http.StatusBadRequest || !strings.Contains(r.Body, "no single sign-on") {
-				t.Errorf("%q leads to %d", email, r.Status)
-			}
-		}
-		delete(store.Domains.Granted, "example.com")
-		typed("somebody@example.com").Want(http.StatusBadRequest)
-		store.Domains.Granted["example.com"] = "org_of_others"
-		typed("somebody@example.com").Want(http.StatusBadRequest)
-		_, err = store.Update(f.Ctx, auth.From(f.Ctx), upstream.Change{ID: u.ID},
-			upstream.Patch{Settings: upstream.Settings{Domains: page.Some([]string{"example.com"})}})
-		if errs.KindOf(err) != errs.Invalid {
-			t.Errorf("a domain of another organization: %v", err)
-		}
-	})
-}
-
-func TestDomainWithoutPasswords(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		f.UseLocalhost() // where there are passkeys
-		s := newStranger(t, f)
-		f.Provider.Upstreams.Store.Domains.Granted["example.com"] = f.OrgID
-		n := s.only()
-		n.DefaultRole = page.Some(auth.Member)
-		u := f.NewUpstream(n)
-		const password = "a password of anna"
-		_, token, err := f.Accounts.Invite(f.Ctx, f.OrgID, f.UserID, account.NewMember{Email: "anna@example.com", Role: auth.Member})
-		providertest.Must(t, err)
-		b := f.Browser()
-		page := b.Get(f.URL + "/invite/" + token).Want(http.StatusOK)
-		if strings.Contains(page.Body, "New password") || !strings.Contains(page.Body, "Continue with Stranger") {
-			t.Errorf("the invitation offers a password: %s", page.Body)
-		}
-		_, _, values := page.Form()
-		values.Set("password", password)
-		b.Do("POST", f.URL+"/invite/"+token, values).Want(http.StatusBadRequest)
-		b.Get(f.URL + "/invite/" + token + "/passkey").Want(http.StatusSeeOther)
-		b.Do("POST", f.URL+"/invite/"+token+"/passkey", values).Want(http.StatusOK)
-		if b.SignedIn() {
-			t.Error("a passkey was created in a domain with a provider only")
-		}
-
-		s.say(claims{"email": "anna@example.com", "email_verified": true})
-		anna := wantIn(s.enter(b, u), b)
-		var reset string
-		providertest.Must(t, f.DB.Write(f.Ctx, func(tx *db.Tx) (err error) {
-			reset, _, err = f.Accounts.NewReset(tx, anna)
-			return err
-		}))
-		other := f.Browser()
-		link := f.URL + "/reset/" + reset
-		if r := other.Submit(other.Get(link), "password", password); r.Status != http.StatusBadRequest || other.SignedIn() {
-			t.Errorf("a password was set in a domain without passwords: %d", r.Status)
-		}
-		// A new user gets the address of a granted domain.
-		s.say(claims{"sub": "carl", "email": "carl@example.com", "email_verified": true})
-		carl := wantIn(s.enter(other, u), other)
-		if login, err := f.Accounts.LoginByEmail(t.Context(), "carl@example.com"); err != nil || login.ID != carl {
-			t.Errorf("the new user has no address: %v", err)
-		}
-
-		// Whoever has a password and has not linked an account keeps it, and so do owners.
-		owner := f.Browser()
-		owner.SignIn(owner.Get(f.URL + "/account"))
-		if !owner.SignedIn() {
-			t.Fatal("the owner is locked out")
-		}
-		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-			return f.Accounts.SetPassword(tx, anna, account.HashPassword(password))
-		}))
-		enter := func() *providertest.Response {
-			b := f.Browser()
-			return b.Submit(b.Get(f.URL+"/account"), "email", "anna@example.com", "password", password)
-		}
-		enter().Want(http.StatusSeeOther)
-		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-			return f.Provider.Upstreams.Store.AddIdentity(tx, upstream.Identity{
-				OrgID: f.OrgID, Issuer: s.url, Subject: "anna", UserID: anna, Linked: true,
-			})
-		}))
-		if r := enter().Want(http.StatusForbidden); !strings.Contains(r.Body, "does not use passwords") {
-			t.Errorf("the page says %s", r.Body)
-		}
-	})
-}
-
-func TestOrganizationCannotTakeAddressesOfOthers(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newStranger(t, f)
-		u := f.NewUpstream(s.welcoming())
-		b := f.Browser()
-		s.say(claims{"email": "ceo@bank.example", "email_verified": true})
-		wantIn(s.enter(b, u), b)
-		_, token, err := f.Accounts.Invite(f.Ctx, "org_of_the_bank", f.UserID, account.NewMember{Email: "ceo@bank.example", Role: auth.Owner})
-		providertest.Must(t, err)
-		var users int
-		providertest.Must(t, f.DB.Read(t.Context()).Row(`SELECT count(*) FROM users WHERE email = 'ceo@bank.example'`).Scan(&users))
-		if users != 0 || token == "" {
-			t.Error("the real owner of the address cannot register any more")
 		}
 	})
 }

@@ -90,6 +90,12 @@ func (e *Endpoint) issueID(
 	c := e.Tokens.NewID(req.client, g.UserID, g.AuthTime.Std(), accessToken)
 	c.SignIn = jwt.NewSignIn(g.Methods)
 	c.ProfileClaims = jwt.NewProfileClaims(user, scopes)
+	if slices.Contains(scopes, oidc.ScopeOrganization) {
+		c.OrganizationClaims, err = e.Organization(ctx, req.client.OrgID, g.UserID)
+		if err != nil {
+			return "", err
+		}
+	}
 	if g.Nonce != nil {
 		c.Nonce = *g.Nonce
 	}

@@ -35,6 +35,8 @@ type Endpoint struct {
 	Live func(ctx context.Context, token string) (*jwt.AccessClaims, error)
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (oidc.User, error)
+	// Organization returns the claims about a user in an organization, or nil if the user is no enabled member.
+	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused are called for each response, if they are set. The grant type is "unknown"

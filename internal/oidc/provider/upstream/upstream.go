@@ -3,7 +3,7 @@
 //
 // AuthURL returns where a browser goes, and Finish checks with what it comes back: the issuer of the
 // response (RFC 9207), the code with PKCE, and the ID token with its signature, issuer, audience, nonce
-// and times. What the identity stands for here is decided in package signin.
+// and times. What the identity stands for here is decided in package admission.
 package upstream
 
 import (

@@ -1,0 +1,360 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"steward/internal/app/config"
+	"steward/internal/backup"
+	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+// settings are the settings that say where an installation is.
+func settings() []string {
+	return []string{"config", "data", "database-url", "database-pooler", "blob-url"}
+}
+
+// Commands returns the commands that make, check and restore backups.
+func Commands(p session.Program) []*cobra.Command {
+	return []*cobra.Command{backupCommand(p), restoreCommand(p)}
+}
+
+func backupCommand(p session.Program) *cobra.Command {
+	var s secrets
+	var r Request
+	var keep int
+	cmd := &cobra.Command{
+		Use:   "backup TARGET",
+		Short: "Make a backup of everything, while the server runs",
+		Long: `Make a backup of all rows, the bytes of all objects, and the embedded databases and key-value stores, and
+write it to a new file, which only its owner can read. If TARGET is a directory (or ends in a slash) or a URL such as
+s3://bucket/prefix?endpoint=https://host, it is a repository of backups, which share the bytes of objects: only those
+that are new are copied. The credentials of an S3 server are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Each
+installation needs a repository of its own.
+
+The server may be running; the command must run as the same user of the machine. With PostgreSQL, run it where the
+data directory is.
+
+The backup can be restored onto SQLite or PostgreSQL. Secrets in it are encrypted with the master key, which is
+not in the backup unless --with-key is given: keep it elsewhere. Everything else can be read by whoever has the
+backup, unless it is encrypted with --passphrase or --recipient. All backups of a directory or a bucket are encrypted
+with the same passphrase, or for the same recipients.`,
+		Args: config.OneArgument("target"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
+			if err != nil {
+				return err
+			}
+			e, err := s.encryption(p)
+			if err != nil {
+				return err
+			}
+			c := creation{path: args[0], request: r, encryption: e, keep: keep}
+			if isRepository(args[0]) {
+				return addBackup(cmd.Context(), p, cfg, c)
+			}
+			if keep > 0 {
+				return exit.Usagef("--keep needs a directory or an s3:// URL")
+			}
+			return createBackup(cmd.Context(), p, cfg, c)
+		},
+	}
+	cmd.Flags().BoolVar(&r.WithKey, "with-key", false, "put the master key into the backup")
+	cmd.Flags().IntVar(&keep, "keep", 0, "in a directory or s3://, keep the newest `n` backups and remove others")
+	s.addEncryption(cmd)
+	config.AddFlags(cmd, settings()...)
+	cmd.AddCommand(verifyCommand(p), listCommand(p))
+	return cmd
+}
+
+// creation says what a backup has and where it goes.
+type creation struct {
+	path       string
+	request    Request
+	encryption backup.Encryption
+	keep       int // 0: all
+}
+
+// addBackup adds a backup to a repository.
+func addBackup(ctx context.Context, p session.Program, cfg config.Config, c creation) error {
+	if err := checkTarget(c.path, cfg.Data); err != nil {
+		return err
+	}
+	r, err := openForAdding(ctx, p, c.path, c.encryption)
+	if err != nil {
+		return err
+	}
+	bar := newBar(p, -1, "backing up")
+	added, err := r.create(ctx, time.Now(), func(ctx context.Context, w io.Writer, request Request) error {
+		request.WithKey = c.request.WithKey
+		return writeBackup(ctx, cfg, p.Version, io.MultiWriter(w, bar), request)
+	})
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(p.Out, "The backup %s was added. Check it with steward backup verify.\n", added.ID); err != nil || c.keep < 1 {
+		return err
+	}
+	removed, err := r.prune(ctx, c.keep)
+	if err != nil {
+		return fmt.Errorf("the backup was made, but old ones could not be removed: %w", err)
+	}
+	_, err = fmt.Fprintf(p.Out, "%d older backups were removed.\n", removed)
+	return err
+}
+
+func createBackup(ctx context.Context, p session.Program, cfg config.Config, c creation) error {
+	bar := newBar(p, -1, "backing up")
+	size, err := createFile(ctx, c.path, c.encryption, func(ctx context.Context, w io.Writer) error {
+		return writeBackup(ctx, cfg, p.Version, io.MultiWriter(w, bar), c.request)
+	})
+	bar.end()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.Out, "%s has %s. Check it with steward backup verify.\n", c.path, humanize.Bytes(uint64(size)))
+	return err
+}
+
+// bar shows progress on a terminal, and nothing elsewhere.
+type bar struct{ shown *progressbar.ProgressBar }
+
+// newBar returns a bar for a number of bytes, or -1 if that is not known.
+func newBar(p session.Program, total int64, title string) bar {
+	if !session.IsTerminal(p.Err) {
+		return bar{}
+	}
+	return bar{progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.Err), progressbar.OptionShowBytes(true),
+		progressbar.OptionSetDescription(title), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())}
+}
+
+func (b bar) Write(data []byte) (int, error) {
+	if b.shown != nil {
+		_ = b.shown.Add(len(data)) // for people
+	}
+	return len(data), nil
+}
+
+func (b bar) end() {
+	if b.shown != nil {
+		_ = b.shown.Finish()
+	}
+}
+
+// opened is a backup that is read.
+type opened struct {
+	*backup.Reader
+	from  *repository // nil for a file
+	id    string      // of a backup in a repository
+	close func()
+}
+
+// verify reads the backup to its end and compares it with its manifest.
+func (o *opened) verify(ctx context.Context) (*contents, error) {
+	if o.from == nil {
+		return verify(ctx, o.Reader, nil)
+	}
+	return o.from.verifyBackup(ctx, o.id, o.Reader)
+}
+
+// openBackup opens a backup in a file, or one of a repository: the newest, or that of --backup.
+func openBackup(ctx context.Context, p session.Program, target string, s *secrets) (*opened, error) {
+	if !isRepository(target) {
+		return openFile(p, target, s)
+	}
+	d, err := s.decryption(p)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openForReading(ctx, p, target)
+	if err != nil {
+		return nil, err
+	}
+	l, err := r.choose(ctx, s.archiveID)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.decrypt(ctx, d); err != nil {
+		return nil, fmt.Errorf("%s: %w", target, err)
+	}
+	in, closeAll, err := r.open(ctx, l.ID)
+	return &opened{Reader: in, from: r, id: l.ID, close: closeAll}, err
+}
+
+func openFile(p session.Program, path string, s *secrets) (*opened, error) {
+	d, err := s.decryption(p)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	bar := newBar(p, size, "reading")
+	plain, err := d.Decrypt(io.TeeReader(f, bar))
+	var in *backup.Reader
+	if err == nil {
+		in, err = backup.NewReader(plain)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &opened{Reader: in, close: func() {
+		bar.end()
+		in.Close()
+		_ = f.Close() // it was only read
+	}}, nil
+}
+
+// listCommand returns the command that lists the backups of a repository.
+func listCommand(p session.Program) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "list TARGET",
+		Short: "List the backups in a directory or a bucket",
+		Args:  config.OneArgument("directory or s3:// URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := openForReading(cmd.Context(), p, args[0])
+			if err != nil {
+				return err
+			}
+			all, err := r.list(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return session.PrintRows(p, format, all, []output.Column{
+				output.Name("BACKUP", "id"), {Title: "CREATED", Path: "created_at"}, {Title: "BYTES", Path: "bytes"},
+			})
+		},
+	}
+	session.AddFormatFlag(cmd, &format)
+	return cmd
+}
+
+func verifyCommand(p session.Program) *cobra.Command {
+	var s secrets
+	cmd := &cobra.Command{
+		Use:   "verify TARGET",
+		Short: "Check that a backup is complete and as it was written",
+		Long: `Read a backup to its end and compare it with its manifest: the size and the hash of each part, the number of
+rows of each table, and that the bytes of all objects, databases and key-value stores are there. Nothing is written. TARGET is a file, or a directory or s3:// URL with backups.`,
+		Args: config.OneArgument("target"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := openBackup(cmd.Context(), p, args[0], &s)
+			if err != nil {
+				return err
+			}
+			c, err := r.verify(cmd.Context())
+			r.close()
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return printVerified(p, r.Reader, c)
+		},
+	}
+	s.addDecryption(cmd)
+	return cmd
+}
+
+func printVerified(p session.Program, r *backup.Reader, c *contents) error {
+	h := r.Header()
+	_, err := fmt.Fprintf(p.Out, "The backup is complete: %d rows, %d blobs, %d databases and %d key-value stores.\n"+
+		"It was made at %s by Steward %s on %s, with the master key %s.\n", total(c.rows), c.blobs, len(c.databases), len(c.stores),
+		h.CreatedAt.Format("2006-01-02 15:04:05 MST"), output.Clean(h.Steward), output.Clean(h.Engine), output.Clean(h.KeyID))
+	warn(p, r.Summary().Warnings)
+	return err
+}
+
+func warn(p session.Program, warnings []string) {
+	for _, text := range warnings {
+		_, _ = fmt.Fprintf(p.Err, "steward: %s\n", output.Clean(text)) // for people
+	}
+}
+
+func restoreCommand(p session.Program) *cobra.Command {
+	var s secrets
+	cmd := &cobra.Command{
+		Use:   "restore TARGET",
+		Short: "Restore a backup into an empty data directory",
+		Long: `Restore a backup into a new or empty data directory, and into an empty PostgreSQL database if --database-url is
+given, whatever database the backup was made of. Objects go to files, or to the bucket of --blob-url. Everything is
+compared with the backup before the command says that it is done; until then no server opens what was restored.
+
+TARGET is a file, or a directory or s3:// URL with backups, of which the newest is restored unless --backup names
+another. The master key is that of the backup, if it has one, or of STEWARD_MASTER_KEY, or it is asked for.`,
+		Args: config.OneArgument("target"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
+			if err != nil {
+				return err
+			}
+			in, err := openBackup(cmd.Context(), p, args[0], &s)
+			if err != nil {
+				return err
+			}
+			return runRestore(cmd.Context(), p, cfg, in)
+		},
+	}
+	s.addDecryption(cmd)
+	config.AddFlags(cmd, settings()...)
+	return cmd
+}
+
+func runRestore(ctx context.Context, p session.Program, cfg config.Config, in *opened) error {
+	r := &restoring{cfg: cfg, in: in.Reader, from: in.from, askKey: func() ([]byte, error) { return askMasterKey(p) }}
+	done, err := r.restore(ctx)
+	in.close()
+	if err != nil {
+		return fmt.Errorf("nothing was restored: %w", err)
+	}
+	return printRestored(p, cfg, done)
+}
+
+func printRestored(p session.Program, cfg config.Config, r *Restored) error {
+	warn(p, r.Warnings)
+	_, err := fmt.Fprintf(p.Out, "Restored and checked: %d rows, %d blobs, %d databases and key-value stores, of %s.\n",
+		total(r.Rows), r.Blobs, r.Files, r.Header.CreatedAt.Format("2006-01-02 15:04:05 MST"))
+	if err != nil {
+		return err
+	}
+	if n := r.Rows["webhook_queue"]; n > 0 {
+		_, err = fmt.Fprintf(p.Out, "%d deliveries that were pending then will be sent again after the start; receivers recognise them by webhook-id.\n", n)
+	}
+	if n := r.Rows["mails"]; n > 0 && err == nil {
+		_, err = fmt.Fprintf(p.Out, "%d mails that were waiting then will be sent again after the start.\n", n)
+	}
+	if !r.KeyWritten && err == nil {
+		_, err = fmt.Fprintln(p.Out, "The master key is not in the data directory: the server needs the same setting of it as this command.")
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(p.Out, "Start it with: steward serve --data %s%s\n", cfg.Data, otherSettings(cfg))
+	}
+	return err
+}
+
+// otherSettings returns the settings besides the data directory with which a server finds what was restored. It
+// leaves out URLs, which have passwords.
+func otherSettings(cfg config.Config) (text string) {
+	if cfg.DatabaseURL != "" {
+		text += " --database-url …"
+	}
+	if cfg.BlobURL != nil {
+		text += " --blob-url …"
+	}
+	return text
+}

@@ -1,0 +1,113 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/app/blobs"
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+	"steward/internal/app/masterkey"
+	"steward/internal/app/operator"
+	"steward/internal/backup"
+	"steward/internal/db"
+	"steward/internal/db/move"
+	"steward/internal/durable"
+	"steward/internal/errs"
+	"steward/internal/id"
+)
+
+// writeBackup writes a backup to w: the server that uses the data directory makes it, or this process if none
+// runs.
+func writeBackup(ctx context.Context, cfg config.Config, version string, w io.Writer, r Request) error {
+	err := ask(ctx, cfg.Data, w, r)
+	if !errors.Is(err, operator.ErrNoServer) {
+		return err
+	}
+	lock := operator.LockInstallation
+	if cfg.DatabaseURL != "" {
+		lock = operator.LockDirectory
+	}
+	release, err := lock(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer release()
+	source, closeAll, err := openSource(ctx, cfg, version)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	lease := source.exclusive(id.New("bak")) // other replicas may run
+	return lease.Hold(ctx, func(ctx context.Context) error { return source.Write(ctx, w, r) })
+}
+
+// openSource opens an installation that no server of this data directory uses.
+func openSource(ctx context.Context, cfg config.Config, version string) (s *Source, closeAll func(), err error) {
+	d, err := db.Open(ctx, cfg.Database())
+	if err != nil {
+		return nil, nil, err
+	}
+	closeAll = func() { _ = d.Close() } // what was written is committed
+	if err := move.CheckHere(d.Read(ctx)); err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	ring, err := masterkey.Existing(ctx, d, cfg)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	s = &Source{
+		DB: d, Data: cfg.Data, Node: "local", Version: version, KeyID: ring.KeyID(), Now: time.Now,
+		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, cfg) },
+	}
+	if s.Blobs, err = blobs.Open(ctx, cfg); err == nil && d.Dialect() == db.Postgres {
+		s.Node, err = datadir.NodeID(cfg.Data)
+	}
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	return s, closeAll, nil
+}
+
+// createFile makes a backup in a file. The file has its name only when it is complete and on disk.
+func createFile(ctx context.Context, path string, e backup.Encryption, write func(context.Context, io.Writer) error) (size int64, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return 0, errs.New(errs.Conflict, "%s exists", path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return 0, fmt.Errorf("create the file: %w", err)
+	}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(f.Name()) // it is gone if it was renamed
+	}()
+	encrypted, err := e.Encrypt(f)
+	if err != nil {
+		return 0, err
+	}
+	if err := write(ctx, encrypted); err != nil {
+		return 0, err
+	}
+	if err := encrypted.Close(); err != nil {
+		return 0, fmt.Errorf("write the file: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return 0, fmt.Errorf("write the file: %w", err)
+	}
+	if size, err = f.Seek(0, io.SeekEnd); err != nil {
+		return 0, err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // unlike a rename, it replaces nothing
+		return 0, fmt.Errorf("name the file: %w", err)
+	}
+	return size, durable.SyncDir(filepath.Dir(path))
+}

@@ -1,0 +1,147 @@
+package backups
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"steward/internal/app/operator"
+	"steward/internal/id"
+)
+
+const (
+	// errorTrailer is the trailer of a response that ended before the backup was complete.
+	errorTrailer = "Steward-Error"
+	// stallTimeout is how long the command may read nothing. The snapshot of the rows is held meanwhile.
+	stallTimeout = 2 * time.Minute
+	maxRequest   = 64 << 10
+	// maxKnown is the size of the largest list of known blobs: about 60 million.
+	maxKnown = 8 << 30
+)
+
+// Handler streams backups over the control socket, one at a time.
+type Handler struct {
+	Source *Source
+	Log    *slog.Logger
+}
+
+// ServeHTTP implements http.Handler. An error after the first byte is told in a trailer; what was sent
+// then is an incomplete backup.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	lease := h.Source.exclusive(id.New("bak"))
+	held, err := lease.TryHold(r.Context(), func(ctx context.Context) error {
+		h.serve(w, r.WithContext(ctx))
+		return nil
+	})
+	switch {
+	case err != nil:
+		h.Log.Error("the lease of the backup failed", "error", err)
+		if !held {
+			http.Error(w, `{"error": "the database cannot be used"}`, http.StatusServiceUnavailable)
+		}
+	case !held:
+		http.Error(w, `{"error": "another backup is being made"}`, http.StatusConflict)
+	}
+}
+
+// serve receives a request and streams the backup.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
+	request, closeList, err := h.receive(w, r)
+	if err != nil {
+		http.Error(w, `{"error": "the request cannot be read"}`, http.StatusBadRequest)
+		return
+	}
+	defer closeList()
+	// A deadline for reads would end the context of the request, although nothing is read any more.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		http.Error(w, `{"error": "the connection cannot be used"}`, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Trailer", errorTrailer)
+	w.Header().Set("Content-Type", "application/zstd")
+	out := &stream{to: w, control: http.NewResponseController(w)}
+	if err := h.Source.Write(r.Context(), out, request); err != nil {
+		h.Log.Error("the backup failed", "error", err)
+		w.Header().Set(errorTrailer, err.Error())
+		return
+	}
+	h.Log.Info("a backup was made", "bytes", out.n, "with_key", request.WithKey)
+}
+
+// receive reads a request, and the list of known blobs into a file.
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (request Request, closeList func(), err error) {
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		return request, nil, err
+	}
+	body := http.MaxBytesReader(w, r.Body, maxKnown)
+	decoder := json.NewDecoder(body)
+	if err := decoder.Decode(&request); err != nil || !request.Known {
+		return request, func() {}, err
+	}
+	list, err := newSpool(h.Source.Data)
+	if err != nil {
+		return request, nil, err
+	}
+	_, err = io.Copy(list.file, io.MultiReader(decoder.Buffered(), body))
+	if err == nil {
+		_, err = list.file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		list.close()
+		return request, nil, err
+	}
+	request.known = bufio.NewReader(list.file)
+	return request, list.close, nil
+}
+
+// stream writes to a client that must not stall.
+type stream struct {
+	to      io.Writer
+	control *http.ResponseController
+	n       int64
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	if err := s.control.SetWriteDeadline(time.Now().Add(stallTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := s.to.Write(p)
+	s.n += int64(n)
+	return n, err
+}
+
+// ask asks the server of a data directory for a backup, and writes it to w. It returns
+// operator.ErrNoServer if none runs.
+func ask(ctx context.Context, dir string, w io.Writer, r Request) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	res, err := operator.Ask(ctx, dir, operator.BackupPath, io.MultiReader(bytes.NewReader(body), r.list()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(w, res.Body); err != nil {
+		return fmt.Errorf("copy the backup: %w", err)
+	}
+	if text := res.Trailer.Get(errorTrailer); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// list returns the list of known blobs.
+func (r Request) list() io.Reader {
+	if r.known == nil {
+		return bytes.NewReader(nil)
+	}
+	return r.known
+}

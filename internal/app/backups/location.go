@@ -1,0 +1,46 @@
+package backups
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"steward/internal/errs"
+)
+
+// checkTarget returns Conflict if backups would be among the files of the installation that they are made of:
+// the bytes of its objects and those of the backups would be the same files, and each would delete them.
+func checkTarget(target, data string) error {
+	if strings.HasPrefix(target, "s3://") {
+		return nil
+	}
+	dir, err := filepath.Abs(target)
+	if err != nil {
+		return err
+	}
+	folders := []string{filepath.Join(data, "blobs"), filepath.Join(data, "databases"), filepath.Join(data, "stores")}
+	own := append([]string{data}, folders...)
+	for {
+		for _, name := range own {
+			if sameFile(dir, name) {
+				return errs.New(errs.Conflict, "backups cannot be among the files of the data directory; take another directory than %s", target)
+			}
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		dir = parent
+		own = folders // a directory beside them is fine
+	}
+}
+
+// sameFile reports whether two paths lead to the same file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}

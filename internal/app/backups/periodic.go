@@ -1,0 +1,142 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"syscall"
+	"time"
+
+	"steward/internal/backup"
+	"steward/internal/cli/session"
+	"steward/internal/job"
+)
+
+// checkEvery is how often a replica looks whether a backup is due.
+const checkEvery = 10 * time.Second
+
+// Periodic makes backups at a schedule, on one replica at a time and not while a command makes one. How they
+// are doing is in a row that the replicas share, so that the schedule holds over restarts.
+type Periodic struct {
+	Source *Source
+	// Environ has the credentials of an S3 server, in the variables of the AWS tools.
+	Environ []string
+	// Target is a directory or an s3:// URL.
+	Target string
+	// Encryption says for which recipients the backups are encrypted, if they are.
+	Encryption backup.Encryption
+	Schedule   backup.Schedule
+	// Keep is how many backups are kept.
+	Keep int
+	Log  *slog.Logger
+	// Failed is called when a backup fails, or older ones are not removed. It may be nil.
+	Failed func()
+}
+
+// Job returns the job that makes the backups of a replica.
+func (p *Periodic) Job(owner string) *job.Job {
+	return &job.Job{
+		Lease: p.Source.exclusive(owner), Log: p.Log, Title: "make backups", Interval: checkEvery,
+		Pending: p.pending, Do: p.run,
+	}
+}
+
+// Due returns when a backup is or was due by the schedule.
+func (p *Periodic) Due(s State) time.Time { return s.due(p.Schedule, p.Source.Now()) }
+
+// Next returns when the next backup is made or tried again.
+func (p *Periodic) Next(s State) time.Time { return s.next(p.Schedule, p.Source.Now()) }
+
+// pending reports whether it is time for a backup.
+func (p *Periodic) pending(ctx context.Context) (bool, error) {
+	s, err := p.State(ctx)
+	return err == nil && !p.Next(s).After(p.Source.Now()), err
+}
+
+// run makes a backup if it is still time for one. The lease is held.
+func (p *Periodic) run(ctx context.Context) error {
+	before, err := p.State(ctx)
+	if err != nil || p.Next(before).After(p.Source.Now()) { // another replica has made it
+		return err
+	}
+	m, err := p.create(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err() // the process stops or has lost the lease; another attempt follows
+	}
+	if err == nil {
+		return p.finish(ctx, before, m)
+	}
+	p.report(before, "the backup failed", err)
+	return p.failed(ctx, explain("the backup failed", err))
+}
+
+// finish stores a backup that was made, and removes older ones.
+func (p *Periodic) finish(ctx context.Context, before State, m made) error {
+	if err := p.succeeded(ctx, m, ""); err != nil {
+		return err
+	}
+	p.Log.Info("a backup was made", "backup", m.id, "bytes", m.bytes)
+	if m.elsewhere > 0 && m.elsewhere != before.Elsewhere {
+		p.Log.Warn("the backup has no databases and key-value stores of other nodes", "missing", m.elsewhere)
+	}
+	if _, err := m.to.prune(ctx, p.Keep); err != nil && ctx.Err() == nil {
+		const problem = "older backups were not removed"
+		p.report(before, problem, err)
+		return p.succeeded(ctx, m, explain(problem, err))
+	}
+	return nil
+}
+
+// report counts a problem, and logs it unless it is the one that is known.
+func (p *Periodic) report(before State, problem string, err error) {
+	if p.Failed != nil {
+		p.Failed()
+	}
+	level := slog.LevelError
+	if before.Error == explain(problem, err) {
+		level = slog.LevelDebug
+	}
+	p.Log.Log(context.Background(), level, problem, "error", err)
+}
+
+// made is a backup that was made.
+type made struct {
+	id               string
+	to               *repository
+	began            time.Time
+	bytes, elsewhere int64
+}
+
+// create makes a backup.
+func (p *Periodic) create(ctx context.Context) (made, error) {
+	m := made{began: p.Source.Now()}
+	if err := checkTarget(p.Target, p.Source.Data); err != nil {
+		return m, err
+	}
+	to, err := openForAdding(ctx, session.Program{Environ: p.Environ}, p.Target, p.Encryption)
+	if err != nil {
+		return m, fmt.Errorf("open the target of backups: %w", err)
+	}
+	m.to = to
+	count := &counter{}
+	added, err := to.create(ctx, m.began, func(ctx context.Context, w io.Writer, r Request) error {
+		r.elsewhere = &m.elsewhere
+		return p.Source.Write(ctx, io.MultiWriter(w, count), r)
+	})
+	m.id = added.ID
+	m.bytes = count.n
+	return m, err
+}
+
+// explain returns a problem with its cause if the operating system tells it, without names and addresses: all
+// organizations see it.
+func explain(problem string, err error) string {
+	var cause syscall.Errno
+	if errors.As(err, &cause) {
+		return problem + ": " + strings.ToLower(cause.Error())
+	}
+	return problem + "; the log of the server says why"
+}

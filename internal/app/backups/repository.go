@@ -1,0 +1,366 @@
+package backups
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/backup"
+	"steward/internal/blob"
+	"steward/internal/errs"
+	"steward/internal/id"
+)
+
+// repository is a directory, or a prefix of a bucket, with backups that share the bytes of objects.
+type repository struct {
+	// archives has the backups without the bytes of objects. Their ids sort by time.
+	archives store
+	// blobs has the bytes of objects.
+	blobs store
+	// lists has the names, sizes and hashes of the blobs of each archive that whoever adds backups cannot decrypt,
+	// in the clear. It is nil if there are none.
+	lists store
+	// keys has the file that says how everything is encrypted. It is nil if nothing is.
+	keys store
+	// cipher is nil if nothing is encrypted.
+	cipher *backup.Cipher
+}
+
+// Listed is a backup in a repository.
+type Listed struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	// Bytes is the size without the bytes of objects.
+	Bytes int64 `json:"bytes"`
+}
+
+// list returns all backups, the oldest first.
+func (r *repository) list(ctx context.Context) ([]Listed, error) {
+	var all []Listed
+	for cursor := ""; ; {
+		found, next, err := r.archives.List(ctx, cursor, 1000)
+		if err != nil {
+			return nil, fmt.Errorf("list backups: %w", err)
+		}
+		for _, info := range found {
+			size, err := r.archives.Size(ctx, info.ID)
+			if errors.Is(err, blob.ErrNotFound) {
+				continue // what an interrupted backup has left
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list backups: %w", err)
+			}
+			made, _ := id.BlobTime(info.ID)
+			all = append(all, Listed{ID: info.ID, CreatedAt: made.UTC(), Bytes: size})
+		}
+		if next == "" {
+			break
+		}
+		cursor = next
+	}
+	slices.SortFunc(all, func(a, b Listed) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(all, func(a, b Listed) bool { return a.ID == b.ID }), nil
+}
+
+// choose returns a backup by its id, or the newest one for "".
+func (r *repository) choose(ctx context.Context, archiveID string) (Listed, error) {
+	all, err := r.list(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	for _, l := range slices.Backward(all) {
+		if archiveID == "" || l.ID == archiveID {
+			return l, nil
+		}
+	}
+	return Listed{}, errs.New(errs.NotFound, "there is no such backup; see steward backup list")
+}
+
+// open opens a backup. closeAll must be called at the end.
+func (r *repository) open(ctx context.Context, archiveID string) (in *backup.Reader, closeAll func(), err error) {
+	return openObject(ctx, r.archives, archiveID, r.cipher)
+}
+
+// archiveName returns the name of a backup among the objects of its repository.
+func archiveName(archiveID string) string { return "archives/" + archiveID }
+
+// openObject opens a backup or a list in a store.
+func openObject(ctx context.Context, from store, archiveID string, c *backup.Cipher) (in *backup.Reader, closeAll func(), err error) {
+	object, err := from.Open(ctx, archiveID, 0, -1)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open backup %s: %w", archiveID, err)
+	}
+	plain, err := c.Decrypt(archiveName(archiveID), object)
+	if err == nil {
+		in, err = backup.NewReader(plain)
+	}
+	if err != nil {
+		_ = object.Close()
+		return nil, nil, fmt.Errorf("backup %s: %w", archiveID, err)
+	}
+	return in, func() {
+		in.Close()
+		_ = object.Close() // it was only read
+	}, nil
+}
+
+// create adds a backup. write writes a whole one, without the blobs that are known; it has returned when create
+// does.
+func (r *repository) create(ctx context.Context, now time.Time, write func(context.Context, io.Writer, Request) error) (Listed, error) {
+	base, known, closeKnown, err := r.known(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	defer closeKnown()
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, to := io.Pipe()
+	running.Go(func() { to.CloseWithError(write(ctx, to, Request{Known: true, known: known})) })
+	defer func() { _ = from.Close() }()
+	l := Listed{ID: id.Blob(now), CreatedAt: now.UTC().Truncate(time.Millisecond)} // as the id has it
+	archive, out := io.Pipe()
+	running.Go(func() { out.CloseWithError(r.divide(ctx, l.ID, from, out)) })
+	defer func() { _ = archive.Close() }()
+	sealed, err := r.cipher.Encrypt(archiveName(l.ID), archive)
+	if err != nil {
+		return l, err
+	}
+	if err := r.archives.Put(ctx, l.ID, sealed, -1); err != nil {
+		return l, fmt.Errorf("write the backup: %w", err)
+	}
+	if l.Bytes, err = r.archives.Size(ctx, l.ID); err != nil {
+		return l, err
+	}
+	return l, r.checkBase(ctx, l.ID, base)
+}
+
+// checkBase removes a new backup if the one that it shares blobs with was removed meanwhile, with the blobs.
+func (r *repository) checkBase(ctx context.Context, archiveID, base string) error {
+	if base == "" {
+		return nil
+	}
+	_, err := r.archives.Size(ctx, base)
+	if !errors.Is(err, blob.ErrNotFound) {
+		return err
+	}
+	if err := r.archives.Delete(ctx, archiveID); err != nil {
+		return fmt.Errorf("remove backup %s: %w", archiveID, err)
+	}
+	return errs.New(errs.Conflict, "another process removed the backup that this one needs; try again")
+}
+
+// known returns the newest backup, or "" if there is none, and a list of its blobs.
+func (r *repository) known(ctx context.Context) (base string, list io.Reader, closeList func(), err error) {
+	newest, err := r.choose(ctx, "")
+	if errs.KindOf(err) == errs.NotFound {
+		return "", bytes.NewReader(nil), func() {}, nil
+	}
+	if err != nil {
+		return "", nil, nil, err
+	}
+	lines, err := r.blobList(ctx, newest.ID)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	return newest.ID, lines.file, lines.close, nil
+}
+
+// blobList returns the blobs of a backup as lines of a file, which is read from its beginning.
+func (r *repository) blobList(ctx context.Context, archiveID string) (*spool, error) {
+	lines, err := newSpool(os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	encoder := json.NewEncoder(lines.out)
+	err = r.eachBlob(ctx, archiveID, func(info backup.Info) error { return encoder.Encode(info) })
+	if err == nil {
+		err = lines.rewind()
+	}
+	if err != nil {
+		lines.close()
+		return nil, err
+	}
+	return lines, nil
+}
+
+// maxListed is the number of blobs that a backup may have: lists of them are kept on disk.
+const maxListed = 50_000_000
+
+// eachBlob calls f with the blobs of a backup, in order, as they are stored. It checks the backup, or its list if
+// the backup cannot be decrypted.
+func (r *repository) eachBlob(ctx context.Context, archiveID string, f func(backup.Info) error) error {
+	if !r.cipher.CanDecrypt() {
+		return r.eachListed(ctx, archiveID, f)
+	}
+	in, closeAll, err := r.open(ctx, archiveID)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	in.External = counted(f)
+	if err := readAll(in, func(*backup.Part) error { return ctx.Err() }); err != nil {
+		return fmt.Errorf("backup %s: %w", archiveID, err)
+	}
+	return nil
+}
+
+// eachListed calls f with the blobs of the list of a backup, and checks the list.
+func (r *repository) eachListed(ctx context.Context, archiveID string, f func(backup.Info) error) error {
+	if r.lists == nil {
+		return fmt.Errorf("%w: the list of the blobs of backup %s is missing", backup.ErrIncomplete, archiveID)
+	}
+	in, closeAll, err := openObject(ctx, r.lists, archiveID, nil)
+	if errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("%w: the list of the blobs of backup %s is missing", backup.ErrIncomplete, archiveID)
+	}
+	if err != nil {
+		return fmt.Errorf("list of blobs: %w", err)
+	}
+	defer closeAll()
+	in.External = counted(f)
+	err = readAll(in, func(p *backup.Part) error { return fmt.Errorf("%w: it has the part %s", backup.ErrDamaged, p.Name) })
+	if err != nil {
+		return fmt.Errorf("list of the blobs of backup %s: %w", archiveID, err)
+	}
+	return nil
+}
+
+// counted returns f, which returns an error after too many calls.
+func counted(f func(backup.Info) error) func(backup.Info) error {
+	n := 0
+	return func(info backup.Info) error {
+		if n++; n > maxListed {
+			return fmt.Errorf("%w: it has more than %d blobs", backup.ErrDamaged, maxListed)
+		}
+		return f(info)
+	}
+}
+
+// fetch calls f with the bytes of a blob that is kept beside a backup, and compares them with its index.
+func (r *repository) fetch(ctx context.Context, info backup.Info, f func(content io.Reader) error) error {
+	_, blobID, _ := backup.Parse(info.Name)
+	object, err := r.blobs.Open(ctx, blobID, 0, -1)
+	if errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("%w: the blob %s is missing", backup.ErrIncomplete, blobID)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = object.Close() }()
+	sum := sha256.New()
+	size := &counter{}
+	stored := io.TeeReader(io.LimitReader(object, info.Size+1), io.MultiWriter(sum, size))
+	content, err := r.cipher.Decrypt(info.Name, stored)
+	if err == nil {
+		err = f(content)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, content)
+	}
+	if err != nil {
+		return fmt.Errorf("blob %s: %w", blobID, err)
+	}
+	if size.n != info.Size || hex.EncodeToString(sum.Sum(nil)) != info.SHA256 {
+		return fmt.Errorf("%w: the blob %s is not the one that was written", backup.ErrDamaged, blobID)
+	}
+	return nil
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// prune removes the oldest backups until there are keep of them, and the blobs that no other one refers to. It also
+// removes the halves of objects that backups were writing before the newest one began. It returns how many backups
+// were removed.
+func (r *repository) prune(ctx context.Context, keep int) (removed int, err error) {
+	all, err := r.list(ctx)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	if err := r.sweep(ctx, all[len(all)-1].CreatedAt); err != nil {
+		return 0, err
+	}
+	for len(all)-removed > keep {
+		if err := r.remove(ctx, all[removed].ID, all[removed+1:]); err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// sweep removes what is left of objects that were not written to their end.
+func (r *repository) sweep(ctx context.Context, before time.Time) error {
+	for _, place := range []store{r.archives, r.lists, r.blobs} {
+		if err := place.Sweep(ctx, before); err != nil {
+			return fmt.Errorf("remove what interrupted backups have left: %w", err)
+		}
+	}
+	return nil
+}
+
+// remove removes a backup, and its blobs that the others do not have. The backup goes first: what an
+// interruption leaves are blobs that nothing refers to.
+func (r *repository) remove(ctx context.Context, archiveID string, others []Listed) error {
+	var kept []*knownBlobs
+	for _, other := range others {
+		lines, err := r.blobList(ctx, other.ID)
+		if err != nil {
+			return err
+		}
+		defer lines.close()
+		kept = append(kept, newKnownBlobs(bufio.NewReader(lines.file)))
+	}
+	unused, err := newSpool(os.TempDir())
+	if err != nil {
+		return err
+	}
+	defer unused.close()
+	err = r.eachBlob(ctx, archiveID, func(info backup.Info) error {
+		found, err := inAny(kept, info.Name)
+		if err != nil || found {
+			return err
+		}
+		_, blobID, _ := backup.Parse(info.Name)
+		return unused.add(blobID)
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.archives.Delete(ctx, archiveID); err != nil {
+		return fmt.Errorf("remove backup %s: %w", archiveID, err)
+	}
+	if err := r.lists.Delete(ctx, archiveID); err != nil {
+		return fmt.Errorf("remove the list of backup %s: %w", archiveID, err)
+	}
+	return unused.each(func(blobID string) error { return r.blobs.Delete(ctx, blobID) })
+}
+
+// inAny reports whether one of several lists has a blob.
+func inAny(lists []*knownBlobs, name string) (found bool, err error) {
+	for _, list := range lists {
+		_, ok, err := list.find(name)
+		if err != nil {
+			return false, err
+		}
+		found = found || ok
+	}
+	return found, nil
+}

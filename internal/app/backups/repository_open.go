@@ -1,0 +1,204 @@
+package backups
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/backup"
+	"steward/internal/blob"
+	"steward/internal/cli/session"
+	"steward/internal/errs"
+	"steward/internal/id"
+)
+
+// store is a place of a repository.
+type store interface {
+	blob.Store
+	// Sweep deletes what Puts that began before a time, and have not ended, have written so far.
+	Sweep(ctx context.Context, before time.Time) error
+}
+
+// isRepository reports whether a target is a repository and not a file: s3://…, a directory, or a path that
+// ends in a slash.
+func isRepository(target string) bool {
+	if strings.HasPrefix(target, "s3://") || strings.HasSuffix(target, "/") {
+		return true
+	}
+	info, err := os.Stat(target)
+	return err == nil && info.IsDir()
+}
+
+// openForAdding opens a repository that backups are added to, and creates it if there is none. The credentials
+// for s3:// are in the variables of the AWS tools.
+func openForAdding(ctx context.Context, p session.Program, target string, e backup.Encryption) (*repository, error) {
+	open := openFolder(target)
+	if strings.HasPrefix(target, "s3://") {
+		open = openPrefix(ctx, p, target)
+	}
+	r, err := newRepository(open)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.encrypt(ctx, e)
+}
+
+// openForReading opens a repository that has backups, and writes nothing.
+func openForReading(ctx context.Context, p session.Program, target string) (*repository, error) {
+	if strings.HasPrefix(target, "s3://") {
+		return newRepository(openPrefix(ctx, p, target))
+	}
+	if _, err := os.Stat(filepath.Join(target, "archives")); err != nil {
+		return nil, errs.New(errs.NotFound, "there are no backups in %s", target)
+	}
+	return newRepository(openExistingFolder(target))
+}
+
+// blobsPlace is where a repository has the bytes of objects. An installation has its own in "blobs" by default,
+// which may be at the same prefix of a bucket: each would delete what the other needs.
+const blobsPlace = "backup-blobs"
+
+// newRepository opens the places of a repository.
+func newRepository(open func(place string) (store, error)) (*repository, error) {
+	r := &repository{}
+	for place, to := range map[string]*store{"archives": &r.archives, blobsPlace: &r.blobs, "lists": &r.lists, "keys": &r.keys} {
+		var err error
+		if *to, err = open(place); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func openPrefix(ctx context.Context, p session.Program, target string) func(place string) (store, error) {
+	return func(place string) (store, error) {
+		options, err := blob.ParseS3URL(target)
+		if err != nil {
+			return nil, err
+		}
+		env := session.Env{Program: p}
+		options.AccessKey = env.Getenv("AWS_ACCESS_KEY_ID")
+		options.SecretKey = env.Getenv("AWS_SECRET_ACCESS_KEY")
+		options.Prefix = strings.Trim(options.Prefix+"/"+place, "/")
+		return blob.OpenS3(ctx, options)
+	}
+}
+
+func openFolder(dir string) func(place string) (store, error) {
+	return func(place string) (store, error) { return blob.OpenDisk(filepath.Join(dir, place)) }
+}
+
+// openExistingFolder returns nil for places that only encrypted backups have, if they do not exist: the disk may be
+// read-only.
+func openExistingFolder(dir string) func(place string) (store, error) {
+	return func(place string) (store, error) {
+		path := filepath.Join(dir, place)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && (place == "keys" || place == "lists") {
+			return nil, nil
+		}
+		return blob.OpenDisk(path)
+	}
+}
+
+// encrypt sets how the backups that are added are encrypted. All of a repository are encrypted in the same way.
+func (r *repository) encrypt(ctx context.Context, e backup.Encryption) error {
+	files, err := r.keyFiles(ctx)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 && e.IsSet() {
+		if err := r.addKeyFile(ctx, e); err != nil {
+			return err
+		}
+		files, err = r.keyFiles(ctx) // another process may have added one, too
+	}
+	switch {
+	case err != nil || len(files) == 0:
+		return err
+	case !e.IsSet():
+		return errs.New(errs.Conflict, "the backups there are encrypted; give the passphrase or the recipients, or use another target")
+	}
+	r.cipher, err = e.Cipher(files...)
+	return err
+}
+
+// addKeyFile has a new repository be encrypted.
+func (r *repository) addKeyFile(ctx context.Context, e backup.Encryption) error {
+	_, err := r.choose(ctx, "")
+	if err == nil {
+		return errs.New(errs.Conflict, "the backups there are not encrypted; use another target for encrypted ones")
+	}
+	if errs.KindOf(err) != errs.NotFound {
+		return err
+	}
+	if err := e.Check(); err != nil {
+		return err
+	}
+	file, err := e.NewKeyFile()
+	if err != nil {
+		return err
+	}
+	if err := r.keys.Put(ctx, id.Blob(time.Now()), bytes.NewReader(file), int64(len(file))); err != nil {
+		return fmt.Errorf("write how the backups are encrypted: %w", err)
+	}
+	return nil
+}
+
+// decrypt sets what the backups are read with.
+func (r *repository) decrypt(ctx context.Context, d backup.Decryption) error {
+	files, err := r.keyFiles(ctx)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		r.cipher, err = d.Cipher(files...)
+		return err
+	}
+	if d.Required {
+		return backup.ErrNotEncrypted
+	}
+	return nil
+}
+
+// maxKeyFiles is the number of key files that are read.
+const maxKeyFiles = 8
+
+// keyFiles returns the files that say how the backups are encrypted, the oldest first: none if they are not.
+func (r *repository) keyFiles(ctx context.Context) (files [][]byte, err error) {
+	if r.keys == nil {
+		return nil, nil
+	}
+	found, _, err := r.keys.List(ctx, "", maxKeyFiles)
+	if err != nil {
+		return nil, fmt.Errorf("look for how the backups are encrypted: %w", err)
+	}
+	slices.SortFunc(found, func(a, b blob.Info) int { return strings.Compare(a.ID, b.ID) })
+	for _, info := range found {
+		file, err := r.keyFile(ctx, info.ID)
+		if errors.Is(err, blob.ErrNotFound) {
+			continue // it is being written
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read how the backups are encrypted: %w", err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func (r *repository) keyFile(ctx context.Context, keyID string) ([]byte, error) {
+	from, err := r.keys.Open(ctx, keyID, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = from.Close() }()
+	return io.ReadAll(io.LimitReader(from, backup.MaxKeyFile))
+}

@@ -1,0 +1,414 @@
+// Package backups makes backups of an installation, and restores them. Besides base packages it imports
+// blobs, cli/exit, cli/output, cli/session, config, datadir, masterkey and operator.
+//
+// Source writes a backup: the rows of all tables from one snapshot, then a copy of each embedded database
+// and key-value store, then the bytes of the objects that the snapshot refers to, whose deletion waits
+// meanwhile. A running server does that for the command over the control socket (handler.go); without one
+// the command does it itself (create.go). A repository is a directory or a bucket with backups that share
+// the bytes of objects (repository.go); dividing adds a backup to one (divide.go), and Periodic does so at a
+// schedule (periodic.go). restoring reads a backup into an empty installation (restore.go), and contents
+// compares what a backup has with what its rows need (contents.go).
+package backups
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/backup"
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/db/tablecopy"
+	"steward/internal/id"
+	"steward/internal/job"
+	"steward/internal/sqlite"
+)
+
+const (
+	// chunk is the size of the rows of a part, or a little more.
+	chunk = 1 << 20
+	// leaseFor is how long the bytes of deleted objects are kept after a backup that died.
+	leaseFor = 30 * time.Second
+	// garbageLease is the lease of the job that deletes the bytes of deleted objects.
+	garbageLease = "object garbage"
+)
+
+// Source is an installation that backups are made of.
+type Source struct {
+	DB    *db.DB
+	Blobs blob.Store
+	// Data is the data directory, with the files of embedded databases and key-value stores.
+	Data string
+	// Node is the id of the directory.
+	Node    string
+	Version string
+	KeyID   string
+	// Key returns the master key, for a backup that has it.
+	Key func(context.Context) ([]byte, error)
+	Now func() time.Time
+}
+
+// Request says what a backup has.
+type Request struct {
+	// WithKey adds the master key.
+	WithKey bool `json:"with_key"`
+	// Known is whether a list follows of blobs that are kept already, and are referred to only.
+	Known bool `json:"known"`
+	// known has the list: a backup.Info on each line, in the order of the names.
+	known io.Reader
+	// elsewhere is set to the number of databases and stores in other data directories, unless it is nil.
+	elsewhere *int64
+}
+
+// exclusive is the lease of the backup that is being made, which all replicas and commands share.
+func (s *Source) exclusive(owner string) job.Lease {
+	return job.Lease{DB: s.DB, Now: s.Now, Name: "backup", Owner: owner, TTL: leaseFor}
+}
+
+// Write writes a backup. While it runs, the bytes of deleted objects are kept.
+func (s *Source) Write(ctx context.Context, w io.Writer, r Request) error {
+	lease := job.Lease{DB: s.DB, Now: s.Now, Name: garbageLease, Owner: id.New("bak"), TTL: leaseFor}
+	return lease.Hold(ctx, func(ctx context.Context) error {
+		out := &writing{Source: s, ctx: ctx, rows: map[string]int64{}}
+		defer out.close()
+		return out.run(w, r)
+	})
+}
+
+// writing is a backup that is being written.
+type writing struct {
+	*Source
+	ctx      context.Context
+	out      *backup.Writer
+	rows     map[string]int64
+	needs    needed
+	blobs    *spool
+	known    *knownBlobs
+	warnings []string
+	// elsewhere is the number of databases and stores in other data directories.
+	elsewhere int64
+}
+
+func (w *writing) close() {
+	if w.out != nil {
+		w.out.Abort()
+	}
+	if w.blobs != nil {
+		w.blobs.close()
+	}
+}
+
+func (w *writing) run(to io.Writer, r Request) (err error) {
+	if w.blobs, err = newSpool(w.Data); err != nil {
+		return err
+	}
+	w.known = newKnownBlobs(r.known)
+	err = w.DB.Snapshot(db.ForCopy(w.ctx), func(q db.Querier) error { return w.snapshot(q, to, r) })
+	if err != nil {
+		return err
+	}
+	if err := w.files(); err != nil {
+		return err
+	}
+	if r.elsewhere != nil {
+		*r.elsewhere = w.elsewhere
+	}
+	if err := w.blobs.each(w.addBlob); err != nil {
+		return err
+	}
+	return w.out.Close(backup.Summary{Rows: w.rows, Warnings: w.warnings})
+}
+
+// snapshot writes the header, the key and all rows.
+func (w *writing) snapshot(q db.Querier, to io.Writer, r Request) error {
+	header := backup.Header{
+		Steward: w.Version, CreatedAt: w.Now().UTC(), Engine: q.Dialect().String(), KeyID: w.KeyID, Node: w.Node,
+	}
+	var err error
+	if header.Schema, err = db.Schema(q); err != nil {
+		return err
+	}
+	if header.NextNumber, err = db.NextNumber(q); err != nil {
+		return err
+	}
+	if w.out, err = backup.NewWriter(to, header); err != nil {
+		return err
+	}
+	if r.WithKey {
+		if err := w.addKey(); err != nil {
+			return err
+		}
+	}
+	for _, name := range tablecopy.Tables() {
+		if err := w.addTable(q, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writing) addKey() error {
+	key, err := w.Key(w.ctx)
+	if err != nil {
+		return err
+	}
+	return w.out.Add(backup.KeyName, int64(len(key)), bytes.NewReader(key))
+}
+
+// addTable writes the rows of a table in parts. Each begins with a line that names the columns.
+func (w *writing) addTable(q db.Querier, name string) error {
+	table, err := tablecopy.Open(q, name)
+	if err != nil {
+		return err
+	}
+	first, err := json.Marshal(table.Names())
+	if err != nil {
+		return err
+	}
+	parts := 0
+	buf := append(first[:len(first):len(first)], '\n')
+	flush := func() error {
+		err := w.out.Add(backup.RowsName(name, parts), int64(len(buf)), bytes.NewReader(buf))
+		parts++
+		buf = append(append(buf[:0], first...), '\n')
+		return err
+	}
+	err = table.Read(q, func(line []byte) error {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		w.rows[name]++
+		if err := w.needs.add(table, line, w.blobs.add); err != nil {
+			return err
+		}
+		buf = append(append(buf, line...), '\n')
+		if len(buf) < chunk {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// files writes a copy of each embedded database and key-value store of this data directory.
+func (w *writing) files() error {
+	slices.SortFunc(w.needs.databases, compareRows)
+	slices.SortFunc(w.needs.stores, compareRows)
+	for _, r := range w.needs.databases {
+		if r.node != w.Node {
+			w.elsewhere++
+			continue
+		}
+		if err := w.addDatabase(r.id); err != nil {
+			return fmt.Errorf("database %s: %w", r.id, err)
+		}
+	}
+	for _, r := range w.needs.stores {
+		if r.node != w.Node {
+			w.elsewhere++
+			continue
+		}
+		if err := w.addStore(r.id); err != nil {
+			return fmt.Errorf("key-value store %s: %w", r.id, err)
+		}
+	}
+	if w.elsewhere > 0 {
+		w.warn("%d databases and key-value stores are in the data directories of other nodes, and are not in this backup", w.elsewhere)
+	}
+	return nil
+}
+
+func (w *writing) warn(format string, args ...any) {
+	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
+}
+
+// addDatabase writes a copy of a database. One that was deleted since the snapshot is written as an empty
+// one.
+func (w *writing) addDatabase(databaseID string) error {
+	name := backup.DatabaseName(databaseID)
+	found, err := w.addSQLite(name, filepath.Join(w.Data, "databases", databaseID, "data.db"))
+	if err != nil || found {
+		return err
+	}
+	w.warn("database %s has no file, and is empty in this backup", databaseID)
+	return w.out.Add(name, 0, bytes.NewReader(nil))
+}
+
+// copyName is the name of the copy of a database while it is written into a backup.
+const copyName = ".backup.db"
+
+// addSQLite writes a consistent copy of an SQLite file, and reports whether there is one.
+func (w *writing) addSQLite(name, path string) (found bool, err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := w.ctx.Err(); err != nil {
+		return false, err
+	}
+	copied := filepath.Join(w.Data, copyName)
+	if err := os.Remove(copied); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a backup that died
+		return false, err
+	}
+	f, err := os.OpenFile(copied, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(copied)
+	}()
+	if err := sqlite.Backup(path, copied); err != nil {
+		return false, err
+	}
+	return true, w.addFile(name, f)
+}
+
+// addFile writes the bytes that a file has now.
+func (w *writing) addFile(name string, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return w.out.Add(name, info.Size(), f)
+}
+
+// emptyLog is the log of a key-value store without keys.
+const emptyLog = "SKVLOG1\n"
+
+// addStore writes the log of a key-value store: all that was acknowledged is in the bytes that it has now,
+// and what is behind them does not matter. A log that is replaced meanwhile stays readable.
+func (w *writing) addStore(storeID string) error {
+	dir := filepath.Join(w.Data, "stores", storeID)
+	found, err := w.addSQLite(backup.StoreName(storeID, "store.db"), filepath.Join(dir, "store.db")) // not converted yet
+	if err != nil || found {
+		return err
+	}
+	name := backup.StoreName(storeID, "store.log")
+	f, err := os.Open(filepath.Join(dir, "store.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		w.warn("key-value store %s has no file, and is empty in this backup", storeID)
+		return w.out.Add(name, int64(len(emptyLog)), strings.NewReader(emptyLog))
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return w.addFile(name, f)
+}
+
+// addBlob writes the bytes of an object or of a part of one.
+func (w *writing) addBlob(blobID string) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if info, ok, err := w.known.find(backup.BlobName(blobID)); err != nil || ok {
+		if err != nil {
+			return err
+		}
+		return w.out.Refer(info)
+	}
+	size, err := w.Blobs.Size(w.ctx, blobID)
+	if err != nil {
+		return fmt.Errorf("blob %s: %w", blobID, err)
+	}
+	r, err := w.Blobs.Open(w.ctx, blobID, 0, -1)
+	if err != nil {
+		return fmt.Errorf("blob %s: %w", blobID, err)
+	}
+	defer func() { _ = r.Close() }()
+	return w.out.Add(backup.BlobName(blobID), size, r)
+}
+
+// knownBlobs is a list of blobs in order.
+type knownBlobs struct {
+	lines *json.Decoder
+	next  backup.Info
+}
+
+// newKnownBlobs returns a list; nil is an empty one.
+func newKnownBlobs(r io.Reader) *knownBlobs {
+	if r == nil {
+		r = bytes.NewReader(nil)
+	}
+	return &knownBlobs{lines: json.NewDecoder(r)}
+}
+
+// find returns a blob if it is in the list. Names must be asked for in their order.
+func (k *knownBlobs) find(name string) (info backup.Info, ok bool, err error) {
+	for k.next.Name < name {
+		before := k.next.Name
+		err := k.lines.Decode(&k.next)
+		if errors.Is(err, io.EOF) {
+			return backup.Info{}, false, nil
+		}
+		if err != nil || k.next.Name <= before {
+			return backup.Info{}, false, errors.New("the list of known blobs cannot be decoded, or is not in order")
+		}
+	}
+	return k.next, k.next.Name == name, nil
+}
+
+// spool is a list of blobs on disk: there may be millions.
+type spool struct {
+	file *os.File
+	out  *bufio.Writer
+}
+
+// newSpool creates a list in a directory. The file has no name, so that nothing is left of it.
+func newSpool(dir string) (*spool, error) {
+	f, err := os.CreateTemp(dir, ".backup-*")
+	if err != nil {
+		return nil, fmt.Errorf("create the list of blobs: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("create the list of blobs: %w", err)
+	}
+	return &spool{file: f, out: bufio.NewWriter(f)}, nil
+}
+
+func (s *spool) close() { _ = s.file.Close() }
+
+// add appends a blob.
+func (s *spool) add(blobID string) error {
+	_, err := s.out.WriteString(blobID + "\n")
+	return err
+}
+
+// rewind has the file be read from its beginning.
+func (s *spool) rewind() error {
+	if err := s.out.Flush(); err != nil {
+		return fmt.Errorf("write the list of blobs: %w", err)
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read the list of blobs: %w", err)
+	}
+	return nil
+}
+
+// each calls f with all blobs, in their order.
+func (s *spool) each(f func(blobID string) error) error {
+	if err := s.rewind(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(s.file)
+	for lines.Scan() {
+		if err := f(lines.Text()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

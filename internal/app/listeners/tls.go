@@ -1,0 +1,167 @@
+package listeners
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	"steward/internal/budget"
+)
+
+// TLS has listeners serve TLS.
+type TLS struct {
+	// Certificate returns the certificate for a handshake, or nil if there is none of the name that the
+	// client asks for: it gets an alert then.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Handshakes are the slots of connections whose handshake is not complete, by address.
+	Handshakes *budget.Pool
+	Log        *slog.Logger
+}
+
+// handshakeTimeout bounds a handshake.
+const handshakeTimeout = 10 * time.Second
+
+// acmeProtocol is the protocol of an ACME server that validates a domain (RFC 8737).
+const acmeProtocol = "acme-tls/1"
+
+// Config returns the configuration of a listener: its protocols, if it negotiates them, and the CAs of
+// its clients, if they need a certificate. Whoever validates a domain for a CA needs none.
+func (t *TLS) Config(protocols []string, clients *x509.CertPool) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: t.Certificate, NextProtos: protocols}
+	challenge := c.Clone()
+	challenge.NextProtos = []string{acmeProtocol}
+	if clients != nil {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+		c.ClientCAs = clients
+	}
+	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Equal(hello.SupportedProtos, []string{acmeProtocol}) {
+			return challenge, nil
+		}
+		return nil, nil
+	}
+	return c
+}
+
+// Listen returns a listener whose connections have completed their handshake: Accept never waits for a
+// client that stalls. A client that does not speak TLS is sent the plain text. Connections are *tls.Conn.
+func (t *TLS) Listen(l net.Listener, config *tls.Config, plain string) net.Listener {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &secureListener{
+		Listener: l, tls: t, config: config, plain: plain, ctx: ctx, stop: stop, accepted: make(chan accepted),
+	}
+	go s.run()
+	return s
+}
+
+// secureListener accepts connections and completes their handshakes in the background.
+type secureListener struct {
+	net.Listener
+	tls      *TLS
+	config   *tls.Config
+	plain    string
+	ctx      context.Context // ends with the listener
+	stop     context.CancelFunc
+	accepted chan accepted
+}
+
+// accepted is a result of Accept.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// Accept returns the next connection that has completed its handshake.
+func (s *secureListener) Accept() (net.Conn, error) {
+	select {
+	case a := <-s.accepted:
+		return a.conn, a.err
+	case <-s.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the listener and the connections that nobody has accepted.
+func (s *secureListener) Close() error {
+	s.stop()
+	return s.Listener.Close()
+}
+
+// run accepts connections until the listener is closed. Whoever calls Accept gets the errors, and decides
+// how long to wait.
+func (s *secureListener) run() {
+	for {
+		c, err := s.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			s.stop()
+			return
+		}
+		if err != nil {
+			s.hand(accepted{err: err})
+			continue
+		}
+		slot := s.tls.Handshakes.Charge(budget.Address(c.RemoteAddr().String()), "")
+		if !slot.Take(1) {
+			_ = c.Close()
+			continue
+		}
+		go func() {
+			defer slot.Release()
+			s.handshake(c)
+		}()
+	}
+}
+
+// hand hands a result over to Accept. It returns false if the listener is closed.
+func (s *secureListener) hand(a accepted) bool {
+	select {
+	case s.accepted <- a:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// handshake completes the handshake of a connection.
+func (s *secureListener) handshake(raw net.Conn) {
+	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
+	defer cancel()
+	c := tls.Server(raw, s.config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		s.refuse(raw, err)
+		return
+	}
+	if c.ConnectionState().NegotiatedProtocol == acmeProtocol || !s.hand(accepted{conn: c}) {
+		_ = c.Close()
+	}
+}
+
+// refuse closes a connection whose handshake has failed. It says what is wrong if the client does not speak
+// TLS.
+func (s *secureListener) refuse(raw net.Conn, err error) {
+	defer func() { _ = raw.Close() }()
+	s.tls.Log.Debug("a TLS handshake failed", "remote", raw.RemoteAddr().String(), "error", err)
+	var header tls.RecordHeaderError
+	if !errors.As(err, &header) || header.Conn == nil {
+		return
+	}
+	if err := raw.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return
+	}
+	if _, err := raw.Write([]byte(s.plain)); err != nil {
+		return
+	}
+	budget.Drain(raw, raw.SetReadDeadline) // closing a connection with unread bytes discards the text
+}
+
+// What clients get that do not speak TLS.
+const (
+	PlainHTTP = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n" +
+		"Content-Length: 52\r\n\r\nThis port requires TLS: the URL begins with https.\r\n"
+	PlainRedis = "-ERR this port requires TLS: the URL begins with rediss\r\n"
+)

@@ -1,0 +1,164 @@
+package metrics
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"steward/internal/web"
+)
+
+const (
+	// usePeriod is for how long requests are counted before the counts begin anew. The last period is kept.
+	usePeriod = 30 * time.Second
+	// maxOrganizations is how many organizations are counted in a period. Those that use the server most
+	// are among the first in each.
+	maxOrganizations = 1000
+)
+
+// OrganizationsPath is the path at which Server lists the organizations that were counted.
+const OrganizationsPath = "/debug/organizations"
+
+// Organizations are those with requests of the last 30 to 60 seconds, those with the most first. Labels of
+// metrics would stay for ever.
+type Organizations struct {
+	Seconds       float64           `json:"seconds"` // that were counted
+	Organizations []OrganizationUse `json:"organizations"`
+}
+
+// OrganizationUse is what the requests of an organization were.
+type OrganizationUse struct {
+	ID       string `json:"id"`
+	Requests int64  `json:"requests"` // to the API and ingest
+	Events   int64  `json:"events"`   // that were accepted
+	// S3Requests is the number of S3 requests, and S3Bytes the size of their bodies and of the responses.
+	S3Requests int64 `json:"s3_requests"`
+	S3Bytes    int64 `json:"s3_bytes"`
+	Errors     int64 `json:"errors"` // 5xx of all requests
+}
+
+// add adds what another period has counted.
+func (u *OrganizationUse) add(other *OrganizationUse) {
+	u.Requests += other.Requests
+	u.Events += other.Events
+	u.S3Requests += other.S3Requests
+	u.S3Bytes += other.S3Bytes
+	u.Errors += other.Errors
+}
+
+// organizations counts the requests of organizations.
+type organizations struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	current  period
+	previous period
+}
+
+// period has the counts from a time on.
+type period struct {
+	since time.Time
+	uses  map[string]*OrganizationUse
+}
+
+func newOrganizations(now func() time.Time) *organizations {
+	return &organizations{
+		now: now, current: period{since: now(), uses: map[string]*OrganizationUse{}}, previous: period{since: now()},
+	}
+}
+
+// served counts a request.
+func (o *organizations) served(s web.Served) {
+	o.count(s.OrgID, func(use *OrganizationUse) {
+		use.Requests++
+		use.Errors += errorOf(s)
+	})
+}
+
+// servedS3 counts an S3 request.
+func (o *organizations) servedS3(s web.Served) {
+	o.count(s.OrgID, func(use *OrganizationUse) {
+		use.S3Requests++
+		use.S3Bytes += int64(s.Received) + int64(s.Bytes)
+		use.Errors += errorOf(s)
+	})
+}
+
+// accepted counts an event.
+func (o *organizations) accepted(orgID string) {
+	o.count(orgID, func(use *OrganizationUse) { use.Events++ })
+}
+
+// errorOf returns 1 if the server failed to serve a request.
+func errorOf(s web.Served) int64 {
+	if s.Status >= http.StatusInternalServerError {
+		return 1
+	}
+	return 0
+}
+
+// count changes the counts of an organization, which may be "" for none.
+func (o *organizations) count(orgID string, change func(use *OrganizationUse)) {
+	if orgID == "" {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.advance()
+	use := o.current.uses[orgID]
+	if use == nil {
+		if len(o.current.uses) >= maxOrganizations {
+			return
+		}
+		use = &OrganizationUse{ID: orgID}
+		o.current.uses[orgID] = use
+	}
+	change(use)
+}
+
+// advance begins a period if the current one is over.
+func (o *organizations) advance() {
+	now := o.now()
+	age := now.Sub(o.current.since)
+	if age < usePeriod {
+		return
+	}
+	o.previous = o.current
+	if age >= 2*usePeriod {
+		o.previous = period{since: now}
+	}
+	o.current = period{since: now, uses: map[string]*OrganizationUse{}}
+}
+
+// list returns the organizations that were counted.
+func (o *organizations) list() Organizations {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.advance()
+	sums := map[string]*OrganizationUse{}
+	for _, p := range []period{o.previous, o.current} {
+		for id, use := range p.uses {
+			if sums[id] == nil {
+				sums[id] = &OrganizationUse{ID: id}
+			}
+			sums[id].add(use)
+		}
+	}
+	all := make([]OrganizationUse, 0, len(sums))
+	for _, use := range sums {
+		all = append(all, *use)
+	}
+	slices.SortFunc(all, func(a, b OrganizationUse) int {
+		return cmp.Or(cmp.Compare(b.Requests+b.S3Requests, a.Requests+a.S3Requests), cmp.Compare(a.ID, b.ID))
+	})
+	return Organizations{Seconds: o.now().Sub(o.previous.since).Seconds(), Organizations: all}
+}
+
+// ServeHTTP responds with the list.
+func (o *organizations) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(o.list()) // the client may be gone
+}

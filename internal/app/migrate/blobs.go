@@ -1,0 +1,190 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"steward/internal/app/blobs"
+	"steward/internal/app/config"
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/db/move"
+	"steward/internal/db/tablecopy"
+	"steward/internal/errs"
+	"steward/internal/object"
+)
+
+const (
+	// storeTimeout is how long an S3 server may do nothing. It is short, since users wait for it in the end.
+	storeTimeout = 10 * time.Second
+	// copyMemory bounds the bytes of blobs that are in memory at the same time.
+	copyMemory = 32 << 20
+)
+
+// BlobRequest says where the bytes of objects are moved to.
+type BlobRequest struct {
+	// URL is disk or s3://…, or empty if they stay where they are.
+	URL       string `json:"url"`
+	AccessKey string `json:"access_key"`
+	SecretKey string `json:"secret_key"`
+}
+
+// newBlobRequest returns a request with the credentials of the settings, if it needs them.
+func newBlobRequest(url string, cfg config.Config) BlobRequest {
+	if url == "" || url == blobs.OnDisk {
+		return BlobRequest{URL: url}
+	}
+	return BlobRequest{URL: url, AccessKey: string(cfg.BlobAccessKey), SecretKey: string(cfg.BlobSecretKey)}
+}
+
+// config returns settings with the store that the bytes are moved to.
+func (r BlobRequest) config(cfg config.Config) (config.Config, error) {
+	cfg.BlobURL = nil
+	if r.URL == blobs.OnDisk {
+		return cfg, nil
+	}
+	options, err := blob.ParseS3URL(r.URL)
+	if err != nil {
+		return cfg, errs.New(errs.Invalid, "--blob-url must be disk, or a URL such as s3://bucket/prefix?endpoint=https://host")
+	}
+	options.Timeout = storeTimeout
+	cfg.BlobURL = &options
+	cfg.BlobAccessKey = config.Secret(r.AccessKey)
+	cfg.BlobSecretKey = config.Secret(r.SecretKey)
+	return cfg, nil
+}
+
+// setting says how a server is started that uses the store, or returns "" if that does not change.
+func (r BlobRequest) setting() string {
+	switch r.URL {
+	case "":
+		return ""
+	case blobs.OnDisk:
+		return "  without --blob-url\n"
+	}
+	options, err := blob.ParseS3URL(r.URL)
+	if err != nil {
+		return "" // no such request succeeds
+	}
+	return fmt.Sprintf("  --blob-url '%s', with STEWARD_BLOB_ACCESS_KEY and STEWARD_BLOB_SECRET_KEY\n", options)
+}
+
+// blobMove copies the bytes of objects to another store, before their rows are copied.
+type blobMove struct {
+	copier blob.Copier
+	// store is the name of the other store.
+	store  string
+	report func(Event)
+
+	mu     sync.Mutex
+	copied int64
+}
+
+// openBlobs opens the stores of bytes. It returns nil if the bytes stay where they are.
+func (j *job) openBlobs(ctx context.Context, r BlobRequest) (*blobMove, error) {
+	if err := CheckStore(ctx, j.source, j.cfg); err != nil {
+		return nil, err
+	}
+	if r.URL == "" {
+		return nil, nil
+	}
+	cfg, err := r.config(j.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if blobs.Name(cfg) == blobs.Name(j.cfg) {
+		return nil, errs.New(errs.Invalid, "the bytes of objects are at --blob-url %s already: leave it out", blobs.Name(cfg))
+	}
+	to, err := blobs.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	from, err := openSource(ctx, j.cfg)
+	if err != nil {
+		return nil, err
+	}
+	referred := &object.Blobs{DB: j.source}
+	copier := blob.Copier{From: from, To: to, Needed: referred.Referred, Memory: semaphore.NewWeighted(copyMemory)}
+	return &blobMove{copier: copier, store: blobs.Name(cfg), report: j.report}, nil
+}
+
+// openSource opens the store of the settings.
+func openSource(ctx context.Context, cfg config.Config) (blob.Store, error) {
+	if cfg.BlobURL != nil {
+		options := *cfg.BlobURL
+		options.Timeout = storeTimeout
+		cfg.BlobURL = &options
+	}
+	store, err := blobs.Open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the store that has the bytes of objects: %w", err)
+	}
+	return store, nil
+}
+
+// before copies the bytes of rows of the table blobs. It implements move.Mover.Before.
+func (b *blobMove) before(ctx context.Context, t tablecopy.Table, rows []tablecopy.Row) error {
+	if t.Name != "blobs" {
+		return nil
+	}
+	blobID := slices.Index(t.Names(), "id")
+	garbageAt := slices.Index(t.Names(), "garbage_at")
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(blobs.CopiesAtOnce)
+	for _, row := range rows {
+		if running.Err() != nil {
+			break
+		}
+		if row[garbageAt] == nil {
+			group.Go(func() error { return b.copy(running, fmt.Sprint(row[blobID])) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (b *blobMove) copy(ctx context.Context, blobID string) error {
+	if _, err := b.copier.Copy(ctx, blobID, -1); err != nil {
+		return fmt.Errorf("copy the bytes of blob %s: %w", blobID, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.copied++
+	b.report(Event{Stage: "bytes", Table: "blobs", Rows: b.copied})
+	return nil
+}
+
+// count returns the number of blobs that are in the other store.
+func (b *blobMove) count() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.copied
+}
+
+// CheckStore returns Conflict if the bytes of objects were moved to another store than that of the settings, and
+// no server was started since. With cfg.Force that one is used all the same.
+func CheckStore(ctx context.Context, d *db.DB, cfg config.Config) error {
+	store, err := move.Store(d.Read(ctx))
+	if err != nil || store == "" {
+		return err
+	}
+	if store == blobs.Name(cfg) || cfg.Force {
+		return move.ForgetStore(ctx, d)
+	}
+	start := "with --blob-url '" + store + "'"
+	if store == blobs.OnDisk {
+		start = "without --blob-url"
+	}
+	return errs.New(errs.Conflict, "the bytes of objects were moved to %s: start %s, or with --force if they are at another place now", store, start)
+}

@@ -1,0 +1,353 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"go.yaml.in/yaml/v3"
+
+	"steward/internal/app/config"
+	"steward/internal/audit"
+	"steward/internal/budget"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/resource"
+	"steward/internal/resource/embedkv"
+	"steward/internal/resource/kvcopy"
+	"steward/internal/resource/libsql"
+	"steward/internal/resource/postgres"
+	"steward/internal/resource/rediskv"
+	"steward/internal/seal"
+)
+
+// stageResources is the stage after the rows were moved.
+const stageResources = "resources"
+
+// Outcome says what became of an embedded database or key-value store.
+type Outcome struct {
+	Type   resource.Type `json:"type"`
+	OrgID  string        `json:"org_id"`
+	Region string        `json:"region"`
+	Name   string        `json:"name"`
+	// Engine is the one that has it now, and Keys the number of keys that were copied.
+	Engine string `json:"engine"`
+	Keys   int64  `json:"keys,omitempty"`
+	// Reason says why it stays embedded. It is empty if it was moved.
+	Reason string `json:"reason,omitempty"`
+}
+
+// print writes the outcome as a line.
+func (o Outcome) print(w io.Writer) error {
+	line := map[resource.Type]string{resource.DB: "database", resource.KV: "key-value store"}[o.Type] +
+		" " + o.Name + " (" + o.OrgID + ", " + o.Region + "): "
+	switch {
+	case o.Reason != "":
+		line += "stays embedded: " + o.Reason
+	case o.Type == resource.KV:
+		line += "moved to " + o.Engine + " with " + humanize.Comma(o.Keys) + " " + english.PluralWord(int(o.Keys), "key", "")
+	default:
+		line += "moved to " + o.Engine
+	}
+	_, err := fmt.Fprintln(w, line)
+	return err
+}
+
+// Resources says what became of all embedded databases and key-value stores.
+type Resources struct {
+	Moved  int           `json:"moved"`
+	Stayed int           `json:"stayed"`
+	Took   time.Duration `json:"took"`
+	// Error says why not all of them were looked at. Those stay embedded.
+	Error string `json:"error,omitempty"`
+	// Regions is what the configuration file has to say, without passwords.
+	Regions string `json:"regions"`
+}
+
+// print writes a summary.
+func (r Resources) print(w io.Writer) error {
+	text := fmt.Sprintf("Moved %s of %s databases and key-value stores in %s. They have new credentials.\n",
+		humanize.Comma(int64(r.Moved)), humanize.Comma(int64(r.Moved+r.Stayed)), r.Took.Round(time.Millisecond))
+	if r.Stayed > 0 {
+		text += "The others stay in the data directory, and are served from there.\n"
+	}
+	if r.Error != "" {
+		text += "Some were not looked at, and stay embedded: " + r.Error + "\n"
+	}
+	text += "Write the regions into the configuration file, with the passwords:\n\n" + r.Regions + "\n"
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// servers are what embedded databases and key-value stores are moved to.
+type servers struct {
+	given    config.RegionEngines
+	db       *postgres.Engine // nil: databases are not moved
+	kv       *rediskv.Engine  // nil: key-value stores are not moved
+	cfg      config.Config
+	log      *slog.Logger
+	report   func(Event)
+	store    *resource.Store
+	manager  *resource.Manager
+	embedded *libsql.Engine
+	// down is why a server cannot be used any more, by type.
+	down map[resource.Type]error
+}
+
+// openServers returns the servers of a list such as db=postgres://…,kv=redis://…, or nil if it is empty. It returns
+// an error if one of them cannot be used.
+func (j *job) openServers(ctx context.Context, list string) (*servers, error) {
+	if list == "" {
+		return nil, nil
+	}
+	given, err := config.ParseRegionEngines(list)
+	if err != nil {
+		return nil, errs.New(errs.Invalid, "--region-engine %s", err)
+	}
+	s := &servers{given: given, cfg: j.cfg, log: j.log, report: j.report, down: map[resource.Type]error{}}
+	if err := s.open(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open opens the servers and checks them.
+func (s *servers) open(ctx context.Context) (err error) {
+	if address := string(s.given.DB.URL); address != "" {
+		if s.db, err = postgres.New(address, s.log); err == nil {
+			err = s.db.Check(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("--region-engine db: %w", err)
+		}
+	}
+	if address := string(s.given.KV.URL); address != "" {
+		if s.kv, err = rediskv.New(address, s.log); err == nil {
+			err = s.kv.Check(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("--region-engine kv: %w", err)
+		}
+	}
+	return nil
+}
+
+// close closes the connections to the servers.
+func (s *servers) close() {
+	if s == nil {
+		return
+	}
+	if s.db != nil {
+		_ = s.db.Close()
+	}
+	if s.kv != nil {
+		_ = s.kv.Close()
+	}
+}
+
+// regions returns the regions whose embedded engines are replaced, each with the engines that replace them only.
+func (s *servers) regions() []resource.Region {
+	var all []resource.Region
+	for _, r := range s.cfg.Regions {
+		region := resource.Region{Region: r.Region}
+		if s.db != nil && r.DB.Kind == config.Embedded {
+			region.DB = s.db
+		}
+		if s.kv != nil && r.KV.Kind == config.Embedded {
+			region.KV = s.kv
+		}
+		all = append(all, region)
+	}
+	return all
+}
+
+// moveAll moves what the data directory has, whose rows are in d under the name of a node.
+func (s *servers) moveAll(ctx context.Context, d *db.DB, node string, ring *seal.Ring) *Resources {
+	began := time.Now()
+	done := &Resources{Regions: s.settings()}
+	s.store = &resource.Store{DB: d, Ring: ring, Now: time.Now, Audit: (&audit.Store{DB: d, Now: time.Now}).Record}
+	s.manager = &resource.Manager{Store: s.store, Regions: s.regions(), Node: node, Log: s.log}
+	s.embedded = &libsql.Engine{
+		Dir: filepath.Join(s.cfg.Data, "databases"), Node: node, Lookup: s.store.ByID,
+		Limits: libsql.Limits{Reserve: max(s.cfg.DiskReserve, 1)}, Log: s.log,
+	}
+	var failed error
+	for _, t := range []resource.Type{resource.DB, resource.KV} {
+		failed = errors.Join(failed, s.moveType(ctx, node, t, done))
+	}
+	if failed != nil {
+		done.Error = failed.Error()
+	}
+	done.Took = time.Since(began)
+	return done
+}
+
+// add counts an outcome, and reports it.
+func (s *servers) add(done *Resources, o Outcome) {
+	log := s.log.With("type", o.Type, "organization", o.OrgID, "region", o.Region, "name", o.Name, "engine", o.Engine)
+	if o.Reason == "" {
+		done.Moved++
+		log.Info("an embedded resource was moved")
+	} else {
+		done.Stayed++
+		log.Warn("an embedded resource was not moved", "error", o.Reason)
+	}
+	s.report(Event{Resource: &o})
+}
+
+// moveType moves all resources of a type whose regions have a server for it.
+func (s *servers) moveType(ctx context.Context, node string, t resource.Type, done *Resources) error {
+	if t == resource.DB {
+		if s.db == nil {
+			return nil
+		}
+		if err := s.embedded.Open(); err != nil {
+			return err
+		}
+		defer func() { _ = s.embedded.Close(ctx) }()
+	}
+	ids, err := s.store.IDs(ctx, node, t)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		p, err := s.store.ByID(ctx, id)
+		if errs.KindOf(err) == errs.NotFound {
+			continue // is being created or deleted
+		}
+		if err != nil {
+			return err
+		}
+		if s.engine(p) == nil {
+			continue
+		}
+		s.add(done, s.move(ctx, p))
+	}
+	return nil
+}
+
+// engine returns the server that a resource is moved to, or nil if it is not.
+func (s *servers) engine(p *resource.Provisioned) resource.Engine {
+	for _, r := range s.manager.Regions {
+		switch {
+		case r.Region != p.Region:
+		case p.Type == resource.DB && r.DB != nil:
+			return r.DB
+		case p.Type == resource.KV && r.KV != nil:
+			return r.KV
+		}
+	}
+	return nil
+}
+
+// move moves a resource, unless its server has been found to be down.
+func (s *servers) move(ctx context.Context, p *resource.Provisioned) Outcome {
+	o := Outcome{Type: p.Type, OrgID: p.OrgID, Region: p.Region, Name: p.Name, Engine: p.Engine}
+	err := s.down[p.Type]
+	if err == nil {
+		err = s.transfer(ctx, p, &o)
+	}
+	if err != nil {
+		o.Reason = err.Error()
+	}
+	return o
+}
+
+// errHasTables is why a database stays embedded.
+var errHasTables = errors.New("it has tables, which are not converted to PostgreSQL")
+
+// transfer moves a resource. If that fails, it looks whether the server can be used for others.
+func (s *servers) transfer(ctx context.Context, p *resource.Provisioned, o *Outcome) error {
+	if p.Type == resource.DB {
+		tables, err := s.embedded.Tables(ctx, p)
+		if err != nil {
+			return err
+		}
+		if len(tables) > 0 {
+			return errHasTables
+		}
+	}
+	moved, err := s.manager.Transfer(ctx, p, func(ctx context.Context, to *resource.Provisioned) (err error) {
+		if p.Type == resource.KV {
+			o.Keys, err = s.copyStore(ctx, p, to)
+		}
+		return err
+	})
+	if err != nil {
+		o.Keys = 0
+		if down := s.engine(p).Check(ctx); down != nil {
+			s.down[p.Type] = down
+		}
+		return err
+	}
+	o.Engine = moved.Engine
+	return nil
+}
+
+// copyInterval is how often a copy says how far it is, to the command and to other replicas.
+const copyInterval = 5 * time.Second
+
+// copyStore copies all keys of an embedded store, and returns how many there are.
+func (s *servers) copyStore(ctx context.Context, from, to *resource.Provisioned) (keys int64, err error) {
+	engine := &embedkv.Engine{
+		Dir: filepath.Join(s.cfg.Data, "stores"), Node: from.Node, ByID: s.store.ByID,
+		KeyMemory: budget.NewPool(max(s.cfg.KVMemory, 8*s.cfg.KVStoreMemory), embedkv.KeyGrant),
+		Limits:    embedkv.Limits{Memory: s.cfg.KVStoreMemory}, Log: s.log, Now: time.Now,
+	}
+	if err := engine.Open(); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
+	source, err := engine.Client(from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = source.Close() }()
+	target, prefix := s.kv.Client(to)
+	defer func() { _ = target.Close() }()
+	last := time.Now()
+	return (&kvcopy.Copier{From: source, To: target, Prefix: prefix, Report: func(keys int64) error {
+		if time.Since(last) < copyInterval {
+			return nil
+		}
+		last = time.Now()
+		s.report(Event{Stage: stageResources, Table: from.Name, Rows: keys})
+		return s.manager.Renew(ctx, to)
+	}}).Run(ctx)
+}
+
+// settings returns the regions as a configuration file has them, without passwords. Embedded engines are the default.
+func (s *servers) settings() string {
+	type region struct {
+		Region      string `yaml:"region"`
+		Description string `yaml:"description,omitempty"`
+		S3          string `yaml:"s3,omitempty"`
+		DB          string `yaml:"db,omitempty"`
+		KV          string `yaml:"kv,omitempty"`
+	}
+	var all []region
+	for _, r := range s.cfg.Regions {
+		r = s.given.In(r)
+		shown := region{Region: r.Region, Description: r.Description}
+		for into, engine := range map[*string]config.Engine{&shown.S3: r.S3, &shown.DB: r.DB, &shown.KV: r.KV} {
+			if engine.Kind != config.Embedded {
+				*into = engine.Redacted()
+			}
+		}
+		all = append(all, shown)
+	}
+	text, err := yaml.Marshal(map[string][]region{"regions": all})
+	if err != nil {
+		return "" // strings can always be encoded
+	}
+	return string(text)
+}

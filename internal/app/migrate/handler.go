@@ -1,0 +1,161 @@
+package migrate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"steward/internal/app/config"
+	"steward/internal/app/operator"
+	"steward/internal/db"
+	"steward/internal/seal"
+)
+
+// maxRequest bounds a request.
+const maxRequest = 64 << 10
+
+// maxEvent bounds an event, which may have the settings of all regions.
+const maxEvent = 16 << 20
+
+// Handler moves the rows of a running server, for the command. Its exported fields must not be changed
+// after the first request.
+type Handler struct {
+	DB     *db.DB
+	Ring   *seal.Ring
+	Config config.Config
+	Log    *slog.Logger
+	// Others returns the number of other processes that serve the database.
+	Others func(context.Context) (int, error)
+	// Leave has the server stop serving, and returns when it writes nothing any more.
+	Leave func(context.Context) error
+	// End is called after Leave, with whether the rows were moved. Databases and stores may be moved after that.
+	End func(moved bool)
+	// Stopping is closed when the server is about to stop.
+	Stopping <-chan struct{}
+
+	mu sync.Mutex
+}
+
+// ServeHTTP implements http.Handler. It responds with a line of JSON for each Event.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.mu.TryLock() {
+		http.Error(w, `{"error": "the rows are being moved already"}`, http.StatusConflict)
+		return
+	}
+	defer h.mu.Unlock()
+	var request Request
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
+		http.Error(w, `{"error": "the request cannot be decoded"}`, http.StatusBadRequest)
+		return
+	}
+	out := &reporter{control: http.NewResponseController(w), encoder: json.NewEncoder(w), timeout: reportTimeout}
+	if err := out.control.SetReadDeadline(time.Time{}); err != nil {
+		h.Log.Error("the command cannot be answered", "error", err)
+		return
+	}
+	report := out.report
+	ended := false
+	j := &job{
+		source: h.DB, cfg: h.Config, log: h.Log, ring: h.Ring, report: report, leave: h.Leave, others: h.Others,
+		moved: func() {
+			ended = true
+			h.End(true)
+		},
+	}
+	ctx, cancel := h.untilStop(r.Context())
+	defer cancel()
+	done, left, err := j.runAlone(ctx, request)
+	if errors.Is(context.Cause(ctx), errStopping) && !left {
+		err = errStopping
+	}
+	if err != nil {
+		h.Log.Error("the rows were not moved", "error", err)
+		report(Event{Error: err.Error()})
+	} else {
+		h.Log.Info("the rows were moved", "rows", done.Rows, "blobs", done.Blobs, "pause", done.Pause)
+		report(Event{Done: &done})
+	}
+	if left && !ended {
+		h.End(false)
+	}
+}
+
+// reportTimeout is how long a command may take to receive an event. One that takes longer receives no more, so that a
+// command that was stopped does not hold up the server.
+const reportTimeout = 5 * time.Second
+
+// reporter sends events to a command.
+type reporter struct {
+	control *http.ResponseController
+	encoder *json.Encoder
+	timeout time.Duration
+}
+
+// report sends an event. The command may be gone, so errors are ignored: until the server stops serving, the context of
+// its request has ended then.
+func (r *reporter) report(e Event) {
+	_ = r.control.SetWriteDeadline(time.Now().Add(r.timeout))
+	_ = r.encoder.Encode(e)
+	_ = r.control.Flush()
+}
+
+// errStopping ends a move until the server has stopped serving for it.
+var errStopping = errors.New("the server is stopping; run the same command again when it runs")
+
+// untilStop returns a context that ends when the server is about to stop.
+func (h *Handler) untilStop(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-h.Stopping:
+			cancel(errStopping)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// ask asks the server of a data directory to move its rows. It returns operator.ErrNoServer if none runs.
+func ask(ctx context.Context, dir string, r Request, report func(Event)) (Done, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return Done{}, err
+	}
+	res, err := operator.Ask(ctx, dir, operator.MigratePath, bytes.NewReader(body))
+	if err != nil {
+		return Done{}, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return follow(res.Body, report)
+}
+
+// follow reads events until the last one.
+func follow(body io.Reader, report func(Event)) (Done, error) {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxEvent)
+	unfinished := errors.New("the server has ended before the rows were moved")
+	for lines.Scan() {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return Done{}, fmt.Errorf("decode the server's response: %w", err)
+		}
+		switch {
+		case e.Error != "":
+			return Done{}, errors.New(e.Error)
+		case e.Done != nil:
+			return *e.Done, nil
+		case e.Stage == stageResources:
+			unfinished = errors.New("the rows were moved, but the server has ended before all databases and key-value stores were: the others stay embedded")
+		}
+		report(e)
+	}
+	return Done{}, errors.Join(unfinished, lines.Err())
+}

@@ -1,0 +1,44 @@
+package migrate
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/move"
+	"steward/internal/errs"
+	"steward/internal/id"
+	lease "steward/internal/job"
+)
+
+// leaseFor is how long a process that was killed keeps others from moving the rows.
+const leaseFor = 30 * time.Second
+
+// runAlone runs the move, unless another process does. The rows of SQLite are locked with their data
+// directory. Those of PostgreSQL may be moved by each replica.
+func (j *job) runAlone(ctx context.Context, r Request) (done Done, left bool, err error) {
+	if j.source.Dialect() == db.SQLite {
+		return j.run(ctx, r)
+	}
+	// No lease can be had after a move that was interrupted when the source refused changes already.
+	fenced, err := move.Fenced(j.source.Read(ctx))
+	if err != nil {
+		return done, false, err
+	}
+	if fenced {
+		return j.run(ctx, r)
+	}
+	l := &lease.Lease{DB: j.source, Now: time.Now, Name: "move", Owner: id.New("mov"), TTL: leaseFor}
+	var failed error
+	held, err := l.TryHold(ctx, func(ctx context.Context) error {
+		done, left, failed = j.run(ctx, r)
+		return nil
+	})
+	if held {
+		return done, left, failed // after a move, the lease cannot be released
+	}
+	if err == nil {
+		err = errs.New(errs.Conflict, "another replica is moving the rows, or was until it was killed; try again in %v", leaseFor)
+	}
+	return done, false, err
+}

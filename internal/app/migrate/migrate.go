@@ -1,0 +1,349 @@
+// Package migrate moves an installation from SQLite to PostgreSQL and back, while it serves. Besides base
+// packages it imports audit, blobs, cli/exit, cli/session, config, datadir, masterkey, object, operator, resource,
+// resource/embedkv, resource/kvcopy, resource/libsql, resource/postgres, resource/rediskv and status.
+//
+// Rows move, and the bytes of objects if that is asked for (blobs.go). Databases and key-value stores stay in the
+// data directory, which the server uses with either database, unless servers are given that take them over after
+// the rows (engines.go). The command asks the running server over its control socket (Handler), or
+// does the same without one. The server copies the rows, follows their changes and compares them
+// (package move). Then it stops serving as at any stop, so that nobody writes any more, and finishes. After
+// that it refuses all requests until it is stopped, or, if something failed, starts again as it was.
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+	"steward/internal/db"
+	"steward/internal/db/move"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/seal"
+)
+
+// Request is what a command asks for.
+type Request struct {
+	// To is postgres://… or sqlite:DIR.
+	To    string      `json:"to"`
+	Blobs BlobRequest `json:"blobs"`
+	// RegionEngine is db=postgres://…,kv=redis://…, with servers that embedded databases and stores move to. It
+	// may be empty.
+	RegionEngine string `json:"region_engine,omitempty"`
+}
+
+// Event is how far a move is. The last one has Done or Error.
+type Event struct {
+	Stage string `json:"stage,omitempty"`
+	Table string `json:"table,omitempty"`
+	Rows  int64  `json:"rows,omitempty"`
+	Error string `json:"error,omitempty"`
+	Done  *Done  `json:"done,omitempty"`
+	// Resource is what became of an embedded database or store.
+	Resource *Outcome `json:"resource,omitempty"`
+}
+
+// Done says what was moved.
+type Done struct {
+	Rows  int64 `json:"rows"`
+	Blobs int64 `json:"blobs"`
+	// Pause is the time from the last accepted write until all rows were in the target and compared.
+	Pause time.Duration `json:"pause"`
+	// Resources is nil if embedded databases and stores were not to be moved.
+	Resources *Resources `json:"resources,omitempty"`
+}
+
+// localNode is the name of the data directory in a SQLite database.
+const localNode = "local"
+
+// job is a move.
+type job struct {
+	source *db.DB
+	cfg    config.Config
+	log    *slog.Logger
+	report func(Event)
+	// ring seals passwords of databases and stores.
+	ring *seal.Ring
+	// leave returns when nobody writes to the source any more.
+	leave func(context.Context) error
+	// moved is called when the rows are in the target.
+	moved func()
+	// interruptible is whether databases and stores are moved only while the context of run lasts.
+	interruptible bool
+	// others returns the number of other processes that serve the source.
+	others func(context.Context) (int, error)
+}
+
+// run moves the rows. Its context may end until leave is called; after that the move goes on.
+func (j *job) run(ctx context.Context, r Request) (done Done, left bool, err error) {
+	bytes, err := j.openBlobs(ctx, r.Blobs)
+	if err != nil {
+		return done, false, err
+	}
+	servers, err := j.openServers(ctx, r.RegionEngine)
+	if err != nil {
+		return done, false, err
+	}
+	defer servers.close()
+	target, err := openTarget(ctx, j.cfg, r.To)
+	if err != nil {
+		return done, false, err
+	}
+	defer func() { err = errors.Join(err, target.db.Close()) }()
+	target.blobs = bytes
+	m, err := j.mover(ctx, target)
+	if err != nil {
+		return done, false, err
+	}
+	if err := j.prepare(ctx, m); err != nil {
+		return done, false, err
+	}
+	if err := j.waitForOthers(ctx, m, target); err != nil {
+		return done, false, err
+	}
+	limited := ctx
+	ctx = context.WithoutCancel(ctx)
+	began := time.Now()
+	j.report(Event{Stage: "stop"})
+	if err := j.leave(ctx); err != nil {
+		return done, true, err
+	}
+	if err := m.Finish(ctx, target.name); err != nil {
+		return done, true, err
+	}
+	done.Pause = time.Since(began)
+	done.Blobs = bytes.count()
+	if done.Rows, err = m.Count(ctx); err != nil {
+		j.log.Warn("the rows that were moved cannot be counted", "error", err)
+	}
+	j.moved()
+	if servers != nil {
+		if j.interruptible && j.source.Dialect() == db.SQLite { // otherwise limited ends with the lease of the source
+			ctx = limited
+		}
+		j.report(Event{Stage: stageResources})
+		done.Resources = servers.moveAll(ctx, target.db, m.ToNode, j.ring)
+	}
+	return done, true, nil
+}
+
+// mover returns what moves the rows. It goes on with a move that was interrupted.
+func (j *job) mover(ctx context.Context, target *target) (*move.Mover, error) {
+	name, err := move.Moving(j.source.Read(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = id.New("mov")
+	}
+	m := &move.Mover{Source: j.source, Target: target.db, FromNode: localNode, ToNode: localNode}
+	own, err := datadir.NodeID(j.cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	if j.source.Dialect() == db.Postgres {
+		m.FromNode = own
+	}
+	if target.db.Dialect() == db.Postgres {
+		m.ToNode = own
+	}
+	if target.blobs != nil {
+		m.Before = target.blobs.before
+		m.Store = target.blobs.store
+	}
+	m.Report = func(p move.Progress) { j.report(Event{Stage: p.Stage, Table: p.Table, Rows: p.Rows}) }
+	return m, m.Begin(ctx, name)
+}
+
+// prepare does all that can be done while others write.
+func (j *job) prepare(ctx context.Context, m *move.Mover) error {
+	for _, step := range []func(context.Context) error{m.Copy, m.Follow, m.Verify} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return catchUp(ctx, m.Follow)
+}
+
+const (
+	// fewChanges is how long it takes to follow changes that are few.
+	fewChanges = time.Second
+	// maxRounds bounds how often catchUp follows.
+	maxRounds = 20
+)
+
+// catchUp follows the changes until they are few: those that are left are copied in the pause. If they come as
+// fast as they are followed, it gives up.
+func catchUp(ctx context.Context, follow func(context.Context) error) error {
+	before := time.Duration(math.MaxInt64)
+	for range maxRounds {
+		began := time.Now()
+		if err := follow(ctx); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		if took < fewChanges || took >= before {
+			return nil
+		}
+		before = took
+	}
+	return nil
+}
+
+// othersInterval is how often waitForOthers looks.
+const othersInterval = time.Second
+
+// waitForOthers waits until this process is the only one that serves the source, and follows changes
+// meanwhile. On SQLite it always is.
+func (j *job) waitForOthers(ctx context.Context, m *move.Mover, target *target) error {
+	if target.db.Dialect() == db.SQLite {
+		if err := checkFiles(ctx, j.source, m.FromNode); err != nil {
+			return err
+		}
+	}
+	for {
+		n, err := j.others(ctx)
+		if err != nil || n == 0 {
+			return err
+		}
+		j.report(Event{Stage: "wait", Rows: int64(n)})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(othersInterval):
+		}
+		if err := m.Follow(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// checkFiles returns Conflict if databases or stores are in the data directories of other nodes.
+func checkFiles(ctx context.Context, source *db.DB, own string) error {
+	n, err := resource.CountElsewhere(source.Read(ctx), own)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		return errs.New(errs.Conflict, "%d databases and key-value stores are in the data directories of other replicas: delete them first", n)
+	}
+	return nil
+}
+
+// target is a database that rows are moved to.
+type target struct {
+	db *db.DB
+	// name says where it is, without a password.
+	name string
+	// blobs copies the bytes of objects; nil if they stay where they are.
+	blobs *blobMove
+}
+
+// isPostgres reports whether a target is a PostgreSQL database.
+func isPostgres(to string) bool {
+	return strings.HasPrefix(to, "postgres://") || strings.HasPrefix(to, "postgresql://")
+}
+
+// isSQLite reports whether a target is that of a data directory.
+func isSQLite(to string) bool { return strings.HasPrefix(to, "sqlite:") }
+
+// openTarget opens the database that to names, and creates its tables.
+func openTarget(ctx context.Context, cfg config.Config, to string) (*target, error) {
+	switch {
+	case isPostgres(to):
+		if _, err := url.Parse(to); err != nil {
+			return nil, errs.New(errs.Invalid, "--to is not a URL")
+		}
+		d, err := db.Open(ctx, db.Options{URL: to, Restoring: true})
+		if err != nil {
+			return nil, fmt.Errorf("open the target: %w", err)
+		}
+		return &target{db: d, name: config.WithoutPassword(to)}, nil
+	case isSQLite(to):
+		return openSQLite(ctx, cfg, strings.TrimPrefix(to, "sqlite:"))
+	}
+	return nil, errs.New(errs.Invalid, "--to must be postgres://… or sqlite:DIR")
+}
+
+// openSQLite opens the database in the data directory. One whose rows were moved away earlier is kept under
+// another name.
+func openSQLite(ctx context.Context, cfg config.Config, dir string) (*target, error) {
+	if cfg.DatabaseURL == "" {
+		return nil, errs.New(errs.Invalid, "the rows are in SQLite already")
+	}
+	if !sameDir(dir, cfg.Data) {
+		return nil, errs.New(errs.Invalid, "--to must name the data directory of this process, sqlite:%s: databases and stores stay there", cfg.Data)
+	}
+	file := datadir.DatabaseFile(cfg.Data)
+	if err := setAside(ctx, file); err != nil {
+		return nil, err
+	}
+	d, err := db.Open(ctx, db.Options{Path: file, Restoring: true})
+	if err != nil {
+		return nil, fmt.Errorf("open the target: %w", err)
+	}
+	return &target{db: d, name: "sqlite:" + cfg.Data}, nil
+}
+
+func sameDir(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// setAside renames a database whose rows were moved away.
+func setAside(ctx context.Context, file string) error {
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	d, err := db.Open(ctx, db.Options{Path: file, Restoring: true})
+	if err != nil {
+		return fmt.Errorf("open the target: %w", err)
+	}
+	moved, err := move.Moved(d.Read(ctx))
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	if moved == "" {
+		return nil // empty, or of a move that was interrupted
+	}
+	aside := filepath.Join(filepath.Dir(file), "steward-moved-"+time.Now().UTC().Format("20060102T150405Z")+".db")
+	if err := os.Rename(file, aside); err != nil {
+		return fmt.Errorf("keep the old database under another name: %w", err)
+	}
+	return nil
+}
+
+// CheckMoved returns Conflict if the rows of a database were moved away. With force the database is used
+// again all the same.
+func CheckMoved(ctx context.Context, d *db.DB, force bool) error {
+	to, err := move.Moved(d.Read(ctx))
+	if err != nil {
+		return err
+	}
+	moving, err := move.Moving(d.Read(ctx))
+	if err != nil || to == "" && moving == "" {
+		return err
+	}
+	if to != "" && moving != "" && !force {
+		return errs.New(errs.Conflict, "the last step of moving the rows of this database to %s is missing: "+
+			"run the same `steward migrate` again, or start with --force to go on with this database", to)
+	}
+	if to != "" && !force {
+		return errs.New(errs.Conflict, "the rows of this database were moved to %s: start with that one, or with --force if what happened there is to be lost", to)
+	}
+	return move.Revive(ctx, d, force) // a move may have ended just before its last step
+}

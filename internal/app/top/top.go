@@ -1,0 +1,165 @@
+// Package top shows what a running server is doing: a view in the terminal, or lines for scripts, of
+// figures that its metrics listener reports. Of Steward it imports cli/exit, cli/output, cli/session, config,
+// datadir and metrics.
+//
+// A scrape (scrape.go) has counters since the start of the server. Two of them make a View (view.go): rates and
+// latencies of the time in between.
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+const (
+	defaultInterval = 2 * time.Second
+	minInterval     = 100 * time.Millisecond
+	scrapeTimeout   = 10 * time.Second
+)
+
+// clearScreen moves to the beginning of an empty screen.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// Command returns the command that shows what a server is doing.
+func Command(p session.Program) *cobra.Command {
+	t := &top{out: p.Out, http: &http.Client{Timeout: scrapeTimeout}}
+	var once bool
+	var format string
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show what a running server is doing",
+		Long: `Show what a running server is doing, again and again until Ctrl-C: events, deliveries, requests, errors, and the
+organizations that use most of something: requests, events, S3, databases or key-value stores. The figures are those of one process, from its
+--metrics-listen. They come from the server that runs on --data, or from --metrics.
+
+On a terminal the view is replaced each time; otherwise views follow each other. -o json prints one object per
+line. With --once, one view is printed after one interval.`,
+		Args: config.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != string(output.JSON) && format != textFormat {
+				return &exit.Error{Code: exit.Usage, Message: "-o must be text or json"}
+			}
+			if t.interval < minInterval {
+				return &exit.Error{Code: exit.Usage, Message: fmt.Sprintf("--interval must be %v or more", minInterval)}
+			}
+			if t.url == "" {
+				cfg, err := config.Load(config.Given(cmd), p.Environ)
+				if err != nil {
+					return err
+				}
+				if t.url, err = metricsURL(cfg.Data); err != nil {
+					return err
+				}
+			}
+			env := session.Env{Program: p}
+			t.json = format == string(output.JSON)
+			t.redraw = !once && !t.json && env.CanRedraw()
+			return t.run(cmd.Context(), once)
+		},
+	}
+	cmd.Flags().StringVar(&t.url, "metrics", "", "`URL` of the metrics listener of another server, such as http://10.0.0.1:9464")
+	cmd.Flags().DurationVar(&t.interval, "interval", defaultInterval, "`time` between two views")
+	cmd.Flags().BoolVar(&once, "once", false, "print one view and exit")
+	cmd.Flags().StringVarP(&format, "output", "o", textFormat, "`format`: text or json")
+	config.AddFlags(cmd, "config", "data")
+	return cmd
+}
+
+const textFormat = "text"
+
+// metricsURL returns the URL of the metrics listener of the server that runs on a data directory.
+func metricsURL(dir string) (string, error) {
+	a, err := datadir.ReadAddresses(dir)
+	if err != nil {
+		return "", &exit.Error{
+			Code: exit.NotFound, Message: "no server has run on " + dir, Cause: err,
+			Advice: "Name its directory with --data, or its metrics listener with --metrics.",
+		}
+	}
+	address := a.Listen["metrics"]
+	if address == "" {
+		return "", &exit.Error{
+			Code: exit.NotFound, Message: "the server has no metrics listener", Advice: "Start it with --metrics-listen.",
+		}
+	}
+	return "http://" + address, nil
+}
+
+// top is a running command.
+type top struct {
+	out      io.Writer
+	http     *http.Client
+	url      string
+	interval time.Duration
+	json     bool // one object per line
+	redraw   bool // each view replaces the last one
+}
+
+// run prints views until ctx ends, or one. A server that cannot be reached any more is waited for.
+func (t *top) run(ctx context.Context, once bool) error {
+	last, err := t.scrape(ctx)
+	if err != nil {
+		return unreachable(t.url, err)
+	}
+	ticker := time.NewTicker(t.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		next, err := t.scrape(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && (once || t.json):
+			return unreachable(t.url, err)
+		case err != nil:
+			err = t.writeText(fmt.Sprintf("%v\n", unreachable(t.url, err)))
+		default:
+			err = t.show(newView(last, next))
+			last = next
+		}
+		if err != nil || once {
+			return err
+		}
+	}
+}
+
+func unreachable(url string, err error) error {
+	return &exit.Error{
+		Code: exit.Unavailable, Message: "the metrics of " + url + " cannot be read: " + err.Error(), Cause: err,
+		Advice: "Is the server running?",
+	}
+}
+
+// show prints a view.
+func (t *top) show(v View) error {
+	if t.json {
+		return json.NewEncoder(t.out).Encode(v)
+	}
+	return t.writeText(v.text(t.url))
+}
+
+// writeText prints a text in place of the last one, or after it.
+func (t *top) writeText(text string) error {
+	before, after := "", "\n"
+	if t.redraw {
+		before, after = clearScreen, ""
+	}
+	_, err := io.WriteString(t.out, before+text+after)
+	return err
+}

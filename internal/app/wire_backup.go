@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+
+	"steward/internal/app/backups"
+	"steward/internal/app/masterkey"
+	"steward/internal/app/metrics"
+	"steward/internal/backup"
+	"steward/internal/stamp"
+	"steward/internal/status"
+)
+
+// backupSource returns what backups of this installation are made of.
+func (b base) backupSource() *backups.Source {
+	return &backups.Source{
+		DB: b.db, Blobs: b.blobs, Data: b.cfg.Data, Node: b.node, Version: Version(), KeyID: b.ring.KeyID(),
+		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, b.cfg) }, Now: b.now,
+	}
+}
+
+// scheduled connects the backups at a schedule with the status and the metrics.
+type scheduled struct{ *backups.Periodic }
+
+// wireBackups returns what makes backups at a schedule, or nil if no target is set.
+func (b base) wireBackups() *scheduled {
+	if b.cfg.BackupTo == "" {
+		return nil
+	}
+	return &scheduled{&backups.Periodic{
+		Source: b.backupSource(), Environ: b.environ, Target: b.cfg.BackupTo, Schedule: b.cfg.BackupSchedule,
+		Keep: b.cfg.BackupKeep, Encryption: backup.Encryption{Recipients: b.cfg.BackupRecipients}, Log: b.log,
+	}}
+}
+
+// status returns how the backups are doing.
+func (s *scheduled) status(ctx context.Context) (status.Backup, error) {
+	state, err := s.State(ctx)
+	return status.Backup{
+		LastSuccessAt: state.SucceededAt, LastError: state.Error, NextAt: stamp.Of(s.Next(state)), Missing: state.Elsewhere,
+	}, err
+}
+
+// measure connects the backups with the metrics. Each replica reports all of them, but failures of its own.
+func (s *scheduled) measure(m *metrics.Metrics) {
+	of := func(value func(backups.State) float64) func() float64 {
+		return fromDatabase(func(ctx context.Context) (float64, error) {
+			state, err := s.State(ctx)
+			return value(state), err
+		})
+	}
+	s.Failed = m.BackupFailed
+	m.Backups(metrics.Backups{
+		LastSuccess: of(func(state backups.State) float64 { return seconds(state.SucceededAt) }),
+		Duration:    of(func(state backups.State) float64 { return seconds(state.SucceededAt) - seconds(state.BeganAt) }),
+		Bytes:       of(func(state backups.State) float64 { return float64(state.Bytes) }),
+		Due:         of(func(state backups.State) float64 { return float64(s.Due(state).Unix()) }),
+	})
+}
+
+// seconds returns a time in seconds since 1970, or 0 for none.
+func seconds(at *stamp.Time) float64 {
+	if at == nil {
+		return 0
+	}
+	return float64(at.Std().UnixMicro()) / 1e6
+}

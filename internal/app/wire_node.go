@@ -1,0 +1,124 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/node"
+	"steward/internal/resource"
+	"steward/internal/status"
+)
+
+// nodes holds what passes requests on to the replicas that have the files of embedded resources, and
+// takes those of others.
+type nodes struct {
+	directory *node.Directory
+	client    *node.Client
+	server    *node.Server
+	engines   *engines
+	resources *resource.Manager
+}
+
+// wireNodes has embedded engines reach other replicas.
+func (b base) wireNodes(e *engines, resources *resource.Manager) *nodes {
+	self := node.Node{ID: b.node, Process: id.New("rep"), Address: b.addresses.Listen["internal"]}
+	if self.Address != "" {
+		self.Address = cmp.Or(b.cfg.InternalAdvertise, self.Address)
+	}
+	n := &nodes{directory: &node.Directory{DB: b.db, Now: b.now, Log: b.log, Self: self}, engines: e, resources: resources}
+	n.client = node.NewClient(n.directory, b.ring)
+	n.server = &node.Server{Directory: n.directory, Ring: b.ring, Handler: n.handler()}
+	n.server.Open()
+	e.embeddedDB.Forward = n.client.Forward
+	e.embeddedKV.Dial = func(ctx context.Context, p *resource.Provisioned, client string) (net.Conn, error) {
+		return n.client.Dial(ctx, p.Node, "/kv/"+p.ID, client)
+	}
+	resources.Call = n.client.Call
+	resources.Others = n.directory.Others
+	return n
+}
+
+// handler returns what other replicas reach: databases, stores, and what the API does with them.
+func (n *nodes) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/db/{id}/", n.engines.embeddedDB.ServeForwarded)
+	mux.HandleFunc("GET /kv/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if c, err := node.Upgrade(w, r); err == nil {
+			n.engines.embeddedKV.ServeForwarded(c, r.PathValue("id"))
+		}
+	})
+	mux.HandleFunc("POST "+resource.RemotePath, func(w http.ResponseWriter, r *http.Request) {
+		value, err := n.answer(r)
+		n.server.Answer(w, r, value, err)
+	})
+	return mux
+}
+
+// maxRemoteRequest is the size of a request of another replica, which was a request of the API there.
+const maxRemoteRequest = 32 << 20
+
+// answer executes what another replica asks for.
+func (n *nodes) answer(r *http.Request) (any, error) {
+	var in resource.RemoteRequest
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxRemoteRequest)).Decode(&in); err != nil {
+		return nil, errs.New(errs.Malformed, "expected a request of another replica")
+	}
+	return n.resources.Remote(r.Context(), r.PathValue("id"), r.PathValue("verb"), in)
+}
+
+// serve serves other replicas in the background, if there is a listener. The channel receives why it
+// ended.
+func (n *nodes) serve(listener net.Listener) <-chan error {
+	if listener == nil {
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if err := n.server.Serve(listener); err != nil {
+			ended <- err
+		}
+	}()
+	return ended
+}
+
+// close waits for requests of other replicas, and closes connections to them.
+func (n *nodes) close(ctx context.Context) {
+	if err := n.server.Close(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
+		n.directory.Log.Warn("requests of other replicas were closed before they finished", "error", err)
+	}
+	n.client.Close()
+}
+
+// states returns the nodes that live, and those that have resources of an organization.
+func (n *nodes) states(ctx context.Context, orgID string) ([]status.Node, error) {
+	all, err := n.directory.States(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	counts, err := n.resources.Store.OfNodes(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	var states []status.Node
+	for _, s := range all {
+		count := counts[s.ID]
+		delete(counts, s.ID)
+		if s.Alive || count != (resource.NodeCount{}) {
+			states = append(states, status.Node{Node: s.ID, OK: s.Alive, Databases: count.Databases, Stores: count.Stores})
+		}
+	}
+	for id, count := range counts {
+		states = append(states, status.Node{Node: id, Databases: count.Databases, Stores: count.Stores})
+	}
+	slices.SortFunc(states, func(a, b status.Node) int { return strings.Compare(a.Node, b.Node) })
+	return states, nil
+}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"steward/internal/app/config"
+	"steward/internal/app/tracing"
+	"steward/internal/web"
+)
+
+// startTracing returns the tracer of the process, or nil if there is no collector.
+func startTracing(ctx context.Context, cfg config.Config, log *slog.Logger) (*tracing.Tracer, error) {
+	if cfg.OTLPEndpoint == "" {
+		return nil, nil
+	}
+	return tracing.Start(ctx, tracing.Options{Endpoint: cfg.OTLPEndpoint, Ratio: cfg.TraceRatio, Version: Version(), Log: log})
+}
+
+// trace connects the slices with the tracer. It is called after measure.
+func (p *parts) trace(t *tracing.Tracer) {
+	p.server.Trace = t.Handler
+	done := p.server.Done
+	p.server.Done = func(s web.Served) {
+		t.Served(s)
+		done(s)
+	}
+	doneS3 := p.storage.server.Done
+	p.storage.server.Trace = t.BeginS3
+	p.storage.server.Done = func(s web.Served) {
+		t.ServedS3(s)
+		doneS3(s)
+	}
+	p.engines.embeddedDB.Begin = t.Database
+	p.webhooks.ingest.Traceparent = t.Traceparent
+	p.webhooks.sender.Begin = t.Attempt
+	delivered := p.webhooks.sender.Delivered
+	p.webhooks.sender.Delivered = func(ctx context.Context, result string, took time.Duration) {
+		delivered(ctx, result, took)
+		t.Delivered(ctx, result)
+	}
+}

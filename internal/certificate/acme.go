@@ -1,0 +1,216 @@
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+)
+
+// ACMEOptions say which certificates are obtained, and from whom.
+type ACMEOptions struct {
+	Store *Store
+	// Domains are the names of the certificates, one each. There is none of another name.
+	Domains []string
+	// CA is the URL of the directory of the ACME server; "" means Let's Encrypt.
+	CA    string
+	Email string // of the account; may be ""
+	// TLSAddress and HTTPAddress are where this process answers challenges, as host:port. They are reached
+	// as ports 443 and 80 of the domains. HTTPAddress may be "".
+	TLSAddress, HTTPAddress string
+	// Roots are the CAs that the ACME server's own certificate is checked with; nil means those of the system.
+	Roots *x509.CertPool
+	// CheckEvery is how often certificates are checked for renewal; 0 means every ten minutes.
+	CheckEvery time.Duration
+	Log        *slog.Logger
+}
+
+// ACME obtains certificates and renews them when a third of their lifetime is left, or when the CA asks
+// for it.
+type ACME struct {
+	options ACMEOptions
+	cache   *certmagic.Cache
+	config  *certmagic.Config
+	issuer  *certmagic.ACMEIssuer
+}
+
+// NewACME returns an ACME whose Run has to be called.
+func NewACME(o ACMEOptions) (*ACME, error) {
+	a := &ACME{options: o}
+	logger := newLogger(o.Log)
+	a.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return a.config, nil },
+		RenewCheckInterval: o.CheckEvery, Logger: logger,
+	})
+	a.config = certmagic.New(a.cache, certmagic.Config{
+		Storage: o.Store, DefaultServerName: o.Domains[0], OnEvent: a.onEvent, Logger: logger,
+		ShouldEmitFunc: func(event string) bool { return event == eventObtained || event == eventFailed },
+	})
+	host, tlsPort, httpPort, err := challengePorts(o.TLSAddress, o.HTTPAddress)
+	if err != nil {
+		a.cache.Stop()
+		return nil, err
+	}
+	a.issuer = certmagic.NewACMEIssuer(a.config, certmagic.ACMEIssuer{
+		CA: o.CA, Email: o.Email, Agreed: true, TrustedRoots: o.Roots, Logger: logger,
+		ListenHost: host, AltTLSALPNPort: tlsPort, AltHTTPPort: httpPort, DisableHTTPChallenge: httpPort == 0,
+	})
+	a.config.Issuers = []certmagic.Issuer{a.issuer}
+	return a, nil
+}
+
+// challengePorts returns the host and the ports of the listeners that answer challenges. The library
+// listens itself unless it can connect to them, and knows one host for both: if they have different ones,
+// only challenges over TLS are used.
+func challengePorts(tlsAddress, httpAddress string) (host string, tlsPort, httpPort int, err error) {
+	listener, err := netip.ParseAddrPort(tlsAddress)
+	if err != nil {
+		return "", 0, 0, fmt.Errorf("address of challenges: %w", err)
+	}
+	ip := listener.Addr()
+	tlsPort = int(listener.Port())
+	if httpAddress != "" {
+		plain, err := netip.ParseAddrPort(httpAddress)
+		if err != nil {
+			return "", 0, 0, fmt.Errorf("address of challenges: %w", err)
+		}
+		if ip.IsUnspecified() {
+			ip = plain.Addr()
+		}
+		if plain.Addr().IsUnspecified() || plain.Addr() == ip {
+			httpPort = int(plain.Port())
+		}
+	}
+	if ip.IsUnspecified() {
+		return "", tlsPort, httpPort, nil
+	}
+	return ip.String(), tlsPort, httpPort, nil
+}
+
+const (
+	// retryEvery is how long after a failure of the database a certificate is looked for again. Failures of
+	// the CA are tried again by the library, after longer and longer pauses.
+	retryEvery = time.Minute
+	// stopTimeout bounds the release of locks when a process stops.
+	stopTimeout = 5 * time.Second
+)
+
+// Run obtains and renews certificates until ctx ends.
+func (a *ACME) Run(ctx context.Context) {
+	var obtaining sync.WaitGroup
+	for _, domain := range a.options.Domains {
+		obtaining.Go(func() { a.manage(ctx, domain) })
+	}
+	<-ctx.Done()
+	obtaining.Wait()
+	a.cache.Stop()
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := a.options.Store.releaseAll(final); err != nil {
+		a.options.Log.Warn("locks of certificates were not released", "error", err)
+	}
+}
+
+// manage has the certificate of a domain served and renewed from the time on when there is one.
+func (a *ACME) manage(ctx context.Context, domain string) {
+	for {
+		err := a.obtain(ctx, domain)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		a.options.Log.Error("there is no TLS certificate yet", "domain", domain, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// obtain loads the certificate of a domain, and obtains it first if none is stored. Where another replica
+// does that, it waits.
+func (a *ACME) obtain(ctx context.Context, domain string) error {
+	if err := a.config.ObtainCertAsync(ctx, domain); err != nil {
+		return err
+	}
+	if _, err := a.config.CacheManagedCertificate(ctx, domain); err != nil {
+		return fmt.Errorf("load the certificate: %w", err)
+	}
+	return a.cache.RenewManagedCertificates(ctx) // it may have expired while the server was stopped
+}
+
+// Certificate returns the certificate for a handshake, or nil if the client asks for a name that is none of
+// the domains. A client that does not send a name gets the certificate of the first domain. The handshake
+// of a challenge gets its answer, whichever replica has begun it.
+func (a *ACME) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if hello.ServerName != "" && !slices.Contains(a.options.Domains, strings.ToLower(hello.ServerName)) {
+		return nil, nil
+	}
+	return a.config.GetCertificate(hello)
+}
+
+// Challenges returns a handler that answers HTTP challenges for the domains, and leaves other requests to
+// next.
+func (a *ACME) Challenges(next http.Handler) http.Handler {
+	answer := a.issuer.HTTPChallengeHandler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if !slices.Contains(a.options.Domains, strings.ToLower(host)) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer.ServeHTTP(w, r)
+	})
+}
+
+// Expiries returns when the certificates of all domains end.
+func (a *ACME) Expiries() []Expiry {
+	all := make([]Expiry, len(a.options.Domains))
+	for i, domain := range a.options.Domains {
+		all[i].Domain = domain
+		for _, c := range a.cache.AllMatchingCertificates(domain) {
+			if c.Leaf != nil && c.Leaf.NotAfter.After(all[i].NotAfter) {
+				all[i].NotAfter = c.Leaf.NotAfter
+			}
+		}
+	}
+	return all
+}
+
+// The events of the library that are logged and noted.
+const (
+	eventObtained = "cert_obtained"
+	eventFailed   = "cert_failed"
+)
+
+// onEvent logs and notes that a certificate was obtained or not. The library holds the lock of the domain.
+func (a *ACME) onEvent(ctx context.Context, event string, data map[string]any) error {
+	domain := fmt.Sprint(data["identifier"])
+	renewal := strconv.FormatBool(data["renewal"] == true)
+	switch event {
+	case eventObtained:
+		a.options.Log.Info("a TLS certificate was obtained", "domain", domain, "renewal", renewal)
+		a.noteFailure(ctx, domain, nil)
+	case eventFailed:
+		a.options.Log.Error("a TLS certificate was not obtained; it is tried again", "domain", domain, "renewal", renewal,
+			"error", data["error"])
+		if err, ok := data["error"].(error); ok && ctx.Err() == nil {
+			a.noteFailure(ctx, domain, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+// Package acmetest runs an ACME server for tests: Pebble, which validates domains by connections to ports
+// of this machine, and issues certificates of a CA of its own. It imports no other package of Steward.
+package acmetest
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/letsencrypt/pebble/v2/ca"
+	"github.com/letsencrypt/pebble/v2/db"
+	"github.com/letsencrypt/pebble/v2/va"
+	"github.com/letsencrypt/pebble/v2/wfe"
+	"github.com/miekg/dns"
+)
+
+// Server is a running ACME server.
+type Server struct {
+	// URL is that of its directory.
+	URL string
+	// Roots has the CA of the certificates that it issues, and that of its own certificate. RootsFile is the
+	// path of a PEM file with both.
+	Roots     *x509.CertPool
+	RootsFile string
+
+	orders atomic.Int64
+}
+
+// Options are the ports of this machine that take the place of 80 and 443 of every domain, and how long
+// certificates are valid; 0 means 90 days.
+type Options struct {
+	HTTPPort, TLSPort int
+	Validity          time.Duration
+	// FirstOnly is whether Validity is that of the first certificate only.
+	FirstOnly bool
+}
+
+// Start starts a server, which ends with the test.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
+	t.Setenv("PEBBLE_WFE_NONCEREJECT", "0")
+	t.Setenv("PEBBLE_AUTHZREUSE", "0")
+	quiet := log.New(io.Discard, "", 0)
+	store := db.NewMemoryStore()
+	validator := va.New(quiet, o.HTTPPort, o.TLSPort, false, resolver(t), store)
+	s := &Server{Roots: x509.NewCertPool(), RootsFile: filepath.Join(t.TempDir(), "roots.pem")}
+	var roots []byte
+	issuing := func(validity time.Duration) http.Handler {
+		profiles := map[string]ca.Profile{"default": {Description: "default", ValidityPeriod: uint64(validity / time.Second)}}
+		authority := ca.New(quiet, store, "", "ecdsa", 0, 1, profiles)
+		roots = append(roots, authority.GetRootCert(0).PEM()...)
+		front := wfe.New(quiet, store, validator, authority, []string{"pebble.letsencrypt.org"}, false, false, 1, 1)
+		return front.Handler()
+	}
+	handler := issuing(o.Validity)
+	if o.FirstOnly {
+		handler = s.afterFirst(handler, issuing(0))
+	}
+	server := httptest.NewTLSServer(s.counting(handler))
+	t.Cleanup(server.Close)
+	s.URL = server.URL + wfe.DirectoryPath
+	roots = append(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})...)
+	if !s.Roots.AppendCertsFromPEM(roots) {
+		t.Fatal("the ACME server has no root")
+	}
+	if err := os.WriteFile(s.RootsFile, roots, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Orders returns how many orders the server has accepted.
+func (s *Server) Orders() int { return int(s.orders.Load()) }
+
+// afterFirst returns a handler that has the certificate of the first order issued by one handler, and later ones by
+// another. Both know the same accounts and orders; clients repeat a request whose nonce is that of the other.
+func (s *Server) afterFirst(first, later http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Orders() > 1 && strings.HasPrefix(r.URL.Path, finalizePath) {
+			later.ServeHTTP(w, r)
+			return
+		}
+		first.ServeHTTP(w, r)
+	})
+}
+
+// The paths at which orders are made, and certificates are issued.
+const (
+	orderPath    = "/order-plz"
+	finalizePath = "/finalize-order/"
+)
+
+// counting counts the orders that a handler accepts.
+func (s *Server) counting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		noted := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(noted, r)
+		if r.URL.Path == orderPath && noted.status == http.StatusCreated {
+			s.orders.Add(1)
+		}
+	})
+}
+
+// statusWriter notes the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes and writes the status.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// resolver starts a DNS server that knows every name as an address of this machine, and returns its
+// address.
+func resolver(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &dns.Server{Listener: l, Handler: dns.HandlerFunc(answer)}
+	go func() { _ = server.ActivateAndServe() }() // until Shutdown
+	t.Cleanup(func() { _ = server.Shutdown() })
+	return l.Addr().String()
+}
+
+// answer answers a question about an IPv4 address; there is nothing else.
+func answer(w dns.ResponseWriter, question *dns.Msg) {
+	reply := new(dns.Msg).SetReply(question)
+	if q := question.Question[0]; q.Qtype == dns.TypeA {
+		header := dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}
+		reply.Answer = []dns.RR{&dns.A{Hdr: header, A: net.IPv4(127, 0, 0, 1)}}
+	}
+	_ = w.WriteMsg(reply) // the client may be gone
+}

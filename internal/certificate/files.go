@@ -1,0 +1,181 @@
+package certificate
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/job"
+)
+
+// Files is a certificate and its key in two PEM files.
+type Files struct {
+	Cert, Key string // paths
+	Log       *slog.Logger
+
+	current atomic.Pointer[tls.Certificate]
+	failed  atomic.Bool // whether the files could not be used when they were last read
+	// seen is the hash of what the files had when they were last read, or of why they were not read.
+	seen [sha256.Size]byte
+}
+
+const (
+	// reloadEvery is how often the files are read.
+	reloadEvery = 5 * time.Second
+	// maxFile bounds what is read of a file.
+	maxFile = 1 << 20
+)
+
+// Open reads the files. It fails if they are not a certificate with names and its key. One that has expired is
+// served, and logged.
+func (f *Files) Open() error {
+	cert, key, err := f.read()
+	if err != nil {
+		return err
+	}
+	f.seen = sha256.Sum256([]byte(cert + key))
+	pair, err := parse(cert, key)
+	if err != nil {
+		return err
+	}
+	if err := expired(pair); err != nil {
+		f.Log.Warn("clients will refuse the TLS certificate", "error", err)
+	}
+	f.current.Store(pair)
+	return nil
+}
+
+// Run reads the files again when they change, until ctx ends.
+func (f *Files) Run(ctx context.Context) {
+	job.Every(f.Log, "read the TLS certificate", reloadEvery, func(context.Context) error {
+		f.Reload()
+		return nil
+	})(ctx)
+}
+
+// Reload reads the files again if they have changed. A pair that cannot be used, or has expired, is logged, once,
+// and the last one stays: files are often replaced one after the other.
+func (f *Files) Reload() {
+	cert, key, err := f.read()
+	seen := sha256.Sum256([]byte(cert + key))
+	if err != nil {
+		seen = sha256.Sum256([]byte(err.Error()))
+	}
+	if seen == f.seen {
+		return
+	}
+	f.seen = seen
+	if err == nil {
+		err = f.replace(cert, key)
+	}
+	f.failed.Store(err != nil)
+	if err != nil {
+		f.Log.Error("the TLS certificate was not read again; the last one stays", "error", err)
+		return
+	}
+	f.Log.Info("the TLS certificate was read again", "expires", f.current.Load().Leaf.NotAfter)
+}
+
+// read returns the content of both files.
+func (f *Files) read() (cert, key string, err error) {
+	if cert, err = readFile(f.Cert); err != nil {
+		return "", "", fmt.Errorf("--tls-cert: %w", err)
+	}
+	if key, err = readFile(f.Key); err != nil {
+		return "", "", fmt.Errorf("--tls-key: %w", err)
+	}
+	return cert, key, nil
+}
+
+func readFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return "", err
+	}
+	if len(content) > maxFile {
+		return "", errors.New("the file is too large")
+	}
+	return string(content), nil
+}
+
+// replace serves another pair from now on.
+func (f *Files) replace(cert, key string) error {
+	pair, err := parse(cert, key)
+	if err != nil {
+		return err
+	}
+	if err := expired(pair); err != nil {
+		return err
+	}
+	f.current.Store(pair)
+	return nil
+}
+
+// parse returns a certificate with names and its key.
+func parse(cert, key string) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert: %w", err)
+	}
+	if len(pair.Leaf.DNSNames)+len(pair.Leaf.IPAddresses) == 0 {
+		return nil, errors.New("--tls-cert: the certificate has no subject alternative names")
+	}
+	return &pair, nil
+}
+
+// expired returns an error if a certificate has expired.
+func expired(pair *tls.Certificate) error {
+	if end := pair.Leaf.NotAfter; time.Now().After(end) {
+		return fmt.Errorf("--tls-cert: the certificate has expired at %s", end.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Certificate returns the certificate for a handshake, or nil if it is not one of the name that the client
+// asks for. A client that does not send a name gets the certificate.
+func (f *Files) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	pair := f.current.Load()
+	if hello.ServerName != "" && pair.Leaf.VerifyHostname(hello.ServerName) != nil {
+		return nil, nil
+	}
+	return pair, nil
+}
+
+// Expiries returns when the certificate ends.
+func (f *Files) Expiries() []Expiry {
+	leaf := f.current.Load().Leaf
+	return []Expiry{{Domain: namesOf(leaf)[0], NotAfter: leaf.NotAfter}}
+}
+
+// States returns how the certificate is doing.
+func (f *Files) States(context.Context) ([]State, error) {
+	leaf := f.current.Load().Leaf
+	s := State{Domains: namesOf(leaf), Source: FromFile, NotAfter: leaf.NotAfter}
+	if f.failed.Load() {
+		s.LastError = "the files were not read again; the log of the server says why"
+	}
+	return []State{s}, nil
+}
+
+// namesOf returns the subject alternative names of a certificate.
+func namesOf(leaf *x509.Certificate) []string {
+	names := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}

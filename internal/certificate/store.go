@@ -1,0 +1,270 @@
+package certificate
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/job"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// Store keeps what the ACME client stores in the database, sealed, so that all replicas share it. Names
+// look like paths. It implements certmagic.Storage, whose locks are leases: a replica that dies loses
+// them, and one that lost a lock cannot change anything until it has unlocked it.
+type Store struct {
+	DB   *db.DB
+	Ring *seal.Ring
+	Now  func() time.Time
+	// TTL is how long a lock outlives its process; 0 means 30 seconds.
+	TTL time.Duration
+
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+// lock is a lock that this process holds.
+type lock struct {
+	lease *job.Lease
+	stop  context.CancelFunc // ends its renewal
+}
+
+const (
+	defaultTTL = 30 * time.Second
+	// lockPoll is how often a lock is tried that another process holds.
+	lockPoll = time.Second
+	// maxValue bounds a value: a chain of certificates has a few KiB.
+	maxValue = 1 << 20
+)
+
+// purpose ties a sealed value to its name.
+func purpose(name string) string { return "certificate:" + name }
+
+// Lock acquires a lock. It waits until nobody holds it, or ctx ends.
+func (s *Store) Lock(ctx context.Context, name string) error {
+	ttl := s.TTL
+	if ttl == 0 {
+		ttl = defaultTTL
+	}
+	lease := &job.Lease{DB: s.DB, Now: s.Now, Name: "certificate " + name, Owner: id.New("lock"), TTL: ttl}
+	for {
+		acquired, err := lease.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if acquired {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+	renewing, stop := context.WithCancel(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil {
+		s.held = map[string]*lock{}
+	}
+	s.held[name] = &lock{lease: lease, stop: stop}
+	go renew(renewing, lease)
+	return nil
+}
+
+// renew renews a lease until ctx ends. A failure is tried again: the lease is not lost before another
+// process has acquired it.
+func renew(ctx context.Context, lease *job.Lease) {
+	ticker := time.NewTicker(lease.TTL / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		_, _ = lease.Renew(ctx)
+	}
+}
+
+// RenewLockLease is called before each attempt of what a lock protects. It acquires a lock that was lost
+// again, or fails.
+func (s *Store) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	s.mu.Lock()
+	l := s.held[name]
+	s.mu.Unlock()
+	if l == nil {
+		return fmt.Errorf("renew %s: the lock is not held", name)
+	}
+	acquired, err := l.lease.Acquire(ctx)
+	if err == nil && !acquired {
+		err = fmt.Errorf("renew %s: another process has taken the lock", name)
+	}
+	return err
+}
+
+// releaseAll releases the locks of a process that stops, so that others need not wait until they expire.
+// What they protect cannot store anything any more.
+func (s *Store) releaseAll(ctx context.Context) error {
+	for _, lease := range s.leases() {
+		if err := lease.Release(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unlock releases a lock.
+func (s *Store) Unlock(ctx context.Context, name string) error {
+	s.mu.Lock()
+	l := s.held[name]
+	delete(s.held, name)
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.stop()
+	return l.lease.Release(ctx)
+}
+
+// leases returns the leases of all locks that this process holds.
+func (s *Store) leases() []*job.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*job.Lease, 0, len(s.held))
+	for _, l := range s.held {
+		all = append(all, l.lease)
+	}
+	return all
+}
+
+// Store stores a value. It fails if this process has lost a lock: another one may be storing another
+// certificate with its key, and the two must not be mixed.
+func (s *Store) Store(ctx context.Context, name string, value []byte) error {
+	if len(value) > maxValue {
+		return fmt.Errorf("store %s: the value has %d bytes, which is too large", name, len(value))
+	}
+	args := db.Args{"name": name, "value": s.Ring.Seal(purpose(name), value), "now": stamp.Of(s.Now())}
+	stored, err := s.DB.Exec(ctx, `INSERT INTO certificates (name, value, modified_at)
+		SELECT @name, @value, @now WHERE `+job.Held(s.leases(), args)+`
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value, modified_at = excluded.modified_at`, args)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	if stored == 0 {
+		return fmt.Errorf("store %s: another process has taken the lock", name)
+	}
+	return nil
+}
+
+// Load returns a value, or fs.ErrNotExist.
+func (s *Store) Load(ctx context.Context, name string) ([]byte, error) {
+	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (sealed []byte, err error) {
+		err = row.Scan(&sealed)
+		return sealed, err
+	}, `SELECT value FROM certificates WHERE name = $1`, name)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("load %s: %w", name, fs.ErrNotExist)
+	}
+	value, err := s.Ring.Open(purpose(name), rows[0])
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	return value, nil
+}
+
+// Delete deletes a value, and those below it. It deletes nothing if this process has lost a lock.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	args := db.Args{"name": name, "dir": directory(name)}
+	if _, err := s.DB.Exec(ctx, `DELETE FROM certificates WHERE (name = @name OR substr(name, 1, length(@dir)) = @dir)
+		AND `+job.Held(s.leases(), args), args); err != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}
+
+// directory returns the beginning of the names below a name.
+func directory(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name + "/"
+}
+
+// Exists reports whether there is a value of this name or below it.
+func (s *Store) Exists(ctx context.Context, name string) bool {
+	_, err := s.Stat(ctx, name)
+	return err == nil
+}
+
+// Stat returns when a value was stored, or fs.ErrNotExist. A name with values below it is a directory.
+func (s *Store) Stat(ctx context.Context, name string) (certmagic.KeyInfo, error) {
+	entries, err := s.entries(ctx, name)
+	if err != nil {
+		return certmagic.KeyInfo{}, err
+	}
+	if len(entries) == 0 {
+		return certmagic.KeyInfo{}, fmt.Errorf("stat %s: %w", name, fs.ErrNotExist)
+	}
+	if entries[0].name != name {
+		return certmagic.KeyInfo{Key: name}, nil
+	}
+	return certmagic.KeyInfo{Key: name, Modified: entries[0].modifiedAt.Std(), IsTerminal: true}, nil
+}
+
+// List returns the names below a name: those of values if it is recursive, else the next parts.
+func (s *Store) List(ctx context.Context, name string, recursive bool) ([]string, error) {
+	entries, err := s.entries(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		below, ok := strings.CutPrefix(e.name, directory(name))
+		if !ok {
+			continue
+		}
+		if !recursive {
+			below, _, _ = strings.Cut(below, "/")
+		}
+		names[path.Join(name, below)] = true
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("list %s: %w", name, fs.ErrNotExist)
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+// entry is a value without its content.
+type entry struct {
+	name       string
+	modifiedAt stamp.Time
+}
+
+// entries returns the value of a name and those below it, in their order. They are few: some for each
+// domain.
+func (s *Store) entries(ctx context.Context, name string) ([]entry, error) {
+	args := db.Args{"name": name, "dir": directory(name)}
+	list, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (e entry, err error) {
+		err = row.Scan(&e.name, &e.modifiedAt)
+		return e, err
+	}, `SELECT name, modified_at FROM certificates WHERE name = @name OR substr(name, 1, length(@dir)) = @dir ORDER BY name`, args)
+	if err != nil {
+		return nil, fmt.Errorf("list certificates: %w", err)
+	}
+	return list, nil
+}

@@ -1,1 +1,0 @@
-import{Gt as e,Ht as t,Nt as n,Tt as r,cn as i,ht as a,jt as o}from"./index-ZPIkV1Nk.js";var s=n(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(n,c){var l=s(),u=e(l);r(u,()=>c.children),i(l),t(()=>a(l,`aria-label`,c.label)),o(n,l)}export{c as t};

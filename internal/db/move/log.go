@@ -1,0 +1,132 @@
+package move
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+)
+
+// prefix begins the names of what exists while rows are moved only.
+const prefix = "move_"
+
+// logName returns the name of the log of a table.
+func logName(name string) string { return prefix + name }
+
+// types are the types of columns in a log.
+var types = map[db.Dialect]map[db.Kind]string{
+	db.SQLite:   {db.Integer: "INTEGER", db.Boolean: "INTEGER", db.Text: "TEXT", db.Bytes: "BLOB"},
+	db.Postgres: {db.Integer: "bigint", db.Boolean: "boolean", db.Text: "text", db.Bytes: "bytea"},
+}
+
+// statements return what creates the log of a table and the triggers that write to it.
+func (t *table) statements(dialect db.Dialect) []string {
+	key := t.KeyColumns()
+	columns := make([]string, len(key))
+	for i, c := range key {
+		columns[i] = `"` + c.Name + `" ` + types[dialect][c.Kind] + " NOT NULL"
+	}
+	insert := "INSERT INTO " + t.log + " (" + db.Quoted(key) + ") VALUES (%s." + strings.ReplaceAll(db.Quoted(key), ", ", ", %[1]s.") + ");"
+	before := fmt.Sprintf(insert, "OLD")
+	after := fmt.Sprintf(insert, "NEW")
+	if dialect == db.Postgres {
+		return []string{
+			"CREATE TABLE " + t.log + " (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + strings.Join(columns, ", ") + ")",
+			"CREATE FUNCTION " + t.log + "() RETURNS trigger LANGUAGE plpgsql AS $function$ BEGIN " +
+				"IF TG_OP <> 'INSERT' THEN " + before + " END IF; IF TG_OP <> 'DELETE' THEN " + after + " END IF; RETURN NULL; END $function$",
+			"CREATE TRIGGER " + t.log + " AFTER INSERT OR UPDATE OR DELETE ON " + t.Name + " FOR EACH ROW EXECUTE FUNCTION " + t.log + "()",
+		}
+	}
+	trigger := func(event, do string) string {
+		return "CREATE TRIGGER " + t.log + "_" + strings.ToLower(event) + " AFTER " + event + " ON " + t.Name + " BEGIN " + do + " END"
+	}
+	return []string{
+		"CREATE TABLE " + t.log + " (seq INTEGER PRIMARY KEY, " + strings.Join(columns, ", ") + ") STRICT",
+		trigger("INSERT", after), trigger("UPDATE", before+" "+after), trigger("DELETE", before),
+	}
+}
+
+// removals return what removes the log of a table. A trigger of SQLite has to go before its log.
+func (t *table) removals(dialect db.Dialect) []string {
+	if dialect == db.Postgres {
+		return []string{
+			"DROP TRIGGER IF EXISTS " + t.log + " ON " + t.Name, "DROP FUNCTION IF EXISTS " + t.log + "()", "DROP TABLE IF EXISTS " + t.log,
+		}
+	}
+	var all []string
+	for _, event := range []string{"insert", "update", "delete"} {
+		all = append(all, "DROP TRIGGER IF EXISTS "+t.log+"_"+event)
+	}
+	return append(all, "DROP TABLE IF EXISTS "+t.log)
+}
+
+// run executes statements in a transaction.
+func run(ctx context.Context, d *db.DB, statements []string) error {
+	return persist(ctx, d, func(tx *db.Tx) error {
+		for _, text := range statements {
+			if _, err := tx.Exec(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// persistence is how often persist tries. An attempt waits for a lock for 5 seconds.
+const persistence = 4
+
+// persist runs a transaction that locks tables, and tries again if it does not get them: a process that was
+// frozen may have rows locked until the server ends its transaction, after 10 seconds.
+func persist(ctx context.Context, d *db.DB, f func(*db.Tx) error) (err error) {
+	for range persistence {
+		err = d.Write(ctx, f)
+		if errs.KindOf(err) != errs.Unavailable {
+			return err
+		}
+	}
+	return err
+}
+
+// change is an entry of a log.
+type change struct {
+	seq int64
+	key []any
+}
+
+// last returns the number of the last change of a table, or 0 if there is none.
+func (t *table) last(q db.Querier) (seq int64, err error) {
+	if err := q.Row("SELECT COALESCE(MAX(seq), 0) FROM " + t.log).Scan(&seq); err != nil {
+		return 0, fmt.Errorf("read %s: %w", t.log, err)
+	}
+	return seq, nil
+}
+
+// changes returns the first changes of a table up to the one with a number. On PostgreSQL, one with a lower
+// number may be committed later.
+func (t *table) changes(q db.Querier, last int64) ([]change, error) {
+	key := t.KeyColumns()
+	return db.Collect(q, func(r db.Row) (c change, err error) {
+		c.key = make([]any, len(key))
+		into := []any{&c.seq}
+		for i := range c.key {
+			into = append(into, &c.key[i])
+		}
+		if err := r.Scan(into...); err != nil {
+			return c, err
+		}
+		return c, nil
+	}, fmt.Sprintf("SELECT seq, %s FROM %s WHERE seq <= $1 ORDER BY seq LIMIT %d", db.Quoted(key), t.log, page), last)
+}
+
+// forget deletes changes.
+func (m *Mover) forget(ctx context.Context, t *table, changes []change) error {
+	numbers := make(db.Bulk[int64], len(changes))
+	for i, c := range changes {
+		numbers[i] = c.seq
+	}
+	return m.writeSource(ctx, func(tx *db.Tx) error {
+		return numbers.Send(tx, "DELETE FROM "+t.log+" WHERE seq {IN v}")
+	})
+}

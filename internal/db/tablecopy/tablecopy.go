@@ -1,0 +1,380 @@
+// Package tablecopy reads the rows of all tables from one database and writes them to another, which may
+// be of the other kind. Of Steward it imports db and encode.
+//
+// A row is a line of JSON, the same for both databases: an array with a number, a text, {"b": base64} for
+// bytes, or null for each column; booleans are 0 and 1. Open reads the columns of a table, Table.Read
+// calls a function with each line, in the order of the primary key, and Table.Insert decodes lines and
+// writes them. A Sum of lines does not depend on their order, so that tables of two databases can be
+// compared.
+package tablecopy
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/encode"
+)
+
+// Tables returns the tables that are copied, in the order in which they are. A row never needs one of a
+// later table, and meta is the first, since it tells whether a master key is the right one.
+func Tables() []string {
+	return []string{
+		"meta", "orgs", "users", "members", "projects", "invitations", "password_resets", "email_changes", "mails", "mail_quotas",
+		"api_keys", "audit", "idempotency", "certificates", "master_keys", "master_key_progress",
+		"oidc_keys", "oidc_clients", "oidc_client_states", "oidc_consents", "oidc_purges", "oidc_client_days",
+		"oidc_client_day_users", "oidc_flushes", "oidc_pushed", "oidc_grants", "oidc_revoked", "oidc_devices", "oidc_sessions",
+		"oidc_proofs", "oidc_logouts", "oidc_passkeys", "oidc_challenges", "oidc_authenticators", "oidc_recovery_codes",
+		"oidc_upstreams", "oidc_identities", "oidc_registration_tokens",
+		"threads", "thread_index_created", "thread_index_updated", "thread_term_counts", "thread_counts", "thread_purges", "sessions",
+		"evals", "eval_runs", "eval_counts", "eval_relabels", "eval_purges",
+		"webhooks", "webhook_destinations", "webhook_leases", "webhook_receipts", "webhook_deliveries", "webhook_queue",
+		"webhook_log", "webhook_replays", "webhook_counts", "webhook_counts_each", "webhook_totals", "webhook_tombstones",
+		"webhook_recoveries",
+		"buckets", "bucket_states", "bucket_totals", "object_usage", "objects", "object_blocks", "object_uploads", "object_parts",
+		"object_completions", "bucket_purges", "blobs",
+		"resources",
+	}
+}
+
+// Excluded returns the tables that are not copied, each with the reason.
+func Excluded() map[string]string {
+	return map[string]string{
+		"backup_schedule": "tells of the backups of one installation; the first one of another is made soon",
+		"epochs":          "counts changes for the caches of running processes",
+		"processes":       "lists running processes",
+		"nodes":           "lists the addresses of running processes",
+		"leases":          "is held by running processes; jobs run soon after a start",
+		"oldest_schema":   "is written by migrations",
+		"commit_numbers":  "depends on the database; see db.NextNumber and Tx.ContinueAfter",
+	}
+}
+
+// page is the number of rows that a statement reads.
+const page = 2000
+
+// Table is a table of a database. Columns are those that its lines have, in this order.
+type Table struct {
+	Name    string
+	Columns []db.Column
+}
+
+// Open returns a table with its columns.
+func Open(q db.Querier, name string) (Table, error) {
+	columns, err := db.Columns(q, name)
+	return Table{Name: name, Columns: columns}, err
+}
+
+// Names returns the names of the columns.
+func (t Table) Names() []string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// With returns the table with some of its columns, in the order of their names.
+func (t Table) With(names []string) (Table, error) {
+	some := Table{Name: t.Name}
+	for _, name := range names {
+		i := slices.IndexFunc(t.Columns, func(c db.Column) bool { return c.Name == name })
+		if i < 0 {
+			return some, fmt.Errorf("table %s has no column %q", t.Name, name)
+		}
+		some.Columns = append(some.Columns, t.Columns[i])
+	}
+	return some, nil
+}
+
+// Read calls f with the line of each row, in the order of the primary key. A line is valid until f
+// returns, which must not use q. All rows are those of one moment if q is a snapshot.
+func (t Table) Read(q db.Querier, f func(line []byte) error) error {
+	key := t.key()
+	if len(key) == 0 {
+		return fmt.Errorf("table %s has no primary key", t.Name)
+	}
+	r := reader{table: t, key: key, row: make([]any, len(t.Columns))}
+	for {
+		n, err := r.readPage(q, f)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", t.Name, err)
+		}
+		if n < page {
+			return nil
+		}
+	}
+}
+
+// key returns the positions of the columns of the primary key.
+func (t Table) key() []int {
+	var key []int
+	for i, c := range t.Columns {
+		if c.Key > 0 {
+			key = append(key, i)
+		}
+	}
+	slices.SortFunc(key, func(a, b int) int { return t.Columns[a].Key - t.Columns[b].Key })
+	return key
+}
+
+// reader reads a table in pages.
+type reader struct {
+	table Table
+	key   []int
+	// last is the key of the last row, or nil.
+	last []any
+	row  []any
+	line []byte
+}
+
+func (r *reader) readPage(q db.Querier, f func(line []byte) error) (n int, err error) {
+	rows, err := q.Query(r.statement(), r.last...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	into := make([]any, len(r.row))
+	for i := range r.row {
+		into[i] = &r.row[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return n, err
+		}
+		n++
+		if r.line, err = appendLine(r.line[:0], r.row); err != nil {
+			return n, err
+		}
+		if err := f(r.line); err != nil {
+			return n, err
+		}
+	}
+	r.last = r.last[:0]
+	for _, i := range r.key {
+		r.last = append(r.last, r.row[i])
+	}
+	return n, rows.Err()
+}
+
+// statement returns the statement of the next page.
+func (r *reader) statement() string {
+	var names, params []string
+	for n, i := range r.key {
+		names = append(names, `"`+r.table.Columns[i].Name+`"`)
+		params = append(params, "$"+strconv.Itoa(n+1))
+	}
+	order := strings.Join(names, ", ")
+	where := ""
+	if len(r.last) > 0 {
+		where = " WHERE (" + order + ") > (" + strings.Join(params, ", ") + ")"
+	}
+	return "SELECT " + db.Quoted(r.table.Columns) + " FROM " + r.table.Name + where + " ORDER BY " + order +
+		" LIMIT " + strconv.Itoa(page)
+}
+
+// appendLine appends a row as a line, without its end.
+func appendLine(line []byte, row []any) ([]byte, error) {
+	line = append(line, '[')
+	for i, value := range row {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		switch v := value.(type) {
+		case nil:
+			line = append(line, "null"...)
+		case int64:
+			line = strconv.AppendInt(line, v, 10)
+		case bool:
+			line = append(line, '0'+boolDigit(v))
+		case string:
+			line = encode.String(line, v)
+		case []byte:
+			line = append(line, `{"b":"`...)
+			line = base64.StdEncoding.AppendEncode(line, v)
+			line = append(line, `"}`...)
+		default:
+			return nil, fmt.Errorf("a column has the unexpected type %T", value)
+		}
+	}
+	return append(line, ']'), nil
+}
+
+func boolDigit(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// Decode returns the values of a line, of the kinds of the columns.
+func (t Table) Decode(line []byte) ([]any, error) {
+	var cells []json.RawMessage
+	if err := json.Unmarshal(line, &cells); err != nil {
+		return nil, fmt.Errorf("decode a row of %s: %w", t.Name, err)
+	}
+	if len(cells) != len(t.Columns) {
+		return nil, fmt.Errorf("a row of %s has %d values for %d columns", t.Name, len(cells), len(t.Columns))
+	}
+	row := make([]any, len(cells))
+	for i, cell := range cells {
+		value, err := decodeCell(t.Columns[i].Kind, cell)
+		if err != nil {
+			return nil, fmt.Errorf("decode %s of a row of %s: %w", t.Columns[i].Name, t.Name, err)
+		}
+		row[i] = value
+	}
+	return row, nil
+}
+
+// errKind is returned for a value that its column cannot hold.
+var errKind = errors.New("the value has another type than the column")
+
+func decodeCell(kind db.Kind, cell json.RawMessage) (any, error) {
+	if string(cell) == "null" {
+		return nil, nil
+	}
+	switch kind {
+	case db.Integer:
+		return decodeInto[int64](cell)
+	case db.Boolean:
+		n, err := decodeInto[int64](cell)
+		if err == nil && n != 0 && n != 1 {
+			return nil, errKind
+		}
+		return n == 1, err
+	case db.Text:
+		return decodeInto[string](cell)
+	case db.Bytes:
+		v, err := decodeInto[struct {
+			B []byte `json:"b"`
+		}](cell)
+		if err == nil && v.B == nil {
+			return nil, errKind
+		}
+		return v.B, err
+	}
+	return nil, errKind
+}
+
+func decodeInto[T any](cell json.RawMessage) (value T, err error) {
+	if err := json.Unmarshal(cell, &value); err != nil {
+		return value, errKind
+	}
+	return value, nil
+}
+
+// Insert inserts rows that Decode has returned.
+func (t Table) Insert(tx *db.Tx, rows [][]any) error {
+	insert := t.insertEach
+	if tx.Dialect() == db.Postgres {
+		insert = t.insertArrays
+	}
+	if err := insert(tx, rows); err != nil {
+		return fmt.Errorf("insert into %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// insertEach inserts rows one by one.
+func (t Table) insertEach(tx *db.Tx, rows [][]any) error {
+	params := make([]string, len(t.Columns))
+	for i := range params {
+		params[i] = "$" + strconv.Itoa(i+1)
+	}
+	text := "INSERT INTO " + t.Name + " (" + db.Quoted(t.Columns) + ") VALUES (" + strings.Join(params, ", ") + ")"
+	for _, row := range rows {
+		if _, err := tx.Exec(text, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrayTypes are the types of PostgreSQL for a column of rows.
+var arrayTypes = map[db.Kind]string{db.Integer: "bigint[]", db.Boolean: "boolean[]", db.Text: "text[]", db.Bytes: "bytea[]"}
+
+// insertArrays inserts rows in one statement, with an array for each column.
+func (t Table) insertArrays(tx *db.Tx, rows [][]any) error {
+	params := make([]string, len(t.Columns))
+	arrays := make([]any, len(t.Columns))
+	for i, c := range t.Columns {
+		params[i] = "$" + strconv.Itoa(i+1) + "::" + arrayTypes[c.Kind]
+		switch c.Kind {
+		case db.Integer:
+			arrays[i] = columnOf[int64](rows, i)
+		case db.Boolean:
+			arrays[i] = columnOf[bool](rows, i)
+		case db.Text:
+			arrays[i] = columnOf[string](rows, i)
+		case db.Bytes:
+			arrays[i] = bytesOf(rows, i)
+		}
+	}
+	_, err := tx.Exec("INSERT INTO "+t.Name+" ("+db.Quoted(t.Columns)+") SELECT * FROM unnest("+strings.Join(params, ", ")+")", arrays...)
+	return err
+}
+
+// columnOf returns a column of rows, with nil for NULL.
+func columnOf[T any](rows [][]any, i int) []*T {
+	column := make([]*T, len(rows))
+	for n, row := range rows {
+		if v, ok := row[i].(T); ok {
+			column[n] = &v
+		}
+	}
+	return column
+}
+
+func bytesOf(rows [][]any, i int) [][]byte {
+	column := make([][]byte, len(rows))
+	for n, row := range rows {
+		if v, ok := row[i].([]byte); ok {
+			column[n] = v
+		}
+	}
+	return column
+}
+
+// Sum is a checksum of lines in any order.
+type Sum struct {
+	Rows      int64
+	High, Low uint64
+}
+
+// Add adds a line.
+func (s *Sum) Add(line []byte) {
+	hash := sha256.Sum256(line)
+	s.Rows++
+	s.High += binary.BigEndian.Uint64(hash[:8])
+	s.Low += binary.BigEndian.Uint64(hash[8:16])
+}
+
+// AddTo adds rows that Decode has returned to a sum.
+func (t Table) AddTo(s *Sum, rows [][]any) error {
+	var line []byte
+	for _, row := range rows {
+		var err error
+		if line, err = appendLine(line[:0], row); err != nil {
+			return fmt.Errorf("encode a row of %s: %w", t.Name, err)
+		}
+		s.Add(line)
+	}
+	return nil
+}
+
+// SumOf returns the checksum of all rows of a table.
+func (t Table) SumOf(q db.Querier) (s Sum, err error) {
+	err = t.Read(q, func(line []byte) error {
+		s.Add(line)
+		return nil
+	})
+	return s, err
+}

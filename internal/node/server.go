@@ -1,0 +1,206 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"steward/internal/budget"
+	"steward/internal/errs"
+	"steward/internal/seal"
+)
+
+const (
+	// Protocol is what Dial upgrades a connection to.
+	Protocol = "steward-node"
+	// refusalHeader says why a token was refused.
+	refusalHeader = "Steward-Node-Refusal"
+	// headerTimeout is how long a request may take to arrive without its body, and keepAlive how long a
+	// connection stays open without one.
+	headerTimeout = 5 * time.Second
+	keepAlive     = time.Minute
+	// refusalTimeout is how long the connection of a request that was refused stays open, so that its sender
+	// reads why.
+	refusalTimeout = time.Second
+	// maxUnverified is the number of connections that have not shown a token.
+	maxUnverified = 512
+)
+
+// Server takes requests of other nodes. Its exported fields must not be changed after Serve.
+type Server struct {
+	Directory *Directory
+	Ring      *seal.Ring
+	// Handler serves requests whose token is right. It must not pass them on.
+	Handler http.Handler
+
+	verifier   verifier
+	unverified *budget.Pool
+	http       http.Server
+}
+
+// Open makes the server ready.
+func (s *Server) Open() {
+	log := s.Directory.Log
+	s.verifier = verifier{ring: s.Ring, now: s.Directory.Now}
+	s.unverified = budget.NewPool(maxUnverified, 16)
+	s.http = http.Server{
+		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: keepAlive, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+	}
+}
+
+// Serve serves on a listener until Close.
+func (s *Server) Serve(listener net.Listener) error {
+	err := s.http.Serve(&limited{Listener: listener, pool: s.unverified})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Close waits until requests have been answered, at most until ctx ends, and closes all connections that
+// are not upgraded.
+func (s *Server) Close(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return s.http.Close()
+	}
+	return nil
+}
+
+// serve serves a request if its token is right.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	self := s.Directory.Self
+	to := target{node: self.ID, process: self.Process, method: r.Method, path: r.URL.EscapedPath()}
+	if err := s.verifier.verify(r.Header.Get(tokenHeader), to); err != nil {
+		refuse(w, err)
+		return
+	}
+	if c, ok := r.Context().Value(connKey{}).(*unverified); ok {
+		c.release()
+	}
+	r.RemoteAddr = r.Header.Get(clientHeader)
+	r.Header.Del(tokenHeader)
+	s.Handler.ServeHTTP(w, r)
+}
+
+// refuse answers a request whose token is not right, and has its connection closed. Its body is not waited for.
+func refuse(w http.ResponseWriter, reason error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusalTimeout)) // fails on closed connections
+	w.Header().Set(refusalHeader, reason.Error())
+	w.Header().Set("Connection", "close")
+	http.Error(w, reason.Error(), http.StatusUnauthorized)
+}
+
+type connKey struct{}
+
+// limited is a listener that closes connections of those who have too many that have shown no token.
+type limited struct {
+	net.Listener
+	pool *budget.Pool
+}
+
+// Accept returns the next connection.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		slot := l.pool.Charge(budget.Address(c.RemoteAddr().String()), "")
+		if slot.Take(1) {
+			return &unverified{Conn: c, release: sync.OnceFunc(slot.Release)}, nil
+		}
+		_ = c.Close()
+	}
+}
+
+// unverified is a connection that has shown no token until release is called.
+type unverified struct {
+	net.Conn
+	release func()
+}
+
+// Close closes the connection.
+func (c *unverified) Close() error {
+	c.release()
+	return c.Conn.Close()
+}
+
+// Upgrade answers a request of Dial and returns its connection, whose remote address is that of the
+// client. It returns an error, after an answer, if the request is not one of Dial.
+func Upgrade(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
+	if r.Header.Get("Upgrade") != Protocol {
+		http.Error(w, "expected an upgrade", http.StatusUpgradeRequired)
+		return nil, errors.New("the request is no upgrade")
+	}
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "the connection cannot be upgraded", http.StatusInternalServerError)
+		return nil, err
+	}
+	if err := accept(conn, buffered); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return &upgraded{Conn: conn, remote: remote(r.RemoteAddr)}, nil
+}
+
+// accept tells the other node that its connection is upgraded.
+func accept(conn net.Conn, buffered *bufio.ReadWriter) error {
+	if buffered.Reader.Buffered() > 0 {
+		return errors.New("the node has sent more than a request")
+	}
+	if err := conn.SetDeadline(time.Now().Add(upgradeTimeout)); err != nil {
+		return err
+	}
+	const answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + Protocol + "\r\n\r\n"
+	if _, err := conn.Write([]byte(answer)); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// upgraded is a connection on behalf of a client of another node.
+type upgraded struct {
+	net.Conn
+	remote remote
+}
+
+// RemoteAddr returns the address of the client.
+func (u *upgraded) RemoteAddr() net.Addr { return u.remote }
+
+// remote is an address as the other node has written it.
+type remote string
+
+// Network returns tcp.
+func (remote) Network() string { return "tcp" }
+
+func (r remote) String() string { return string(r) }
+
+// Answer writes the result of what Call has asked for. Errors that clients may not see are logged.
+func (s *Server) Answer(w http.ResponseWriter, r *http.Request, value any, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusUnprocessableEntity
+		var known *errs.Error
+		if !errors.As(err, &known) {
+			s.Directory.Log.Error("a request of another replica failed", "path", r.URL.Path, "error", err)
+			known = errs.New(errs.Internal, "internal error of the other replica")
+		}
+		shown := *known
+		shown.Cause = nil
+		value = shown
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // fails if the other node has gone
+}

@@ -1,0 +1,127 @@
+package oidc
+
+import (
+	"slices"
+	"strings"
+
+	"steward/internal/errs"
+	"steward/internal/seal"
+)
+
+// AuthMethod is how a client authenticates at the endpoints for clients.
+type AuthMethod string
+
+// The authentication methods. A client with a secret may send it either way, whichever of the two
+// methods it has.
+const (
+	SecretBasic   AuthMethod = "client_secret_basic"
+	SecretPost    AuthMethod = "client_secret_post"
+	PrivateKeyJWT AuthMethod = "private_key_jwt"
+	NoAuth        AuthMethod = "none"
+)
+
+// authMethods has all authentication methods. The discovery document lists it.
+var authMethods = []AuthMethod{SecretBasic, SecretPost, PrivateKeyJWT, NoAuth}
+
+// AuthMethods returns the names of all authentication methods.
+func AuthMethods() []string {
+	names := make([]string, len(authMethods))
+	for i, m := range authMethods {
+		names[i] = string(m)
+	}
+	return names
+}
+
+// hasSecret reports whether clients with the method have a secret.
+func (m AuthMethod) hasSecret() bool { return m == SecretBasic || m == SecretPost }
+
+// clientType returns the type of the clients with the method.
+func (m AuthMethod) clientType() Type {
+	if m == NoAuth {
+		return Public
+	}
+	return Confidential
+}
+
+// defaultAuthMethod returns the method of a client of a type that did not choose one.
+func defaultAuthMethod(t Type) AuthMethod {
+	if t == Public {
+		return NoAuth
+	}
+	return SecretBasic
+}
+
+// storedAuthMethod returns the method of a client from its columns. The type decides where the two do
+// not fit, since an earlier version of the program changes the type alone.
+func storedAuthMethod(t Type, stored *string) AuthMethod {
+	if stored == nil || AuthMethod(*stored).clientType() != t {
+		return defaultAuthMethod(t)
+	}
+	return AuthMethod(*stored)
+}
+
+// secretHash returns what is stored for the secret of a client: nil for a public client, and no bytes for
+// one that authenticates with a key. Neither is the hash of any secret.
+func secretHash(c Client, secret string) []byte {
+	switch {
+	case c.ClientType == Public:
+		return nil
+	case !c.AuthMethod.hasSecret():
+		return []byte{}
+	}
+	return seal.Hash(secret)
+}
+
+// setAuthentication copies the type, the method and the keys that were sent to the client. A type or a
+// method that is sent alone changes the other as needed, one kind of keys replaces the other, and a
+// method without keys removes them.
+func (s Settings) setAuthentication(c *Client) {
+	if sent := s.ClientType.Ptr(); sent != nil {
+		c.ClientType = *sent
+		if c.AuthMethod.clientType() != *sent {
+			c.AuthMethod = defaultAuthMethod(*sent)
+		}
+	}
+	if sent := s.AuthMethod.Ptr(); sent != nil {
+		c.AuthMethod = *sent
+		if s.ClientType.Ptr() == nil && slices.Contains(authMethods, *sent) {
+			c.ClientType = sent.clientType()
+		}
+	}
+	if s.JWKS.Ptr() != nil || c.AuthMethod != PrivateKeyJWT {
+		c.JWKSURI = nil
+	}
+	if s.JWKSURI.Ptr() != nil || c.AuthMethod != PrivateKeyJWT {
+		c.JWKS = nil
+	}
+	s.JWKS.SetPtr(&c.JWKS)
+	s.JWKSURI.SetPtr(&c.JWKSURI)
+}
+
+// validateMethod checks the method and the keys, each alone.
+func (c *Client) validateMethod(faults *errs.Faults) {
+	faults.Check(slices.Contains(authMethods, c.AuthMethod), "body.token_endpoint_auth_method",
+		"expected one of %s", strings.Join(AuthMethods(), ", "))
+	if c.JWKS != nil {
+		c.JWKS.validate(faults, "body.jwks")
+	}
+	faults.Check(c.JWKSURI == nil || isLogoutURI(*c.JWKSURI), "body.jwks_uri",
+		"expected an https URL without a fragment, of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
+}
+
+// validateAuthentication checks that the type, the method and the keys of a client fit together.
+func (c *Client) validateAuthentication(faults *errs.Faults) {
+	if faults.Has("body.client_type") || faults.Has("body.token_endpoint_auth_method") {
+		return
+	}
+	faults.Check(c.AuthMethod.clientType() == c.ClientType, "body.token_endpoint_auth_method",
+		"expected none for a public client, and another method for a confidential one")
+	if c.AuthMethod != PrivateKeyJWT {
+		faults.Check(c.JWKS == nil, "body.jwks", "expected none: keys are for private_key_jwt only")
+		faults.Check(c.JWKSURI == nil, "body.jwks_uri", "expected none: keys are for private_key_jwt only")
+		return
+	}
+	faults.Check(c.JWKS != nil || c.JWKSURI != nil, "body.token_endpoint_auth_method",
+		"expected another method, or jwks or jwks_uri with the keys of the client")
+	faults.Check(c.JWKS == nil || c.JWKSURI == nil, "body.jwks_uri", "expected either jwks or jwks_uri, not both")
+}

@@ -1,0 +1,80 @@
+package browser
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"steward/internal/oidc/provider/oauth"
+)
+
+// recognizer returns a Recognizer with a clock that tests advance.
+func recognizer(now *time.Time) *Recognizer {
+	return &Recognizer{Now: func() time.Time { return *now }, Key: oauth.Key("key")}
+}
+
+// remembered returns a request of a browser in which an owner has signed in.
+func remembered(c *Recognizer, o Owner) *http.Request {
+	w := httptest.NewRecorder()
+	c.Remember(w, o)
+	r := httptest.NewRequest("POST", oauth.PathSignIn, nil)
+	for _, cookie := range w.Result().Cookies() {
+		r.AddCookie(cookie)
+	}
+	return r
+}
+
+func TestBrowserIsKnownForItsOwnerOnly(t *testing.T) {
+	now := time.Now()
+	c := recognizer(&now)
+	owner := Owner{UserID: "usr_1", PasswordHash: "hash"}
+	r := remembered(c, owner)
+	if id, ok := c.Recognize(r, owner); !ok || len(id) != idSize {
+		t.Errorf("the browser of the owner is not recognized: %q", id)
+	}
+	for name, other := range map[string]Owner{
+		"another user":        {UserID: "usr_2", PasswordHash: "hash"},
+		"a new password":      {UserID: "usr_1", PasswordHash: "new hash"},
+		"with another method": {UserID: "usr_1", Upstream: "org_1"},
+		"nobody":              {},
+	} {
+		if _, ok := c.Recognize(r, other); ok {
+			t.Errorf("%s: the browser is recognized", name)
+		}
+	}
+	if _, ok := c.Recognize(remembered(c, Owner{}), Owner{}); ok {
+		t.Error("a browser is known for nobody")
+	}
+	c.Key = oauth.Key("another key")
+	if _, ok := c.Recognize(r, owner); ok {
+		t.Error("the cookie of another installation is accepted")
+	}
+}
+
+func TestBrowserIsForgottenAfterAYear(t *testing.T) {
+	now := time.Now()
+	c := recognizer(&now)
+	owner := Owner{UserID: "usr_1", Upstream: "org_1"}
+	r := remembered(c, owner)
+	now = now.Add(lifetime - time.Minute)
+	if _, ok := c.Recognize(r, owner); !ok {
+		t.Error("the browser is forgotten too early")
+	}
+	now = now.Add(2 * time.Minute)
+	if _, ok := c.Recognize(r, owner); ok {
+		t.Error("the browser is still recognized")
+	}
+}
+
+func TestNamesOfBrowsers(t *testing.T) {
+	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+	for agent, want := range map[string]string{
+		chrome: "Chrome", chrome + " Edg/140.0.0.0": "Edge", "curl/8.5.0": "", "": "",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0": "Firefox",
+	} {
+		if got := Name(agent); got != want {
+			t.Errorf("%q: got %q, want %q", agent, got, want)
+		}
+	}
+}

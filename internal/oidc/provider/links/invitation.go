@@ -1,0 +1,192 @@
+package links
+
+import (
+	"context"
+	"net/http"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/attempt"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
+	"steward/internal/oidc/provider/password"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
+)
+
+// Invitations serves the links of invitations. A link lets one person answer it, and nothing else. A new
+// person sets a password. A user who has an account signs in first, so that whoever made the invitation, and
+// knows the link, can neither set a password of that account nor answer for its user.
+type Invitations struct {
+	DB        *db.DB
+	SignIn    *signin.Handler
+	Users     signin.Directory
+	Answers   Answers
+	Sessions  *session.Manager
+	Flows     *flow.Sealer
+	Pages     *pages.Renderer
+	Passwords *password.Hasher
+	Passkeys  *passkey.Manager
+	Attempts  *attempt.Limiter
+	Upstreams *signin.Upstreams
+}
+
+// Answers stores the answers to invitations, which belong to another part of Steward. All of them return
+// NotFound if the invitation was used or replaced, has expired or never existed.
+type Answers struct {
+	// Register uses up an invitation, creates its user with the hash of a password, which is empty for one
+	// who has a passkey instead, and adds the membership. It returns Conflict if the address has an account.
+	Register func(tx *db.Tx, token, hash string) (userID string, err error)
+	// Join uses up an invitation and adds the membership of an existing user, and Decline deletes it. They
+	// return NotFound also if the invitation is for another user, and Join returns Conflict if the user is a
+	// member already.
+	Join    func(tx *db.Tx, token, userID string) error
+	Decline func(tx *db.Tx, token, userID string) error
+}
+
+// Page serves GET /invite/{token}.
+func (h *Invitations) Page(w http.ResponseWriter, r *http.Request) error {
+	invitation, err := h.invitation(w, r)
+	if err != nil {
+		return err
+	}
+	return h.show(w, r, invitation, "")
+}
+
+// show renders the page that the user has to see next: to set a password, to sign in, or to
+// accept or decline.
+func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation signin.Invitation, problem string) error {
+	view := pages.Invitation{
+		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
+		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: h.Passwords.MinLength,
+		Passkeys: h.Passkeys.Unavailable() == "",
+	}
+	if invitation.UserID == "" {
+		if err := h.setProviders(r.Context(), &view, invitation); err != nil {
+			return err
+		}
+		return h.Pages.RenderForm(w, r, &view, problem)
+	}
+	s, err := h.Sessions.Current(r)
+	switch {
+	case err != nil:
+		return err
+	case s != nil && s.UserID == invitation.UserID && !s.Opens(invitation.OrgID):
+		problem = "Sign in with your password to accept: your session is for another organization."
+	case s != nil && s.UserID == invitation.UserID:
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Join{Invitation: view})
+	case s != nil:
+		problem = "You are signed in with another email address. This invitation is for " + invitation.Email + "."
+	}
+	return h.SignIn.Show(w, r, http.StatusOK, signin.Form{
+		Flow: h.Flows.ToPath(view.Path), Email: invitation.Email, Problem: problem,
+	})
+}
+
+// setProviders adds the providers with which a new person can accept an invitation to its page.
+func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, i signin.Invitation) (err error) {
+	if view.Upstreams, err = h.Upstreams.Buttons(ctx, i.OrgID); err != nil {
+		return err
+	}
+	view.Flow = h.Flows.Seal(h.Flows.ToPath(oauth.PathConsoleSignIn))
+	view.Only, err = h.SignIn.OnlyUpstream(ctx, i)
+	return err
+}
+
+// invitation returns the invitation of the request's link.
+func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (signin.Invitation, error) {
+	limit, err := h.Attempts.Link(w, r)
+	if err != nil {
+		return signin.Invitation{}, err
+	}
+	invitation, err := h.Users.Invitation(r.Context(), r.PathValue("token"))
+	if errs.KindOf(err) == errs.NotFound {
+		return signin.Invitation{}, &oauth.Error{
+			Status: http.StatusNotFound, Code: oauth.InvalidRequest,
+			Description: "this invitation was used, replaced or revoked, or has expired: ask for a new one",
+		}
+	}
+	if err != nil {
+		return signin.Invitation{}, err
+	}
+	h.Attempts.Refund(limit)
+	return invitation, nil
+}
+
+// Answer serves POST /invite/{token}.
+func (h *Invitations) Answer(w http.ResponseWriter, r *http.Request) error {
+	invitation, err := h.invitation(w, r)
+	if err != nil {
+		return err
+	}
+	if invitation.UserID == "" {
+		err = h.register(w, r, invitation)
+	} else {
+		err = h.answer(w, r, invitation)
+	}
+	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
+		return h.Page(w, r) // it was answered, or the account created, in another request
+	}
+	return err
+}
+
+// register creates the account of a new person, who is a member and signed in then.
+func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitation signin.Invitation) error {
+	only, err := h.SignIn.OnlyUpstream(r.Context(), invitation)
+	if err != nil {
+		return err
+	}
+	if only {
+		return h.show(w, r, invitation, signin.NoPassword)
+	}
+	password := r.PostForm.Get("password")
+	if problem := h.Passwords.Problem(invitation.Email, password); problem != "" {
+		return h.show(w, r, invitation, problem)
+	}
+	hash, err := h.Passwords.Hash(r.Context(), password)
+	if err != nil {
+		return err
+	}
+	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
+		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
+		Commit: func(tx *db.Tx) (string, error) {
+			userID, err := h.Answers.Register(tx, r.PathValue("token"), hash)
+			if err != nil {
+				return "", err
+			}
+			return userID, h.Users.Audit(tx, signin.ActionPassword, userID, userID)
+		},
+	})
+}
+
+// answer accepts or declines an invitation for the user who is signed in, if it is for that user.
+func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation signin.Invitation) error {
+	s, err := h.Sessions.Current(r)
+	if err != nil {
+		return err
+	}
+	if s == nil || s.UserID != invitation.UserID || !s.Opens(invitation.OrgID) {
+		return h.show(w, r, invitation, "")
+	}
+	token := r.PathValue("token")
+	switch r.PostForm.Get("action") {
+	case "approve":
+		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Answers.Join(tx, token, s.UserID) })
+		if err != nil {
+			return err
+		}
+		http.Redirect(w, r, oauth.PathConsoleSignIn, http.StatusSeeOther)
+		return nil
+	case "deny":
+		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Answers.Decline(tx, token, s.UserID) })
+		if err != nil {
+			return err
+		}
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+			Title: "You have declined", Text: "You are not a member of " + invitation.OrgName + ".",
+		})
+	}
+	return h.show(w, r, invitation, "")
+}

@@ -1,0 +1,102 @@
+package links
+
+import (
+	"errors"
+	"net/http"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
+	"steward/internal/oidc/provider/signin"
+)
+
+// PasskeyPage serves GET /invite/{token}/passkey: a new person creates a passkey instead of a
+// password. Others, who have an account, see what they see at the link.
+func (h *Invitations) PasskeyPage(w http.ResponseWriter, r *http.Request) error {
+	invitation, err := h.invitation(w, r)
+	if err != nil {
+		return err
+	}
+	return h.showPasskey(w, r, invitation, "")
+}
+
+func (h *Invitations) showPasskey(
+	w http.ResponseWriter, r *http.Request, invitation signin.Invitation, problem string,
+) error {
+	link := oauth.PathInvitation + r.PathValue("token")
+	offered, err := h.offersPasskey(r, invitation)
+	if err != nil {
+		return err
+	}
+	if !offered {
+		http.Redirect(w, r, link, http.StatusSeeOther)
+		return nil
+	}
+	ceremony, err := h.Passkeys.Create(passkey.Owner{ID: link, Email: invitation.Email})
+	if err != nil {
+		return err
+	}
+	view := &pages.NewPasskey{
+		Email: invitation.Email, Path: link + "/passkey", Ceremony: ceremony,
+		Back: link, BackText: "Choose a password instead",
+	}
+	return h.Pages.RenderForm(w, r, view, problem)
+}
+
+// offersPasskey reports whether an invitation can be accepted with a passkey: by a new person whose domain
+// does not have a provider as its only way to sign in.
+func (h *Invitations) offersPasskey(r *http.Request, invitation signin.Invitation) (bool, error) {
+	if invitation.UserID != "" || h.Passkeys.Unavailable() != "" {
+		return false, nil
+	}
+	only, err := h.SignIn.OnlyUpstream(r.Context(), invitation)
+	return !only, err
+}
+
+// RegisterPasskey serves POST /invite/{token}/passkey. It creates the account of a new person, who is a
+// member and signed in then.
+func (h *Invitations) RegisterPasskey(w http.ResponseWriter, r *http.Request) error {
+	invitation, err := h.invitation(w, r)
+	if err != nil {
+		return err
+	}
+	offered, err := h.offersPasskey(r, invitation)
+	if err != nil {
+		return err
+	}
+	if !offered {
+		return h.Page(w, r)
+	}
+	err = h.registerPasskey(w, r)
+	var problem passkey.Problem
+	if errors.As(err, &problem) {
+		return h.showPasskey(w, r, invitation, string(problem))
+	}
+	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
+		return h.Page(w, r) // it was answered, or the account created, in another request
+	}
+	return err
+}
+
+func (h *Invitations) registerPasskey(w http.ResponseWriter, r *http.Request) error {
+	token := r.PathValue("token")
+	created, err := h.Passkeys.Created(r, oauth.PathInvitation+token)
+	if err != nil {
+		return err
+	}
+	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
+		Methods: passkey.Methods(),
+		Commit: func(tx *db.Tx) (string, error) {
+			userID, err := h.Answers.Register(tx, token, "")
+			if err != nil {
+				return "", err
+			}
+			if err := h.Passkeys.Add(tx, userID, created); err != nil {
+				return "", err
+			}
+			return userID, h.Users.Audit(tx, signin.ActionPasskey, userID, userID)
+		},
+	})
+}

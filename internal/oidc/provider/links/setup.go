@@ -1,0 +1,181 @@
+package links
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/attempt"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
+	"steward/internal/oidc/provider/password"
+	"steward/internal/oidc/provider/signin"
+)
+
+// FirstAccount is what the first owner of an installation chooses.
+type FirstAccount struct{ Email, OrgName string }
+
+// Installation completes the first owner of an installation. Accounts belong to another part of Steward, whose
+// methods fill it.
+type Installation struct {
+	// Pending reports whether the installation is not set up yet.
+	Pending func(ctx context.Context) (bool, error)
+	// Check returns NotFound if the token of a link is not valid, and Conflict if the installation is set up.
+	Check func(ctx context.Context, token string) error
+	// Problem returns what is wrong with a choice, as a sentence, or "".
+	Problem func(FirstAccount) string
+	// Complete uses the token up and returns the owner, who has no password if the hash is empty. Besides
+	// the errors of Check it returns Invalid if another user has the address.
+	Complete func(tx *db.Tx, token string, a FirstAccount, passwordHash string) (userID string, err error)
+}
+
+// Setup serves the link that the server of a new installation prints, with which its first owner signs in.
+type Setup struct {
+	Installation Installation
+	SignIn       *signin.Handler
+	Users        signin.Directory
+	Flows        *flow.Sealer
+	Pages        *pages.Renderer
+	Passwords    *password.Hasher
+	Passkeys     *passkey.Manager
+	Attempts     *attempt.Limiter
+}
+
+const (
+	actionSetup = "user.setup"
+
+	setupLinkProblem = "This link is not valid or has expired. " +
+		"Run steward setup-link on the server, or start it again: both print a new one."
+)
+
+// setupLimit is the limit for trying tokens that are not valid, from one network.
+func setupLimit(network string) oauth.Limit {
+	return oauth.Limit{Key: "setup " + network, Burst: 30, Every: 10 * time.Second}
+}
+
+// Page serves GET /console/setup. The token of the link is in its fragment, which the page's script
+// moves into the form.
+func (h *Setup) Page(w http.ResponseWriter, r *http.Request) error {
+	pending, err := h.Installation.Pending(r.Context())
+	if err != nil {
+		return err
+	}
+	if !pending {
+		return h.showSetUp(w, r)
+	}
+	return h.showSetup(w, r, http.StatusOK, pages.Setup{})
+}
+
+func (h *Setup) showSetup(w http.ResponseWriter, r *http.Request, status int, view pages.Setup) error {
+	view.MinPassword = h.Passwords.MinLength
+	view.NoPasskeys = h.Passkeys.Unavailable()
+	return h.Pages.Render(w, r, status, &view)
+}
+
+// showSetUp says that an installation cannot be set up again.
+func (h *Setup) showSetUp(w http.ResponseWriter, r *http.Request) error {
+	return h.Pages.Render(w, r, http.StatusGone, &pages.Message{
+		Title: "This installation is set up", Text: "The link cannot be used again.",
+		Next: oauth.PathConsole, NextText: "Open the console",
+	})
+}
+
+// ShowHint says how an installation is set up.
+func (h *Setup) ShowHint(w http.ResponseWriter, r *http.Request) error {
+	return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+		Title: "Set up Steward",
+		Text: "Open the link that the server printed when it started, after the words “Set up”. " +
+			"Run steward setup-link on the server to see it again.",
+		Next: oauth.PathConsole, NextText: "Sign in, if you have an account",
+	})
+}
+
+// Password serves POST /console/setup: it completes the first owner, who is signed in then.
+func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
+	choice, shown, err := h.checkSetup(w, r)
+	if err != nil || shown {
+		return err
+	}
+	password := r.PostForm.Get("password")
+	if problem := h.Passwords.Problem(choice.Email, password); problem != "" {
+		return h.showSetupProblem(w, r, choice, problem)
+	}
+	hash, err := h.Passwords.Hash(r.Context(), password)
+	if err != nil {
+		return err
+	}
+	return h.completeSetup(w, r, choice, signin.Proof{
+		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
+		Commit: func(tx *db.Tx) (string, error) {
+			return h.Installation.Complete(tx, choice.Token, firstAccount(choice), hash)
+		},
+	})
+}
+
+// checkSetup returns what the form of the setup says. If that cannot be used, it shows why.
+func (h *Setup) checkSetup(w http.ResponseWriter, r *http.Request) (c pages.SetupChoice, shown bool, err error) {
+	c = pages.SetupChoice{
+		Token: r.PostForm.Get("token"), Email: strings.TrimSpace(r.PostForm.Get("email")),
+		Org: strings.TrimSpace(r.PostForm.Get("organization")),
+	}
+	limit := setupLimit(attempt.Network(r))
+	if wait := h.Attempts.Take(limit); wait > 0 {
+		attempt.SetRetryAfter(w, wait)
+		view := pages.Setup{SetupChoice: c}
+		view.Problem = attempt.TooMany
+		return c, true, h.showSetup(w, r, http.StatusTooManyRequests, view)
+	}
+	if err := h.Installation.Check(r.Context(), c.Token); err != nil {
+		return c, true, h.refuseSetup(w, r, c, err)
+	}
+	h.Attempts.Refund(limit)
+	if problem := h.Installation.Problem(firstAccount(c)); problem != "" {
+		return c, true, h.showSetupProblem(w, r, c, problem)
+	}
+	return c, false, nil
+}
+
+func firstAccount(c pages.SetupChoice) FirstAccount {
+	return FirstAccount{Email: c.Email, OrgName: c.Org}
+}
+
+// completeSetup signs the owner in with a proof whose commit completes the setup, and opens the console.
+func (h *Setup) completeSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, p signin.Proof) error {
+	complete := p.Commit
+	p.Commit = func(tx *db.Tx) (string, error) {
+		userID, err := complete(tx)
+		if err != nil {
+			return "", err
+		}
+		return userID, h.Users.Audit(tx, actionSetup, userID, userID)
+	}
+	if err := h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), p); err != nil {
+		return h.refuseSetup(w, r, c, err)
+	}
+	return nil
+}
+
+// refuseSetup shows why an installation was not set up.
+func (h *Setup) refuseSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, err error) error {
+	switch errs.KindOf(err) {
+	case errs.Conflict:
+		return h.showSetUp(w, r)
+	case errs.NotFound:
+		c.Token = ""
+		return h.showSetupProblem(w, r, c, setupLinkProblem)
+	case errs.Invalid:
+		return h.showSetupProblem(w, r, c, "Another user has this email address.")
+	}
+	return err
+}
+
+func (h *Setup) showSetupProblem(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, problem string) error {
+	view := pages.Setup{SetupChoice: c}
+	view.Problem = problem
+	return h.showSetup(w, r, http.StatusBadRequest, view)
+}

@@ -1,0 +1,58 @@
+package passkey
+
+import (
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/name"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/browser"
+	"steward/internal/oidc/provider/oauth"
+)
+
+// maxName is the length of a passkey's name in characters.
+const maxName = 64
+
+// answer is what a page sends after a ceremony: the sealed challenge, and what the authenticator has
+// signed, as JSON.
+type answer struct{ challenge, credential string }
+
+// answerOf returns the answer in a form.
+func answerOf(r *http.Request) answer {
+	return answer{challenge: r.PostForm.Get("challenge"), credential: r.PostForm.Get("credential")}
+}
+
+// NameOf returns the name that a form gives to a passkey, or one after the browser. It returns ErrName if
+// the name cannot be stored.
+func NameOf(r *http.Request) (string, error) {
+	chosen := strings.TrimSpace(r.PostForm.Get("name"))
+	if chosen == "" {
+		return defaultName(r.UserAgent()), nil
+	}
+	if !name.Valid(chosen) || utf8.RuneCountInString(chosen) > maxName {
+		return "", ErrName
+	}
+	return chosen, nil
+}
+
+// defaultName returns the name of a passkey that was created in a browser.
+func defaultName(userAgent string) string {
+	if found := browser.Name(userAgent); found != "" {
+		return "Passkey of " + found
+	}
+	return "Passkey"
+}
+
+// Methods returns the methods of a sign-in with a passkey: a key that the user has, and that the
+// authenticator lets only the user use.
+func Methods() oauth.Methods {
+	return oauth.Methods{oauth.MethodPossession, oauth.MethodUserVerified, oauth.MethodSeveral}
+}
+
+// OwnerOf returns a user for whom a passkey is created, with the passkeys that the user has.
+func OwnerOf(user oidc.User, list []Passkey) Owner {
+	return Owner{
+		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),
+	}
+}

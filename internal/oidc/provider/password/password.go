@@ -1,0 +1,45 @@
+// Package password checks and hashes passwords, as many at the same time as the machine can bear. Of
+// Steward it imports oauth.
+package password
+
+import "context"
+
+// maxLength bounds what is hashed of a password that is checked. Passwords that can be set are shorter.
+const maxLength = 2048
+
+// Policy has the rules for passwords, which belong to another part of Steward.
+type Policy struct {
+	// Compare and Derive are expensive by design: about 20 ms of CPU and 19 MiB each. Compare takes the same
+	// time for an empty hash.
+	Compare func(hash, password string) bool
+	Derive  func(password string) (hash string)
+	// Problem returns what is wrong with a new password of the user with an email address, as a sentence,
+	// or "".
+	Problem func(email, password string) string
+	// MinLength is the minimum length of a new password in characters.
+	MinLength int
+}
+
+// Hasher checks and hashes passwords.
+type Hasher struct {
+	Policy
+
+	slots *slots
+}
+
+// NewHasher returns a Hasher that works on n passwords at a time.
+func NewHasher(p Policy, n int) *Hasher { return &Hasher{Policy: p, slots: newSlots(n)} }
+
+// Check reports whether a password is that of a hash. It returns ErrBusy if too many passwords are being
+// checked.
+func (h *Hasher) Check(ctx context.Context, hash, password string) (correct bool, err error) {
+	password = password[:min(len(password), maxLength)]
+	err = h.slots.do(ctx, func() { correct = h.Compare(hash, password) })
+	return correct, err
+}
+
+// Hash returns the hash of a new password. It returns ErrBusy like Check.
+func (h *Hasher) Hash(ctx context.Context, password string) (hash string, err error) {
+	err = h.slots.do(ctx, func() { hash = h.Derive(password) })
+	return hash, err
+}

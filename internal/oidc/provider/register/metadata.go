@@ -1,0 +1,207 @@
+package register
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/decode"
+	"steward/internal/errs"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/registration"
+	"steward/internal/page"
+)
+
+// maxBody is the largest metadata that are read.
+const maxBody = 64 << 10
+
+// unnamed is the name of a client that does not give one.
+const unnamed = "Unnamed application"
+
+// metadata are those of a client (RFC 7591 section 2), in a request and in the response. Others are ignored,
+// as the RFC allows.
+type metadata struct {
+	ClientID               string          `json:"client_id,omitempty"`
+	ClientSecret           string          `json:"client_secret,omitempty"`
+	RedirectURIs           []string        `json:"redirect_uris"`
+	AuthMethod             oidc.AuthMethod `json:"token_endpoint_auth_method"`
+	GrantTypes             []string        `json:"grant_types"`
+	ResponseTypes          []string        `json:"response_types"`
+	Name                   string          `json:"client_name"`
+	URI                    string          `json:"client_uri"`
+	Scope                  string          `json:"scope"`
+	JWKS                   *oidc.KeySet    `json:"jwks,omitempty"`
+	JWKSURI                *string         `json:"jwks_uri,omitempty"`
+	PostLogoutRedirectURIs []string        `json:"post_logout_redirect_uris,omitempty"`
+	BackchannelLogoutURI   *string         `json:"backchannel_logout_uri,omitempty"`
+	FrontchannelLogoutURI  *string         `json:"frontchannel_logout_uri,omitempty"`
+}
+
+// information is the response with a client (RFC 7591 section 3.2.1, RFC 7592 section 3).
+type information struct {
+	metadata
+	IssuedAt      int64  `json:"client_id_issued_at"`
+	SecretExpires *int64 `json:"client_secret_expires_at,omitempty"`
+	Token         string `json:"registration_access_token"`
+	ConfigURI     string `json:"registration_client_uri"`
+}
+
+// setSecret adds a secret that does not expire, unless it is empty. It is not stored, so that only the
+// response that makes it has it.
+func (i *information) setSecret(secret string) {
+	if secret != "" {
+		i.ClientSecret = secret
+		i.SecretExpires = new(int64)
+	}
+}
+
+// information returns a client as it is shown to itself, with the token that it presents.
+func (h *Handler) information(c oidc.Client, token string) information {
+	return information{
+		metadata: metadata{
+			ClientID: c.ID, RedirectURIs: c.RedirectURIs, AuthMethod: c.AuthMethod, GrantTypes: c.GrantTypes,
+			ResponseTypes: c.ResponseTypes, Name: c.Name, URI: c.HomepageURL, Scope: strings.Join(c.Scopes, " "),
+			JWKS: c.JWKS, JWKSURI: c.JWKSURI, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+			BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
+		},
+		IssuedAt: c.CreatedAt.Std().Unix(), Token: token, ConfigURI: h.Issuer + oauth.PathRegister + "/" + c.ID,
+	}
+}
+
+// readMetadata reads the metadata of a request and fills in the defaults of what is absent.
+func readMetadata(w http.ResponseWriter, r *http.Request) (metadata, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return metadata{}, oauth.NewError(invalidMetadata, "the body must be application/json")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return metadata{}, oauth.NewError(invalidMetadata, "the body is incomplete or too large")
+	}
+	if !utf8.Valid(body) || !json.Valid(body) || !strings.HasPrefix(strings.TrimSpace(string(body)), "{") {
+		return metadata{}, oauth.NewError(invalidMetadata, "the body must be a JSON object")
+	}
+	var m metadata
+	var faults errs.Faults
+	decode.Into(&faults, "body", body, &m)
+	if err := faults.Err(); err != nil {
+		return metadata{}, err
+	}
+	if len(m.RedirectURIs) == 0 {
+		return metadata{}, oauth.NewError(invalidRedirectURI, "redirect_uris: expected at least one URI")
+	}
+	m.setDefaults()
+	return m, nil
+}
+
+// setDefaults sets what is absent.
+func (m *metadata) setDefaults() {
+	m.AuthMethod = cmp.Or(m.AuthMethod, oidc.SecretBasic)
+	m.Name = cmp.Or(m.Name, unnamed)
+	m.URI = cmp.Or(m.URI, originOf(m.RedirectURIs[0]))
+	if m.GrantTypes == nil {
+		m.GrantTypes = []string{oidc.AuthorizationCode}
+	}
+	if m.ResponseTypes == nil {
+		m.ResponseTypes = []string{"code"}
+	}
+	if m.PostLogoutRedirectURIs == nil {
+		m.PostLogoutRedirectURIs = []string{}
+	}
+}
+
+// originOf returns the origin of a redirect URI, which stands for the home page of a client without one. A
+// private-use scheme belongs to an application on the machine of its user.
+func originOf(redirectURI string) string {
+	u, err := url.Parse(redirectURI)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "http://localhost"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// scopes returns the scopes that the metadata name, or the default ones, of which none is of the API.
+func (m *metadata) scopes() []string {
+	if scopes := strings.Fields(m.Scope); len(scopes) > 0 {
+		return scopes
+	}
+	return oidc.DefaultScopes()
+}
+
+// checkScopes returns an error if the initial access token does not allow the scopes.
+func (m *metadata) checkScopes(g registration.Grant) error {
+	for _, s := range m.scopes() {
+		if !g.Allows(s) {
+			return oauth.NewError(invalidMetadata, "scope: expected scopes that the creator of the initial access token has")
+		}
+	}
+	return nil
+}
+
+// newClient returns the request to create the client.
+func (m *metadata) newClient() oidc.NewClient {
+	return oidc.NewClient{Name: m.Name, HomepageURL: m.URI, Settings: m.settings()}
+}
+
+// patch returns the update that replaces the metadata of the client.
+func (m *metadata) patch() oidc.ClientPatch {
+	return oidc.ClientPatch{Name: page.Some(m.Name), HomepageURL: page.Some(m.URI), Settings: m.settings()}
+}
+
+// settings returns all settings that a client has in its own hands.
+func (m *metadata) settings() oidc.Settings {
+	return oidc.Settings{
+		RedirectURIs:           page.Some(m.RedirectURIs),
+		PostLogoutRedirectURIs: page.Some(m.PostLogoutRedirectURIs),
+		GrantTypes:             page.Some(m.GrantTypes),
+		ResponseTypes:          page.Some(m.ResponseTypes),
+		Scopes:                 page.Some(m.scopes()),
+		AuthMethod:             page.Some(m.AuthMethod),
+		JWKS:                   optional(m.JWKS),
+		JWKSURI:                optional(m.JWKSURI),
+		BackchannelLogoutURI:   optional(m.BackchannelLogoutURI),
+		FrontchannelLogoutURI:  optional(m.FrontchannelLogoutURI),
+	}
+}
+
+// optional returns a value, or null if there is none.
+func optional[T any](value *T) page.Opt[T] {
+	if value == nil {
+		return page.Opt[T]{Sent: true, Null: true}
+	}
+	return page.Some(*value)
+}
+
+// names maps the fields of a client to the names of RFC 7591, where they differ.
+var names = map[string]string{
+	"name": "client_name", "homepage_url": "client_uri", "scopes": "scope", "client_type": "token_endpoint_auth_method",
+}
+
+// maxFaults bounds how many faults an error describes.
+const maxFaults = 5
+
+// metadataError returns the error response for the faults of a client.
+func metadataError(e *errs.Error) *oauth.Error {
+	code := invalidMetadata
+	var described []string
+	for _, f := range e.Faults {
+		location := strings.TrimPrefix(f.Location, "body.")
+		field, rest := location, ""
+		if end := strings.IndexAny(location, "[."); end >= 0 {
+			field, rest = location[:end], location[end:]
+		}
+		if field == "redirect_uris" {
+			code = invalidRedirectURI
+		}
+		if len(described) < maxFaults {
+			described = append(described, cmp.Or(names[field], field)+rest+": "+f.Message)
+		}
+	}
+	return oauth.NewError(code, cmp.Or(strings.Join(described, "; "), e.Message))
+}

@@ -1,0 +1,246 @@
+// Package register owns the registration of clients by themselves (RFC 7591), and how such a client reads,
+// changes and deletes its registration (RFC 7592). Besides base packages it imports oauth, oidc and
+// oidc/registration.
+//
+// POST /register takes the metadata of a client from whoever has an initial access token, or, if that is
+// allowed, from anybody for a public client on the machine of its user. The response has a registration
+// access token, with which the client uses /register/{client_id}. That token stays the same as long as the
+// client exists.
+//
+// A client never registers for scopes of the API unless it names them, and an update adds none. What it asks
+// for is granted by its users, each time, and never exceeds their role.
+package register
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/registration"
+	"steward/internal/page"
+	"steward/internal/web"
+)
+
+// Handler serves the registration endpoint.
+type Handler struct {
+	Now func() time.Time
+	// Issuer is the base URL of the installation.
+	Issuer string
+	// Mode is not registration.Off.
+	Mode    registration.Mode
+	Clients *oidc.Store
+	Tokens  *registration.Store
+	// FirstOrg returns the organization of clients that are registered without a token.
+	FirstOrg func(ctx context.Context) (orgID string, err error)
+
+	throttle oauth.Throttle
+}
+
+// The error codes of RFC 7591 section 3.2.2.
+const (
+	invalidRedirectURI = "invalid_redirect_uri"
+	invalidMetadata    = "invalid_client_metadata"
+)
+
+// writeLimit bounds how often an address registers, changes and deletes clients. What is done with an initial
+// access token does not count.
+func writeLimit(r *http.Request) oauth.Limit {
+	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
+	return oauth.Limit{Key: network, Burst: 20, Every: 30 * time.Second}
+}
+
+// errTooMany is the response to an address that registers too often.
+var errTooMany = &oauth.Error{
+	Status: http.StatusTooManyRequests, Code: oauth.Unavailable, Description: "too many registrations; try again later",
+}
+
+// Register serves POST /register.
+func (h *Handler) Register(w http.ResponseWriter, r *http.Request) {
+	enrolled, err := h.register(w, r)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	info := h.information(enrolled.Client, enrolled.Token)
+	info.setSecret(enrolled.Secret)
+	oauth.WriteJSON(w, http.StatusCreated, info)
+}
+
+func (h *Handler) register(w http.ResponseWriter, r *http.Request) (oidc.Enrolled, error) {
+	limit := writeLimit(r)
+	if h.throttle.Take(h.Now(), limit) > 0 {
+		return oidc.Enrolled{}, errTooMany
+	}
+	request, err := h.authorize(r)
+	if err != nil {
+		return oidc.Enrolled{}, err
+	}
+	if request.Registration == oidc.WithToken {
+		h.throttle.Refund(limit)
+	}
+	m, err := readMetadata(w, r)
+	if err != nil {
+		return oidc.Enrolled{}, err
+	}
+	if err := m.checkScopes(request.grant); err != nil {
+		return oidc.Enrolled{}, err
+	}
+	request.Client = m.newClient()
+	return h.Clients.Register(r.Context(), request.SelfRegistration)
+}
+
+// request is a registration with what its token allows.
+type request struct {
+	oidc.SelfRegistration
+	grant registration.Grant
+}
+
+// authorize returns a registration of nothing yet: with the initial access token of a request, or without
+// one.
+func (h *Handler) authorize(r *http.Request) (request, error) {
+	token, sent := bearer(r)
+	if !sent && h.Mode == registration.Loopback {
+		orgID, err := h.FirstOrg(r.Context())
+		return request{SelfRegistration: oidc.SelfRegistration{OrgID: orgID, Registration: oidc.Anonymous}}, err
+	}
+	g, err := h.Tokens.Check(r.Context(), token)
+	if err != nil {
+		return request{}, err
+	}
+	use := func(tx *db.Tx) error { return h.Tokens.Use(tx, token) }
+	return request{oidc.SelfRegistration{OrgID: g.OrgID, Registration: oidc.WithToken, Use: use}, g}, nil
+}
+
+// bearer returns the token of a request, and whether it has an Authorization header.
+func bearer(r *http.Request) (token string, sent bool) {
+	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, oauth.Bearer) {
+		return "", scheme != ""
+	}
+	return strings.TrimSpace(value), true
+}
+
+// Get serves GET /register/{client_id}.
+func (h *Handler) Get(w http.ResponseWriter, r *http.Request) {
+	c, token, err := h.client(r)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	oauth.WriteJSON(w, http.StatusOK, h.information(c, token))
+}
+
+// client returns the client that a request names, with the registration access token that it presents.
+func (h *Handler) client(r *http.Request) (c oidc.Client, token string, err error) {
+	token, _ = bearer(r)
+	c, err = h.Clients.CheckRegistration(r.Context(), r.PathValue("client_id"), token)
+	return c, token, err
+}
+
+// Update serves PUT /register/{client_id}, which replaces the metadata of the client.
+func (h *Handler) Update(w http.ResponseWriter, r *http.Request) {
+	c, token, err := h.client(r)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	updated, err := h.update(w, r, c)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	info := h.information(updated.Client, token)
+	info.setSecret(updated.ClientSecret)
+	oauth.WriteJSON(w, http.StatusOK, info)
+}
+
+func (h *Handler) update(w http.ResponseWriter, r *http.Request, c oidc.Client) (oidc.Updated, error) {
+	if h.throttle.Take(h.Now(), writeLimit(r)) > 0 {
+		return oidc.Updated{}, errTooMany
+	}
+	m, err := readMetadata(w, r)
+	if err != nil {
+		return oidc.Updated{}, err
+	}
+	if err := h.checkCredentials(r.Context(), c, m); err != nil {
+		return oidc.Updated{}, err
+	}
+	ctx := oidc.AsItself(r.Context(), c)
+	updated, err := h.Clients.Update(ctx, auth.From(ctx), c.ID, page.IfMatch{}, m.patch())
+	if errs.KindOf(err) == errs.Forbidden {
+		return oidc.Updated{}, oauth.NewError(invalidMetadata, "scope: an update cannot add scopes of the API")
+	}
+	return updated, err
+}
+
+// checkCredentials checks the id and the secret in the metadata of an update, which must be those of the
+// client (RFC 7592 section 2.2).
+func (h *Handler) checkCredentials(ctx context.Context, c oidc.Client, m metadata) error {
+	if m.ClientID != c.ID {
+		return oauth.NewError(invalidMetadata, "client_id: expected that of the client")
+	}
+	if m.ClientSecret == "" {
+		return nil
+	}
+	_, err := h.Clients.CheckSecret(ctx, c.ID, m.ClientSecret)
+	if errs.KindOf(err) == errs.Unauthorized {
+		return oauth.NewError(invalidMetadata, "client_secret: expected that of the client")
+	}
+	return err
+}
+
+// Delete serves DELETE /register/{client_id}.
+func (h *Handler) Delete(w http.ResponseWriter, r *http.Request) {
+	c, _, err := h.client(r)
+	if err == nil {
+		err = h.Clients.Delete(oidc.AsItself(r.Context(), c), c.OrgID, c.ID, page.IfMatch{})
+	}
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// writeError writes an error response of RFC 7591: faults of a client are errors of its metadata.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	var known *oauth.Error
+	if errors.As(err, &known) {
+		oauth.WriteError(w, r, known)
+		return
+	}
+	var e *errs.Error
+	if !errors.As(err, &e) {
+		oauth.WriteError(w, r, err)
+		return
+	}
+	switch e.Kind {
+	case errs.Unauthorized, errs.NotFound: // a client that is deleted now has no token any more
+		refused := oauth.NewError(oauth.InvalidToken, "the token is invalid")
+		oauth.WriteBearerError(w, refused, `Bearer error="invalid_token"`)
+	case errs.RateLimited:
+		oauth.WriteError(w, r, &oauth.Error{Status: http.StatusTooManyRequests, Code: oauth.Unavailable, Description: e.Message})
+	case errs.Invalid:
+		oauth.WriteError(w, r, metadataError(e))
+	default:
+		oauth.WriteError(w, r, err)
+	}
+}
+
+// Preflight allows scripts of all origins to use the registration endpoint. It is to be wrapped in
+// metadata.CORS.
+func Preflight(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+	h.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,178 @@
+package selfservice
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/attempt"
+	"steward/internal/oidc/provider/factor"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/signin"
+)
+
+// The actions in the audit log.
+const (
+	actionFactorRemove  = "user.factor_remove"
+	actionRecoveryCodes = "user.recovery_codes"
+)
+
+// Authenticator is the section with the authenticator app of a user.
+type Authenticator struct {
+	*Page
+	Confirmation
+	DB      *db.DB
+	Users   signin.Directory
+	Factors *factor.Store
+}
+
+func (s *Authenticator) fill(v visit, view *pages.Account) error {
+	app, err := factor.Get(s.DB.Read(v.Context()), v.user.ID)
+	if err != nil || app == nil {
+		return err
+	}
+	view.Authenticator = &pages.Authenticator{Since: date(app.Since), RecoveryCodes: app.RecoveryCodes}
+	return nil
+}
+
+// New serves GET /account/authenticator: the user sets up an authenticator app.
+func (s *Authenticator) New(w http.ResponseWriter, v visit) error {
+	app, err := factor.Get(s.DB.Read(v.Context()), v.user.ID)
+	if err != nil {
+		return err
+	}
+	if app != nil {
+		return toAccount(w, v)
+	}
+	setup, err := s.Factors.NewSetup(v.user.ID, v.user.Email)
+	if err != nil {
+		return err
+	}
+	return s.showSetup(w, v, setup, "")
+}
+
+func (s *Authenticator) showSetup(w http.ResponseWriter, v visit, setup factor.Setup, problem string) error {
+	view := &pages.Enrol{Email: v.user.Email, Action: oauth.PathAccountFactor}
+	if err := view.SetApp(setup.Sealed, setup.Secret, setup.URI); err != nil {
+		return err
+	}
+	return s.Pages.RenderForm(w, v.Request, view, problem)
+}
+
+// Add serves POST /account/authenticator. Its response is the only one with the recovery codes.
+func (s *Authenticator) Add(w http.ResponseWriter, v visit) error {
+	setup, expired, err := s.Factors.ContinueSetup(v.PostForm.Get("setup"), v.user.ID, v.user.Email)
+	if err != nil {
+		return err
+	}
+	if expired {
+		return s.showSetup(w, v, setup, signin.SetupExpired)
+	}
+	var codes []string
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) (err error) {
+		if codes, err = s.Factors.Add(tx, v.user.ID, setup, v.PostForm.Get("code")); err != nil {
+			return err
+		}
+		return s.Users.Changed(tx, v.user.ID, signin.ActionFactorAdd, signin.NoticeFactor)
+	})
+	switch {
+	case errors.Is(err, factor.ErrCode):
+		return s.showSetup(w, v, setup, signin.WrongCode)
+	case errors.Is(err, factor.ErrExists):
+		return toAccount(w, v)
+	case err != nil:
+		return err
+	}
+	return s.showRecovery(w, v, codes)
+}
+
+func (s *Authenticator) showRecovery(w http.ResponseWriter, v visit, codes []string) error {
+	return s.Pages.Render(w, v.Request, http.StatusOK, &pages.Recovery{
+		Codes: codes, Next: oauth.PathAccount, NextText: "Back to your account",
+	})
+}
+
+// Remove serves POST /account/authenticator/remove.
+func (s *Authenticator) Remove(w http.ResponseWriter, v visit) error {
+	problem, wait, err := s.confirm(v)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return s.refuse(w, v, problem, wait)
+	}
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if err := factor.Remove(tx, v.user.ID); err != nil {
+			return err
+		}
+		return s.Users.Changed(tx, v.user.ID, actionFactorRemove, signin.NoticeFactor)
+	})
+	if err != nil {
+		return err
+	}
+	return s.show(w, v, http.StatusOK, pages.Account{Done: "Your authenticator app was removed."})
+}
+
+// NewRecoveryCodes serves POST /account/recovery-codes. Its response is the only one with the codes.
+func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
+	problem, wait, err := s.confirm(v)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return s.refuse(w, v, problem, wait)
+	}
+	var codes []string
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) (err error) {
+		app, err := factor.Get(tx, v.user.ID)
+		if err != nil || app == nil {
+			return err
+		}
+		if codes, err = factor.ReplaceRecoveryCodes(tx, v.user.ID); err != nil {
+			return err
+		}
+		return s.Users.Audit(tx, actionRecoveryCodes, v.user.ID, v.user.ID)
+	})
+	if err != nil {
+		return err
+	}
+	if codes == nil {
+		return toAccount(w, v)
+	}
+	return s.showRecovery(w, v, codes)
+}
+
+// confirm checks the password, or the code of the authenticator app, with which a user who is signed in
+// confirms a change of the second factor. It returns the problem of a wrong one, and how long the user has to
+// wait after too many.
+func (s *Authenticator) confirm(v visit) (problem string, wait time.Duration, err error) {
+	typed := v.PostForm.Get("proof")
+	if factor.IsAppCode(typed) {
+		wait, err = s.Factors.UseCode(v.Context(), v.user.ID, typed)
+		switch {
+		case wait > 0:
+			return signin.TooManyCodes, wait, nil
+		case errors.Is(err, factor.ErrCode):
+			return signin.WrongCode, 0, nil
+		}
+		return "", 0, err
+	}
+	correct, wait, err := s.try(v, typed)
+	switch {
+	case err != nil || correct:
+		return "", 0, err
+	case wait > 0:
+		return attempt.TooMany, wait, nil
+	}
+	return "The password is wrong.", 0, nil
+}
+
+func (s *Authenticator) refuse(w http.ResponseWriter, v visit, problem string, wait time.Duration) error {
+	if wait > 0 {
+		attempt.SetRetryAfter(w, wait)
+		return s.showProblem(w, v, http.StatusTooManyRequests, problem)
+	}
+	return s.showProblem(w, v, http.StatusBadRequest, problem)
+}

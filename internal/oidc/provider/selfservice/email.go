@@ -1,0 +1,173 @@
+package selfservice
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/attempt"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/signin"
+)
+
+// actionEmail is the change of an address in the audit log.
+const actionEmail = "user.email"
+
+// EmailChange is the change of an address that a mailed link stands for.
+type EmailChange struct {
+	UserID, Email string
+}
+
+// EmailChanges gives access to changes of addresses, which need mail. They belong to another part of Steward.
+type EmailChanges struct {
+	// Problem returns what is wrong with an email address, as a sentence, or "".
+	Problem func(email string) string
+	// Request asks for a mail with a link to a new address of a user. It does the same whether or not the
+	// address belongs to another user.
+	Request func(tx *db.Tx, userID, email string) error
+	// Get returns what such a link stands for. It returns NotFound if the link was used or replaced, is void,
+	// has expired or never existed, or if the address belongs to another user.
+	Get func(ctx context.Context, token string) (EmailChange, error)
+	// Use gives the user the new address. Errors are those of Get, and NotFound if the link is for another
+	// user.
+	Use func(tx *db.Tx, token, userID string) error
+}
+
+// Email is the section with the address of a user.
+type Email struct {
+	*Page
+	Confirmation
+	DB    *db.DB
+	Users signin.Directory
+	// Changes is nil if no mail can be sent.
+	Changes *EmailChanges
+}
+
+func (s *Email) fill(_ visit, view *pages.Account) error {
+	view.CanChangeEmail = s.Changes != nil
+	return nil
+}
+
+// Change serves POST /account/email: it has a link mailed to the new address. The user shows the
+// password, so that whoever finds a browser cannot take the account over.
+func (s *Email) Change(w http.ResponseWriter, v visit) error {
+	if s.Changes == nil {
+		return signin.ErrNoMail
+	}
+	email := strings.ToLower(strings.TrimSpace(v.PostForm.Get("new_email")))
+	if problem := s.Changes.Problem(email); problem != "" {
+		return s.showProblem(w, v, http.StatusBadRequest, problem)
+	}
+	if email == v.user.Email {
+		return s.showProblem(w, v, http.StatusBadRequest, "This is your email address already.")
+	}
+	network := attempt.Network(v.Request)
+	limits := append(attempt.Mail(email, network), attempt.Device(v.session.ID, network)...)
+	if wait := s.Attempts.Take(limits...); wait > 0 {
+		attempt.SetRetryAfter(w, wait)
+		return s.showProblem(w, v, http.StatusTooManyRequests, attempt.TooMany)
+	}
+	problem, err := s.identityProblem(v)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return s.showProblem(w, v, http.StatusBadRequest, problem)
+	}
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error { return s.Changes.Request(tx, v.user.ID, email) })
+	if err != nil {
+		return err
+	}
+	return s.show(w, v, http.StatusOK, pages.Account{
+		Done: "A message with a link was sent to " + email + ". Your address changes when you open it.",
+	})
+}
+
+// identityProblem returns why it is not certain that the user sits at the browser, as a sentence, or "". The
+// user shows the password, or has signed in just now without one.
+func (s *Email) identityProblem(v visit) (string, error) {
+	if v.user.PasswordHash == "" {
+		if !s.isRecent(v) {
+			return "Sign out and in again before you change your email address.", nil
+		}
+		return "", nil
+	}
+	correct, err := s.Passwords.Check(v.Context(), v.user.PasswordHash, v.PostForm.Get("password"))
+	if err != nil || correct {
+		return "", err
+	}
+	return "The current password is wrong.", nil
+}
+
+// errEmail is the same for links that were used or replaced, are void, have expired or never existed, and
+// for those of other users.
+var errEmail = &oauth.Error{
+	Status: http.StatusNotFound, Code: oauth.InvalidRequest,
+	Description: "this link was used, has expired, or is for another user: ask for a new one on your account page",
+}
+
+// Link serves GET /account/email/{token}. The user of the change must be signed in: whoever gets the mail
+// by mistake cannot take the account over. The page asks, since mail programs open links on their own.
+func (s *Email) Link(w http.ResponseWriter, r *http.Request) error {
+	current, user, err := s.Sessions.SignedIn(r)
+	if err != nil {
+		return err
+	}
+	path := oauth.PathAccountEmail + "/" + r.PathValue("token")
+	if current == nil {
+		return s.SignIn.ShowSignIn(w, r, s.Flows.ToPath(path), "")
+	}
+	change, err := s.change(w, visit{r, current, user})
+	if err != nil {
+		return err
+	}
+	return s.Pages.Render(w, r, http.StatusOK, &pages.Email{Old: user.Email, New: change.Email, Path: path})
+}
+
+// change returns what the request's link stands for, or errEmail.
+func (s *Email) change(w http.ResponseWriter, v visit) (EmailChange, error) {
+	if s.Changes == nil {
+		return EmailChange{}, signin.ErrNoMail
+	}
+	limit, err := s.Attempts.Link(w, v.Request)
+	if err != nil {
+		return EmailChange{}, err
+	}
+	change, err := s.Changes.Get(v.Context(), v.PathValue("token"))
+	if errs.KindOf(err) == errs.NotFound || err == nil && change.UserID != v.user.ID {
+		return EmailChange{}, errEmail
+	}
+	if err != nil {
+		return EmailChange{}, err
+	}
+	s.Attempts.Refund(limit)
+	return change, nil
+}
+
+// Use serves POST /account/email/{token}. The notice goes to the address of before.
+func (s *Email) Use(w http.ResponseWriter, v visit) error {
+	change, err := s.change(w, v)
+	if err != nil {
+		return err
+	}
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if err := s.Users.Tell(tx, v.user.ID, signin.NoticeEmail); err != nil {
+			return err
+		}
+		if err := s.Changes.Use(tx, v.PathValue("token"), v.user.ID); err != nil {
+			return err
+		}
+		return s.Users.Audit(tx, actionEmail, v.user.ID, v.user.ID)
+	})
+	if errs.KindOf(err) == errs.NotFound {
+		return errEmail // it was used in another request
+	}
+	if err != nil {
+		return err
+	}
+	v.user.Email = change.Email
+	return s.show(w, v, http.StatusOK, pages.Account{Done: "Your email address is " + change.Email + " now."})
+}

@@ -1,0 +1,151 @@
+package selfservice
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/name"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/signin"
+	"steward/internal/stamp"
+)
+
+// APIKey is an API key of a user.
+type APIKey struct {
+	ID         string
+	Name       string
+	Project    string // the name of the project to which it is confined, or ""
+	CreatedAt  stamp.Time
+	ExpiresAt  *stamp.Time
+	LastUsedAt *stamp.Time
+}
+
+// APIKeys gives access to the API keys of a user in an organization. They belong to another part of
+// Steward.
+type APIKeys struct {
+	// List returns the caller's own keys, newest first.
+	List func(ctx context.Context, caller *auth.Caller, limit int) ([]APIKey, error)
+	// Create creates a key that acts as the caller, and returns its value. It never expires if expires
+	// is nil.
+	Create func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (value string, err error)
+	// Delete deletes a key that the caller can see. It returns NotFound if there is none with this id.
+	Delete func(ctx context.Context, caller *auth.Caller, keyID string) error
+}
+
+const maxKeyName = 256
+
+// lifetimes are the lifetimes of a key that the page offers, by the value in its form.
+var lifetimes = map[string]time.Duration{
+	"30d": 30 * 24 * time.Hour, "90d": 90 * 24 * time.Hour, "365d": 365 * 24 * time.Hour, "never": 0,
+}
+
+// Keys is the section with the API keys of a user.
+type Keys struct {
+	*Page
+	Users   signin.Directory
+	APIKeys APIKeys
+}
+
+// fill adds the organizations in which the user may manage API keys, and the user's keys there.
+func (s *Keys) fill(v visit, view *pages.Account) error {
+	memberships, err := s.Users.Memberships(v.Context(), v.user.ID)
+	if err != nil {
+		return err
+	}
+	for _, m := range memberships {
+		caller := &auth.Caller{UserID: v.user.ID, OrgID: m.OrgID, Role: m.Role}
+		if !caller.May(auth.WriteKeys) || !v.session.Opens(m.OrgID) {
+			continue
+		}
+		view.Orgs = append(view.Orgs, pages.Org{ID: m.OrgID, Name: m.OrgName})
+		if len(view.Keys) == maxListed {
+			continue
+		}
+		keys, err := s.APIKeys.List(v.Context(), caller, maxListed-len(view.Keys))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			view.Keys = append(view.Keys, pageKey(m, k))
+		}
+	}
+	return nil
+}
+
+func pageKey(m signin.Membership, k APIKey) pages.Key {
+	row := pages.Key{
+		ID: k.ID, Name: k.Name, OrgID: m.OrgID, Org: m.OrgName, Project: k.Project, Created: date(k.CreatedAt),
+	}
+	if k.ExpiresAt != nil {
+		row.Expires = date(*k.ExpiresAt)
+	}
+	if k.LastUsedAt != nil {
+		row.Used = date(*k.LastUsedAt)
+	}
+	return row
+}
+
+// caller returns the user as a caller in the organization of the form, who may manage API keys there,
+// and the organization's name.
+func (s *Keys) caller(v visit) (caller *auth.Caller, orgName string, err error) {
+	memberships, err := s.Users.Memberships(v.Context(), v.user.ID)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, m := range memberships {
+		caller := &auth.Caller{UserID: v.user.ID, OrgID: m.OrgID, Role: m.Role}
+		if m.OrgID == v.PostForm.Get("org") && caller.May(auth.WriteKeys) && v.session.Opens(m.OrgID) {
+			return caller, m.OrgName, nil
+		}
+	}
+	return nil, "", &oauth.Error{
+		Status: http.StatusForbidden, Code: oauth.AccessDenied,
+		Description: "you may not manage API keys in this organization",
+	}
+}
+
+// Create serves POST /account/keys. Its response is the only one with the value of the key.
+func (s *Keys) Create(w http.ResponseWriter, v visit) error {
+	caller, orgName, err := s.caller(v)
+	if err != nil {
+		return err
+	}
+	keyName := strings.TrimSpace(v.PostForm.Get("name"))
+	if !name.Valid(keyName) || utf8.RuneCountInString(keyName) > maxKeyName {
+		return s.showProblem(w, v, http.StatusBadRequest, "Give the API key a name of at most 256 characters.")
+	}
+	lifetime, ok := lifetimes[v.PostForm.Get("lifetime")]
+	if !ok {
+		return s.showProblem(w, v, http.StatusBadRequest, "Choose when the API key expires.")
+	}
+	view := &pages.NewKey{Name: keyName, Org: orgName}
+	var expires *stamp.Time
+	if lifetime > 0 {
+		expires = new(stamp.Of(s.Now().Add(lifetime)))
+		view.Expires = date(*expires)
+	}
+	view.Value, err = s.APIKeys.Create(auth.With(v.Context(), caller), caller, keyName, expires)
+	if err != nil {
+		return err
+	}
+	return s.Pages.Render(w, v.Request, http.StatusOK, view)
+}
+
+// Delete serves POST /account/keys/delete.
+func (s *Keys) Delete(w http.ResponseWriter, v visit) error {
+	caller, _, err := s.caller(v)
+	if err != nil {
+		return err
+	}
+	err = s.APIKeys.Delete(auth.With(v.Context(), caller), caller, v.PostForm.Get("key"))
+	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already
+		return err
+	}
+	return toAccount(w, v)
+}

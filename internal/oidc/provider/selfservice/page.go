@@ -1,0 +1,122 @@
+// Package selfservice owns the account page, on which users see and change what belongs to them: profile,
+// password, passkeys, authenticator app, linked providers, applications, API keys and sessions. Besides
+// base packages it imports attempt, browser, factor, federation, flow, oauth, oidc, oidc/upstream, pages,
+// passkey, password, session and signin.
+//
+// Page shows what its sections fill in. Each section is a component with the forms of that part of the page,
+// which shows the page again after a change.
+package selfservice
+
+import (
+	"net/http"
+	"time"
+
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
+	"steward/internal/stamp"
+)
+
+// Page is the account page.
+type Page struct {
+	Now      func() time.Time
+	SignIn   *signin.Handler
+	Sessions *session.Manager
+	Flows    *flow.Sealer
+	Pages    *pages.Renderer
+	// Sections are all parts of the page.
+	Sections []Section
+}
+
+// Section is a part of the account page.
+type Section interface {
+	// fill adds what the section shows.
+	fill(v visit, view *pages.Account) error
+}
+
+// visit is a request of a user who is signed in.
+type visit struct {
+	*http.Request
+	session *session.Session
+	user    *oidc.User
+}
+
+// SignedIn returns the handler of a page that requires a signed-in user. Others see the sign-in page,
+// and continue to the account page.
+func (p *Page) SignedIn(next func(w http.ResponseWriter, v visit) error) pages.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		s, user, err := p.Sessions.SignedIn(r)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return p.SignIn.ShowSignIn(w, r, p.Flows.ToPath(oauth.PathAccount), "")
+		}
+		if err := checkConfined(r, s); err != nil {
+			return err
+		}
+		return next(w, visit{r, s, user})
+	}
+}
+
+// SignedInRecently is SignedIn for what changes how a user signs in, so that nobody can do it at a
+// browser that was left open. A user who signed in longer ago signs in again.
+func (p *Page) SignedInRecently(next func(w http.ResponseWriter, v visit) error) pages.Handler {
+	return p.SignedIn(func(w http.ResponseWriter, v visit) error {
+		if p.isRecent(v) {
+			return next(w, v)
+		}
+		return p.showSignInAgain(w, v)
+	})
+}
+
+func (p *Page) isRecent(v visit) bool { return v.session.Recent(p.Now()) }
+
+// showSignInAgain renders the sign-in page, after which the user sees the page of the request, or the
+// account page if it was a form.
+func (p *Page) showSignInAgain(w http.ResponseWriter, v visit) error {
+	next := oauth.PathAccount
+	if v.Method == http.MethodGet {
+		next = v.URL.Path
+	}
+	return p.SignIn.Show(w, v.Request, http.StatusForbidden, signin.Form{
+		Flow: p.Flows.ToPath(next), Email: v.user.Email,
+		Problem: "Sign in again before you change how you sign in.",
+	})
+}
+
+// Account serves GET /account.
+func (p *Page) Account(w http.ResponseWriter, v visit) error {
+	return p.show(w, v, http.StatusOK, pages.Account{})
+}
+
+// show renders the account page. The view has what the form says, if one was sent.
+func (p *Page) show(w http.ResponseWriter, v visit, status int, view pages.Account) error {
+	view.Email = v.user.Email
+	view.Upstream = v.session.OrgID != ""
+	for _, s := range p.Sections {
+		if err := s.fill(v, &view); err != nil {
+			return err
+		}
+	}
+	return p.Pages.Render(w, v.Request, status, &view)
+}
+
+// showProblem renders the account page with a problem of the form that was sent.
+func (p *Page) showProblem(w http.ResponseWriter, v visit, status int, problem string) error {
+	var view pages.Account
+	view.Problem = problem
+	return p.show(w, v, status, view)
+}
+
+// toAccount sends the browser to the account page after a change.
+func toAccount(w http.ResponseWriter, v visit) error {
+	http.Redirect(w, v.Request, oauth.PathAccount, http.StatusSeeOther)
+	return nil
+}
+
+// date returns the day of a time for people.
+func date(t stamp.Time) string { return t.Std().Format("2 January 2006") }

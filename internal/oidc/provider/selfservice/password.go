@@ -1,0 +1,129 @@
+package selfservice
+
+import (
+	"net/http"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/attempt"
+	"steward/internal/oidc/provider/browser"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/passkey"
+	"steward/internal/oidc/provider/password"
+	"steward/internal/oidc/provider/signin"
+)
+
+// Confirmation has users confirm a change with their password.
+type Confirmation struct {
+	Passwords *password.Hasher
+	Attempts  *attempt.Limiter
+}
+
+// try reports whether a text is the password of the user. It returns how long the user has to wait after too
+// many wrong ones.
+func (c Confirmation) try(v visit, typed string) (correct bool, wait time.Duration, err error) {
+	limits := attempt.Device(v.session.ID, attempt.Network(v.Request)) // the session shows that this browser has signed in
+	if wait := c.Attempts.Take(limits...); wait > 0 {
+		return false, wait, nil
+	}
+	correct, err = c.Passwords.Check(v.Context(), v.user.PasswordHash, typed)
+	if correct {
+		c.Attempts.Refund(limits...)
+	}
+	return correct, 0, err
+}
+
+// Password is the section with which users change and remove their password.
+type Password struct {
+	*Page
+	Confirmation
+	DB       *db.DB
+	Users    signin.Directory
+	Passkeys *passkey.Manager
+	Browsers *browser.Recognizer
+	// Set replaces the hash of a user's password, or removes the password if that is empty.
+	Set func(tx *db.Tx, userID, hash string) error
+}
+
+func (s *Password) fill(v visit, view *pages.Account) error {
+	view.MinPassword = s.Passwords.MinLength
+	view.HasPassword = v.user.PasswordHash != ""
+	return nil
+}
+
+// Change serves POST /account/password. It ends everything of the user but the current session:
+// other sessions, and what applications and devices may do without one. A user who has passkeys only must
+// have signed in recently instead of knowing the password.
+func (s *Password) Change(w http.ResponseWriter, v visit) error {
+	if v.user.PasswordHash == "" {
+		if !s.isRecent(v) {
+			return s.showSignInAgain(w, v)
+		}
+		return s.replace(w, v)
+	}
+	correct, wait, err := s.try(v, v.PostForm.Get("password"))
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		attempt.SetRetryAfter(w, wait)
+		return s.showProblem(w, v, http.StatusTooManyRequests, attempt.TooMany)
+	}
+	if !correct {
+		return s.showProblem(w, v, http.StatusBadRequest, "The current password is wrong.")
+	}
+	return s.replace(w, v)
+}
+
+// replace sets the new password of a form.
+func (s *Password) replace(w http.ResponseWriter, v visit) error {
+	chosen := v.PostForm.Get("new_password")
+	if problem := s.Passwords.Problem(v.user.Email, chosen); problem != "" {
+		return s.showProblem(w, v, http.StatusBadRequest, problem)
+	}
+	hash, err := s.Passwords.Hash(v.Context(), chosen)
+	if err != nil {
+		return err
+	}
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if err := s.Set(tx, v.user.ID, hash); err != nil {
+			return err
+		}
+		if err := signin.SignOut(tx, v.user.ID, v.session.ID, s.Now()); err != nil {
+			return err
+		}
+		return s.Users.Changed(tx, v.user.ID, signin.ActionPassword, signin.NoticePassword)
+	})
+	if err != nil {
+		return err
+	}
+	v.user.PasswordHash = hash
+	s.Browsers.Remember(w, browser.Owner{UserID: v.user.ID, PasswordHash: hash})
+	return s.show(w, v, http.StatusOK, pages.Account{
+		Done: "Your password was changed, and you were signed out everywhere else.",
+	})
+}
+
+// Remove serves POST /account/password/remove, for a user who has a passkey.
+func (s *Password) Remove(w http.ResponseWriter, v visit) error {
+	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if _, err := s.Users.HasPassword(tx, v.user.ID); err != nil {
+			return err
+		}
+		count, err := s.Passkeys.Count(tx, v.user.ID)
+		if err != nil {
+			return err
+		}
+		if count == 0 {
+			return errOnlyWay
+		}
+		if err := s.Set(tx, v.user.ID, ""); err != nil {
+			return err
+		}
+		return s.Users.Changed(tx, v.user.ID, actionPasswordRemove, signin.NoticePassword)
+	})
+	if err == nil {
+		s.Browsers.Remember(w, browser.Owner{UserID: v.user.ID})
+	}
+	return s.showRemoved(w, v, err)
+}

@@ -1,0 +1,127 @@
+package selfservice
+
+import (
+	"net/http"
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/federation"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/signin"
+	"steward/internal/oidc/upstream"
+)
+
+// The actions in the audit log.
+const (
+	actionLink   = "user.link"
+	actionUnlink = "user.unlink"
+)
+
+// Providers is the section with the providers of a user's organizations.
+type Providers struct {
+	*Page
+	DB         *db.DB
+	Users      signin.Directory
+	Federation *federation.Handler
+}
+
+// fill adds the providers of the user's organizations, with whether the user has linked them.
+func (s *Providers) fill(v visit, view *pages.Account) error {
+	memberships, err := s.Users.Memberships(v.Context(), v.user.ID)
+	if err != nil {
+		return err
+	}
+	identities, err := s.Federation.Upstreams.Store.Identities(v.Context(), v.user.ID)
+	if err != nil {
+		return err
+	}
+	for _, m := range memberships {
+		list, err := s.Federation.Upstreams.Store.Enabled(v.Context(), m.OrgID)
+		if err != nil {
+			return err
+		}
+		for _, u := range list {
+			linked := slices.ContainsFunc(identities, func(i upstream.Identity) bool {
+				return i.Linked && i.OrgID == u.OrgID && i.Issuer == u.Issuer
+			})
+			view.Providers = append(view.Providers, pages.Provider{ID: u.ID, Name: u.Name, Org: m.OrgName, Linked: linked})
+		}
+	}
+	return nil
+}
+
+// own returns the provider of the form, which must belong to an organization of the user.
+func (s *Providers) own(v visit) (upstream.Upstream, error) {
+	u, err := s.Federation.Upstream(v.Context(), v.PostForm.Get("upstream"))
+	if err != nil {
+		return upstream.Upstream{}, err
+	}
+	_, err = s.Users.Role(v.Context(), u.OrgID, v.user.ID)
+	if errs.KindOf(err) == errs.NotFound {
+		return upstream.Upstream{}, federation.ErrNoUpstream
+	}
+	return u, err
+}
+
+// Link serves POST /account/upstream: it sends the user to a provider to link the account there.
+func (s *Providers) Link(w http.ResponseWriter, v visit) error {
+	u, err := s.own(v)
+	if err != nil {
+		return err
+	}
+	return s.Federation.StartLink(w, v.Request, u, v.session.ID)
+}
+
+// Linked stores that an identity belongs to the user of a session, which must still be that of the browser.
+func (s *Providers) Linked(w http.ResponseWriter, r *http.Request, sessionID string, i upstream.Identity) error {
+	current, user, err := s.Sessions.SignedIn(r)
+	if err != nil {
+		return err
+	}
+	if current == nil || current.ID != sessionID || current.OrgID != "" {
+		return federation.ErrOtherBrowser
+	}
+	i.UserID = user.ID
+	i.Linked = true
+	err = s.DB.Write(r.Context(), func(tx *db.Tx) error {
+		standing, err := s.Federation.Upstreams.Standing(tx, i.OrgID, user.ID)
+		if err != nil {
+			return err
+		}
+		if !standing.Member || standing.Disabled {
+			return federation.ErrNoUpstream
+		}
+		if err := s.Federation.Upstreams.Store.PutIdentity(tx, i); err != nil {
+			return err
+		}
+		return s.Users.Changed(tx, user.ID, actionLink, signin.NoticeIdentity)
+	})
+	v := visit{r, current, user}
+	if errs.KindOf(err) == errs.Conflict {
+		return s.showProblem(w, v, http.StatusConflict, "This account at the provider belongs to another user.")
+	}
+	if err != nil {
+		return err
+	}
+	return toAccount(w, v)
+}
+
+// Unlink serves POST /account/upstream/unlink.
+func (s *Providers) Unlink(w http.ResponseWriter, v visit) error {
+	u, err := s.own(v)
+	if err != nil {
+		return err
+	}
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		removed, err := s.Federation.Upstreams.Store.RemoveIdentities(tx, v.user.ID, u.OrgID, u.Issuer)
+		if err != nil || !removed {
+			return err
+		}
+		return s.Users.Audit(tx, actionUnlink, v.user.ID, v.user.ID)
+	})
+	if err != nil {
+		return err
+	}
+	return toAccount(w, v)
+}

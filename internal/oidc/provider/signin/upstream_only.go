@@ -1,0 +1,52 @@
+package signin
+
+import (
+	"context"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/oidc"
+)
+
+// NoPassword tells users of a domain without passwords what to do.
+const NoPassword = "Your organization does not use passwords. Sign in with its provider."
+
+// RefusesPassword reports whether a user must sign in with the provider of their domain: it is set to be
+// the only way, and the user has an identity there. Owners can always use their password, so that a
+// provider that fails locks nobody out. So can users who have a password and have not linked an identity,
+// and those of several organizations.
+func (h *Handler) RefusesPassword(ctx context.Context, user oidc.User) (bool, error) {
+	u, err := h.Upstreams.ForEmail(ctx, user.Email)
+	if errs.KindOf(err) == errs.NotFound || err == nil && !u.Only {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	memberships, err := h.Users.Memberships(ctx, user.ID)
+	if err != nil {
+		return false, err
+	}
+	if len(memberships) != 1 || memberships[0].OrgID != u.OrgID || memberships[0].Role == auth.Owner {
+		return false, nil
+	}
+	identities, err := h.Upstreams.Store.Identities(ctx, user.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, i := range identities {
+		if i.OrgID == u.OrgID && i.Issuer == u.Issuer && (i.Linked || user.PasswordHash == "") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// OnlyUpstream reports whether a new person must accept an invitation with the provider of their domain.
+func (h *Handler) OnlyUpstream(ctx context.Context, i Invitation) (bool, error) {
+	u, err := h.Upstreams.ForEmail(ctx, i.Email)
+	if errs.KindOf(err) == errs.NotFound {
+		return false, nil
+	}
+	return err == nil && u.Only && u.OrgID == i.OrgID && i.Role != auth.Owner, err
+}

@@ -1,0 +1,71 @@
+package signin
+
+import (
+	"context"
+
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/admission"
+	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/upstream"
+)
+
+// Upstreams are the providers of organizations, and whom they sign in.
+type Upstreams struct {
+	admission.Admission
+	// FirstOrg returns the oldest organization, and whether it is the only one, whose providers everybody is
+	// offered.
+	FirstOrg func(ctx context.Context) (orgID string, only bool, err error)
+}
+
+// ForEmail returns the provider that an e-mail address leads to, or NotFound.
+func (u *Upstreams) ForEmail(ctx context.Context, email string) (upstream.Upstream, error) {
+	return u.Store.ForDomain(ctx, upstream.DomainOf(email))
+}
+
+// Buttons returns the providers of an organization as a page offers them.
+func (u *Upstreams) Buttons(ctx context.Context, orgID string) ([]pages.Provider, error) {
+	list, err := u.Store.Enabled(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]pages.Provider, len(list))
+	for i, one := range list {
+		shown[i] = pages.Provider{ID: one.ID, Name: one.Name}
+	}
+	return shown, nil
+}
+
+// buttons returns the providers that the sign-in page of a flow offers: those of the organization of the
+// application or invitation that the user continues to. If there is only one organization, those of it.
+// Nobody else sees which providers an organization has.
+func (h *Handler) buttons(ctx context.Context, f *flow.Flow) ([]pages.Provider, error) {
+	orgID, err := h.orgOf(ctx, f)
+	if err != nil || orgID == "" {
+		return nil, err
+	}
+	return h.Upstreams.Buttons(ctx, orgID)
+}
+
+// orgOf returns the organization that a flow leads to, or "" if that is not known.
+func (h *Handler) orgOf(ctx context.Context, f *flow.Flow) (string, error) {
+	if f.Request != nil {
+		c, err := clientauth.Find(ctx, h.Clients, f.Request.ClientID)
+		if err != nil {
+			return "", err
+		}
+		return c.OrgID, nil
+	}
+	if token, ok := invitationToken(f); ok {
+		i, err := h.Users.Invitation(ctx, token)
+		if err == nil || errs.KindOf(err) != errs.NotFound {
+			return i.OrgID, err
+		}
+	}
+	orgID, only, err := h.Upstreams.FirstOrg(ctx)
+	if !only {
+		return "", err
+	}
+	return orgID, err
+}

@@ -1,0 +1,130 @@
+// Package registration owns initial access tokens (RFC 7591): who has one may register OAuth clients in
+// the organization of the token. It imports base packages only.
+//
+// An owner or admin creates a token, which is shown once. A registration first reads what the token
+// allows with Store.Check, and then counts its use in the transaction that stores the client. Deleting a
+// token leaves the clients that were registered with it. The protocol is in package provider/register.
+package registration
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/name"
+	"steward/internal/stamp"
+)
+
+const (
+	prefix = "rgt"
+	// secretPrefix begins the tokens, so that leak scanners can find them.
+	secretPrefix = "iat_"
+	// secretSize is the number of base62 characters that hold 256 bits.
+	secretSize = 43
+
+	maxTokens  = 100 // of an organization
+	maxName    = 100
+	maxUses    = 10_000
+	minExpires = 60
+	maxExpires = 31_536_000
+)
+
+// Mode says who may register clients.
+type Mode string
+
+// The modes. Each includes those before it.
+const (
+	// Off is nobody.
+	Off Mode = "off"
+	// ByToken is whoever has an initial access token.
+	ByToken Mode = "token"
+	// Loopback is everybody, for public clients that redirect to loopback addresses only. They belong to the
+	// first organization.
+	Loopback Mode = "loopback"
+)
+
+// Modes returns the modes.
+func Modes() []Mode { return []Mode{Off, ByToken, Loopback} }
+
+// Token is an initial access token, without its value.
+type Token struct {
+	_ struct{} `goName:"RegistrationToken"`
+
+	ID        string      `json:"id" example:"rgt_01jcq3w7y2b5d8f1h4k7n0q3st"`
+	Name      string      `json:"name" example:"Editors of the team"`
+	Uses      *int64      `json:"uses,omitempty" doc:"How many clients can be registered with it; absent without a limit" example:"10"`
+	Used      int64       `json:"used" doc:"How many clients were registered with it" example:"3"`
+	ExpiresAt *stamp.Time `json:"expires_at,omitempty" format:"date-time"`
+	CreatedBy string      `json:"created_by" doc:"Id of the user or the OAuth client that created it" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	CreatedAt stamp.Time  `json:"created_at" format:"date-time"`
+}
+
+// Created is the response to creating a token, the only one that shows its value.
+type Created struct {
+	_ struct{} `goName:"CreatedRegistrationToken"`
+
+	Token
+	Value string `json:"token" example:"iat_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
+}
+
+// NewToken is a request to create a token. Null means the same as absent.
+type NewToken struct {
+	_ struct{} `goName:"NewRegistrationToken"`
+
+	Name      *string `json:"name,omitempty" example:"Editors of the team"`
+	ExpiresIn *int64  `json:"expires_in,omitempty" doc:"Seconds after which the token expires; by default it does not" example:"86400"`
+	Uses      *int64  `json:"uses,omitempty" doc:"How many clients can be registered with it; by default without a limit" example:"10"`
+}
+
+// Check adds a fault for each rule that the request breaks.
+func (n NewToken) Check(faults *errs.Faults) {
+	faults.Check(n.Name == nil || *n.Name == "" || name.Valid(*n.Name) && utf8.RuneCountInString(*n.Name) <= maxName,
+		"body.name", "expected %s, of at most %d characters", name.Expected, maxName)
+	faults.Check(n.ExpiresIn == nil || *n.ExpiresIn >= minExpires && *n.ExpiresIn <= maxExpires,
+		"body.expires_in", "expected %d to %d seconds", minExpires, maxExpires)
+	faults.Check(n.Uses == nil || *n.Uses >= 1 && *n.Uses <= maxUses, "body.uses", "expected 1 to %d", maxUses)
+}
+
+// token returns the requested token and its value. It returns Invalid with every fault of the request.
+func (n NewToken) token(now time.Time) (Created, error) {
+	var faults errs.Faults
+	n.Check(&faults)
+	if err := faults.Err(); err != nil {
+		return Created{}, err
+	}
+	t := Token{ID: id.At(prefix, now), Uses: n.Uses, CreatedAt: stamp.Of(now)}
+	if n.Name != nil {
+		t.Name = *n.Name
+	}
+	if n.ExpiresIn != nil {
+		t.ExpiresAt = new(t.CreatedAt.Add(time.Duration(*n.ExpiresIn) * time.Second))
+	}
+	return Created{Token: t, Value: secretPrefix + id.Secret(secretSize)}, nil
+}
+
+// Grant is what a token allows: to register clients in an organization. A restricted one allows no other
+// scopes of the API than its own: those of the caller who created the token.
+type Grant struct {
+	OrgID      string
+	Restricted bool
+	Scopes     []string
+}
+
+// grantOf returns what the tokens of a caller allow.
+func grantOf(caller *auth.Caller) Grant {
+	g := Grant{OrgID: caller.OrgID, Restricted: caller.Restricted(), Scopes: []string{}}
+	for _, s := range caller.Scopes {
+		if auth.IsScope(s) {
+			g.Scopes = append(g.Scopes, s)
+		}
+	}
+	return g
+}
+
+// Allows reports whether clients that are registered with the token may have a scope.
+func (g Grant) Allows(scope string) bool {
+	return !g.Restricted || !auth.IsScope(scope) || slices.Contains(g.Scopes, scope)
+}

@@ -1,0 +1,130 @@
+package libsql
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"steward/internal/resource"
+)
+
+// forwardedKey marks the context of a request that another node has passed on.
+type forwardedKey struct{}
+
+// ServeForwarded serves /db/{id}/… to another node, on behalf of a client of that one. What is not here is
+// not passed on again.
+func (e *Engine) ServeForwarded(w http.ResponseWriter, r *http.Request) {
+	e.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), forwardedKey{}, true)))
+}
+
+// forward passes a request for a database of another node on to that one.
+func (e *Engine) forward(w http.ResponseWriter, r *http.Request, p *resource.Provisioned) error {
+	if e.Forward == nil || r.Context().Value(forwardedKey{}) != nil {
+		return e.onThisNode(p)
+	}
+	slot := e.forwards.Charge(p.OrgID, p.ID)
+	if !slot.Take(1) {
+		return failf("SERVER_BUSY", "the server passes on too many requests").withStatus(http.StatusServiceUnavailable)
+	}
+	defer slot.Release()
+	memory := e.memory.Charge(p.OrgID, p.ID)
+	defer memory.Release()
+	body, err := e.read(w, r, memory)
+	if err != nil {
+		return err
+	}
+	ctx, done := e.passed.begin(r.Context(), p)
+	defer done()
+	if _, err := e.authenticate(r, p.ID); err != nil { // its password may be another one by now
+		return err
+	}
+	use := e.usage.Of(p.OrgID, p.ID)
+	use.in.Add(int64(len(body)))
+	out := r.Clone(ctx)
+	out.Body = io.NopCloser(bytes.NewReader(body))
+	out.ContentLength = int64(len(body))
+	err = e.Forward(&countingWriter{w, &use.out}, out, p.Node)
+	if err != nil && ctx.Err() != nil {
+		return errClosed.withStatus(http.StatusServiceUnavailable) // cut, or the client has gone
+	}
+	return err
+}
+
+// countingWriter counts the bytes of a response.
+type countingWriter struct {
+	http.ResponseWriter
+	count *atomic.Int64
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	w.count.Add(int64(n))
+	return n, err
+}
+
+// Unwrap has http.ResponseController find what w can do.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// passedRequests are the requests that were passed on and have not been answered, by database. Its zero value
+// is ready to use.
+type passedRequests struct {
+	mu  sync.Mutex
+	all map[string]map[*passedRequest]bool
+}
+
+// passedRequest is a request that was made with a password.
+type passedRequest struct {
+	token  token
+	cancel context.CancelFunc
+}
+
+// begin returns the context of a request, which ends when its password is not that of the database any more.
+func (p *passedRequests) begin(ctx context.Context, of *resource.Provisioned) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	request := &passedRequest{token: tokenOf(of.Password), cancel: cancel}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all == nil {
+		p.all = map[string]map[*passedRequest]bool{}
+	}
+	if p.all[of.ID] == nil {
+		p.all[of.ID] = map[*passedRequest]bool{}
+	}
+	p.all[of.ID][request] = true
+	return ctx, func() { p.end(of.ID, request) }
+}
+
+func (p *passedRequests) end(id string, request *passedRequest) {
+	request.cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all[id], request)
+	if len(p.all[id]) == 0 {
+		delete(p.all, id)
+	}
+}
+
+// cut ends the requests for a database that were not made with a password.
+func (p *passedRequests) cut(id string, t token) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for request := range p.all[id] {
+		if !request.token.equal(t) {
+			request.cancel()
+		}
+	}
+}
+
+// ids returns the databases that there are requests for.
+func (p *passedRequests) ids() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ids := make([]string, 0, len(p.all))
+	for id := range p.all {
+		ids = append(ids, id)
+	}
+	return ids
+}
