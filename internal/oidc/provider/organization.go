@@ -21,5 +21,9 @@ func (p *Provider) organization(ctx context.Context, orgID, userID string) (*jwt
 	if err != nil {
 		return nil, err
 	}
-	return &jwt.OrganizationClaims{OrgID: orgID, OrgName: name, Role: role, Groups: []string{}}, nil
+	groups, err := p.Upstreams.Store.Groups(ctx, orgID, userID)
+	if err != nil {
+		return nil, err
+	}
+	return &jwt.OrganizationClaims{OrgID: orgID, OrgName: name, Role: role, Groups: groups}, nil
 }

@@ -2,8 +2,10 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -15,9 +17,17 @@ type Identity struct {
 	OrgID, Issuer, Subject string
 	UserID                 string
 	// Linked reports whether the user linked it while signed in.
-	Linked    bool
+	Linked bool
+	// Groups are those that the provider named when the identity was last used.
+	Groups    []string
 	CreatedAt stamp.Time
 }
+
+// maxGroups is the number of groups of an identity that are kept, and maxGroup the size of the longest name.
+const (
+	maxGroups = 200
+	maxGroup  = 256
+)
 
 const identityColumns = `org_id, issuer, subject, user_id, linked, created_at`
 
@@ -52,14 +62,20 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]Identity, erro
 // errTaken is returned for an identity that belongs to another user.
 var errTaken = errs.New(errs.Conflict, "this account belongs to another user")
 
-// PutIdentity stores that an identity belongs to a user, and that the user has
+// PutIdentity stores that an identity belongs to a user, which groups it has now, and that the user has
 // linked it if linked is true. It returns Conflict if it belongs to another user.
 func (s *Store) PutIdentity(tx *db.Tx, i Identity) error {
-	n, err := tx.Exec(`INSERT INTO oidc_identities (`+identityColumns+`)
-		VALUES (@org_id, @issuer, @subject, @user_id, @linked, @now)
-		ON CONFLICT (org_id, issuer, subject) DO UPDATE SET linked = oidc_identities.linked OR excluded.linked
+	groups, err := json.Marshal(keptGroups(i.Groups))
+	if err != nil {
+		return fmt.Errorf("encode groups: %w", err)
+	}
+	n, err := tx.Exec(`INSERT INTO oidc_identities (`+identityColumns+`, group_names)
+		VALUES (@org_id, @issuer, @subject, @user_id, @linked, @now, @groups)
+		ON CONFLICT (org_id, issuer, subject) DO UPDATE SET linked = oidc_identities.linked OR excluded.linked,
+			group_names = excluded.group_names
 		WHERE oidc_identities.user_id = excluded.user_id`, db.Args{
 		"org_id": i.OrgID, "issuer": i.Issuer, "subject": i.Subject, "user_id": i.UserID, "linked": i.Linked, "now": s.now(),
+		"groups": string(groups),
 	})
 	if err != nil {
 		return fmt.Errorf("insert identity: %w", err)
@@ -68,6 +84,32 @@ func (s *Store) PutIdentity(tx *db.Tx, i Identity) error {
 		return errTaken
 	}
 	return nil
+}
+
+// keptGroups returns the groups that are stored, in order.
+func keptGroups(groups []string) []string {
+	kept := slices.DeleteFunc(slices.Clone(groups), func(name string) bool { return name == "" || len(name) > maxGroup })
+	slices.Sort(kept)
+	kept = slices.Compact(kept)
+	return append([]string{}, kept[:min(len(kept), maxGroups)]...)
+}
+
+// Groups returns the groups of a user in an organization, in order: those that its providers named when the
+// user's identities there were last used.
+func (s *Store) Groups(ctx context.Context, orgID, userID string) ([]string, error) {
+	lists, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (groups []string, err error) {
+		var text string
+		if err := r.Scan(&text); err != nil {
+			return nil, err
+		}
+		return groups, json.Unmarshal([]byte(text), &groups)
+	}, `SELECT i.group_names FROM oidc_identities i WHERE i.user_id = $1 AND i.org_id = $2 AND EXISTS (SELECT 1
+		FROM oidc_upstreams u WHERE u.org_id = i.org_id AND u.issuer = i.issuer AND u.enabled AND u.groups_claim <> '')
+		LIMIT 100`, userID, orgID)
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	return keptGroups(slices.Concat(lists...)), nil
 }
 
 // RemoveIdentities removes the identities of a user at an issuer in an organization. It reports whether

@@ -164,5 +164,5 @@ func (d *Admission) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID 
 
 // Identity returns the identity of a user of a provider, without the user here.
 func Identity(u upstream.Upstream, c relying.Claims) upstream.Identity {
-	return upstream.Identity{OrgID: u.OrgID, Issuer: u.Issuer, Subject: c.Subject}
+	return upstream.Identity{OrgID: u.OrgID, Issuer: u.Issuer, Subject: c.Subject, Groups: c.Groups}
 }

@@ -1,7 +1,12 @@
 package signin_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/account"
 	"steward/internal/auth"
@@ -218,6 +223,49 @@ func TestGroupsDecideRoles(t *testing.T) {
 		if got := roleOf(f, anna) + " " + roleOf(f, f.UserID); got != "owner viewer" {
 			t.Errorf("with owners in the table, the roles are %q", got)
 		}
+	})
+}
+
+// TestGroupsAreClaims tells an application of the organization the groups of the last sign-in, as long as the
+// provider is used.
+func TestGroupsAreClaims(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		app := f.NewApp(`{"redirect_uris": ["https://rp.example.com/callback"], "scopes": ["openid", "organization"]}`)
+		s := newStranger(t, f)
+		n := s.welcoming()
+		n.GroupsClaim = page.Some("teams")
+		u := f.NewUpstream(n)
+		var token string
+		enter := func(groups any) {
+			t.Helper()
+			b := f.Browser()
+			s.say(claims{"sub": "anna", "teams": groups})
+			wantIn(s.enter(b, u), b)
+			code := b.Complete(b.Get(app.AuthorizeURL("scope", "openid organization"))).Get("code")
+			token = app.Redeem(code).Want(http.StatusOK).Text("access_token")
+		}
+		wantGroups := func(want ...any) {
+			t.Helper()
+			if diff := cmp.Diff(append([]any{}, want...), f.Userinfo(token).Want(http.StatusOK).JSON()["groups"]); diff != "" {
+				t.Error(diff)
+			}
+		}
+		enter([]string{"staff", "leads", "staff", "", strings.Repeat("x", 257)})
+		wantGroups("leads", "staff")
+		enter(nil)
+		wantGroups()
+		var many []string
+		for i := range 300 {
+			many = append(many, fmt.Sprintf("%03d", i))
+		}
+		enter(many)
+		if got := f.Userinfo(token).Want(http.StatusOK).JSON()["groups"].([]any); len(got) != 200 || got[199] != "199" {
+			t.Errorf("%d of 300 groups are kept: %v", len(got), got)
+		}
+		_, err := f.Provider.Upstreams.Store.Update(f.Ctx, auth.From(f.Ctx), upstream.Change{ID: u.ID},
+			upstream.Patch{Settings: upstream.Settings{Enabled: page.Some(false)}})
+		providertest.Must(t, err)
+		wantGroups()
 	})
 }
 
