@@ -38,7 +38,7 @@ type release struct {
 // releases has the first version whose data later ones open, and those that were released since.
 var releases = []release{
 	{name: "abd5c4b", commit: "abd5c4b", invited: "used_at IS NULL"},
-	{name: "0.1.0", commit: "2eaf68d", invited: "email = 'grace@example.com'"},
+	{name: "0.1.0", commit: "8799c6e4", invited: "email = 'grace@example.com'"},
 }
 
 // fixture returns the path of the release's fixture.

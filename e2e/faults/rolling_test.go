@@ -10,7 +10,7 @@ import (
 )
 
 // previous is the commit of the version before this one.
-const previous = "9549009b"
+const previous = "dd544666"
 
 // TestRollingRestart restarts three replicas one after the other.
 func TestRollingRestart(t *testing.T) {

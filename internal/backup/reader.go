@@ -129,7 +129,7 @@ func (b *Reader) Next() (*Part, error) {
 func (b *Reader) nextEntry() (*tar.Header, error) {
 	h, err := b.tar.Next()
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: it ends before its manifest", ErrIncomplete)
+		return nil, errNoManifest
 	}
 	if err != nil {
 		return nil, b.explain(err)
@@ -151,6 +151,9 @@ func isExtended(h *tar.Header) bool {
 	return false
 }
 
+// errNoManifest is returned for a backup that was cut, and for one in which a changed length hides the rest.
+var errNoManifest = fmt.Errorf("%w or damaged: it ends before its manifest", ErrIncomplete)
+
 // explain turns errors of the libraries into those of this package. Those of the reader that the backup
 // is read from stay what they are.
 func (b *Reader) explain(err error) error {
@@ -158,7 +161,7 @@ func (b *Reader) explain(err error) error {
 	case b.source.err != nil:
 		return fmt.Errorf("read the backup: %w", b.source.err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: it ends before its manifest", ErrIncomplete)
+		return errNoManifest
 	}
 	return damaged("%v", err)
 }
