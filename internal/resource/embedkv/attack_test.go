@@ -167,26 +167,24 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range 6 {
 		f.login(p)
 	}
-	equal(t, "seventh of a store", f.dial().ask("AUTH "+p.Password+"\r\n"), "-ERR max number of clients reached")
-	refused := 0
-	for range 10_000 {
-		c, err := net.Dial("tcp", f.addr)
-		must(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		must(t, c.SetReadDeadline(time.Now().Add(time.Millisecond)))
-		answer := make([]byte, 64)
-		if n, _ := c.Read(answer); strings.HasPrefix(string(answer[:n]), "-ERR max number") {
-			refused++
-			_ = c.Close()
-		}
-		if refused == 1000 {
-			break
-		}
+	seventh := f.dial()
+	equal(t, "seventh of a store", seventh.ask("AUTH "+p.Password+"\r\n"), "-ERR max number of clients reached")
+	must(t, seventh.Close())
+	accepted := func(want int) {
+		t.Helper()
+		waittest.Until(t, "the connections", func() (int, bool) { n := f.sessions.count(); return n, n == want })
 	}
-	equal(t, "refused", refused, 1000)
-	f.sessions.mu.Lock()
-	defer f.sessions.mu.Unlock()
-	equal(t, "connections that were accepted", len(f.sessions.all) <= 6+6, true)
+	accepted(6)
+	for range 6 {
+		f.dial()
+	}
+	accepted(6 + 6)
+	for range 1000 {
+		c := f.dial()
+		equal(t, "beyond those of an address", c.line(), "-ERR max number of clients reached")
+		must(t, c.Close())
+	}
+	accepted(6 + 6)
 }
 
 func TestSlowClientsAreClosed(t *testing.T) {

@@ -28,6 +28,9 @@ func (e *Engine) Opened() int64 { return inUse(e.connections) + inUse(e.kept) }
 // MemoryUsed returns the bytes that are charged for requests.
 func (e *Engine) MemoryUsed() int64 { return inUse(e.memory) }
 
+// Running returns the number of statements that have their turn.
+func (e *Engine) Running() int { return e.queue.Running() }
+
 // Waiting returns the number of statements that wait for their turn.
 func (e *Engine) Waiting() int { return e.queue.Waiting() }
 

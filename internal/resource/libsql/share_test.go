@@ -278,7 +278,7 @@ func TestSharedStatementsWaitForALimitedTime(t *testing.T) {
 	release := d.holdLock()
 	d.fails("INSERT INTO t VALUES ('a')", "SQLITE_BUSY", "database is locked")
 	release()
-	d.exec("INSERT INTO t VALUES ('b')")
+	waittest.True(t, "the lock", func() bool { return d.one(execute("INSERT INTO t VALUES ('b')")).Type == "ok" })
 	d.wantKeys("b")
 }
 

@@ -175,7 +175,7 @@ func TestWaitingForAWriterEndsWithBusy(t *testing.T) {
 	d.fails("INSERT INTO t VALUES (1)", "SQLITE_BUSY", "database is locked")
 	d.exec("SELECT * FROM t")
 	d.pipeline(holder.Baton, object{"type": "close"})
-	d.exec("INSERT INTO t VALUES (1)")
+	waittest.True(t, "the lock", func() bool { return d.one(execute("INSERT INTO t VALUES (1)")).Type == "ok" })
 }
 
 func TestAClientThatLeavesEndsItsStatementAndTransaction(t *testing.T) {

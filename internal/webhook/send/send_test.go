@@ -1,6 +1,7 @@
 package send
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -8,9 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/web/pipetest"
 )
 
 const ok = "HTTP/1.1 200 OK\r\n"
@@ -147,14 +151,30 @@ func TestRetryAfter(t *testing.T) {
 
 func TestSilentDestinationTimesOut(t *testing.T) {
 	for _, answer := range []string{"", "HTTP/1.1 2"} {
-		server := newRawServer(t, answering(answer, false))
-		r := newPost(server.url)
-		r.Timeout = 50 * time.Millisecond
-		result := newClient(t).Send(t.Context(), r)
+		result := sendToSilent(t, answer)
 		if result.Error != "the destination did not answer within 0.05 s" || result.Response != nil {
 			t.Errorf("after %q: %+v", answer, result)
 		}
 	}
+}
+
+// sendToSilent sends to a server that answers with a part of a response, or not at all. The clock of a
+// synctest bubble stands still while a connection is made, however slow the machine is.
+func sendToSilent(t *testing.T, answer string) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipetest.Listener)
+		go func() {
+			conn := <-listener
+			answering(answer, false)(&rawServer{requests: map[string]int{}}, conn, bufio.NewReader(conn))
+		}()
+		client := newClient(t)
+		client.transport.DialContext = listener.Dial
+		r := newPost("http://127.0.0.1")
+		r.Timeout = 50 * time.Millisecond
+		result = client.Send(t.Context(), r)
+	})
+	return result
 }
 
 // TestStalledBodyIsCutOff has the server stop within the body. The attempt ends in time and its

@@ -197,6 +197,10 @@ func TestConcurrentRequestsShareOneRequestForKeys(t *testing.T) {
 		publish(t, s)(w, r)
 	})
 	a := newKeyApp(f, s, at(p.URL))
+	other := newSigner(t, jose.ES256, "b")
+	b := newKeyApp(f, other, registered(t, other))
+	_, err := f.Keys.Set(t.Context()) // generates the keys that sign tokens, which takes long
+	providertest.Must(t, err)
 	var group sync.WaitGroup
 	statuses := make([]int, 10)
 	for i := range statuses {
@@ -204,10 +208,7 @@ func TestConcurrentRequestsShareOneRequestForKeys(t *testing.T) {
 		group.Go(func() { statuses[i] = a.token(assertion).Status })
 	}
 	<-started
-	// Another client is not delayed.
-	other := newSigner(t, jose.ES256, "b")
-	b := newKeyApp(f, other, registered(t, other))
-	b.token(b.good()).Want(http.StatusOK)
+	b.token(b.good()).Want(http.StatusOK) // another client is not delayed
 	close(release)
 	group.Wait()
 	for _, status := range statuses {
@@ -231,9 +232,16 @@ func TestSlowPublishersOfOneOrganizationDelayNoOther(t *testing.T) {
 		<-release
 		publish(t, s)(w, r)
 	})
-	statuses := make(chan int, clients)
+	var apps []*keyApp
 	for range clients {
-		a := newKeyApp(f, s, at(slow.URL))
+		apps = append(apps, newKeyApp(f, s, at(slow.URL)))
+	}
+	f.Ctx = auth.With(t.Context(), &auth.Caller{UserID: f.UserID, OrgID: id.New(id.Org), Role: auth.Owner})
+	other := newKeyApp(f, s, at(newPublisher(t, publish(t, s)).URL))
+	_, err := f.Keys.Set(t.Context()) // generates the keys that sign tokens, which takes long
+	providertest.Must(t, err)
+	statuses := make(chan int, clients)
+	for _, a := range apps {
 		assertion := a.good()
 		go func() { statuses <- a.token(assertion).Status }()
 	}
@@ -242,8 +250,6 @@ func TestSlowPublishersOfOneOrganizationDelayNoOther(t *testing.T) {
 			t.Errorf("status %d beyond the share", status)
 		}
 	}
-	f.Ctx = auth.With(t.Context(), &auth.Caller{UserID: f.UserID, OrgID: id.New(id.Org), Role: auth.Owner})
-	other := newKeyApp(f, s, at(newPublisher(t, publish(t, s)).URL))
 	other.token(other.good()).Want(http.StatusOK)
 	close(release)
 	for range share {

@@ -62,7 +62,7 @@ func TestRequiredFactorIsSetUpBeforeTheSession(t *testing.T) {
 		}).Want(http.StatusBadRequest)
 
 		app := scan(f, setup)
-		b.Submit(setup, "code", "000000").Want(http.StatusBadRequest)
+		b.Submit(setup, "code", app.wrong()).Want(http.StatusBadRequest)
 		shown := b.Submit(setup, "code", app.code())
 		app.keep(shown)
 		next := regexp.MustCompile(`<a href="([^"]+)">Continue</a>`).FindStringSubmatch(shown.Body)

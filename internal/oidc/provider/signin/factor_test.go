@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,23 @@ func (a *authenticator) code() string {
 	code, err := totp.GenerateCode(a.secret, a.fixture.Clock.Now())
 	providertest.Must(a.fixture.T, err)
 	return code
+}
+
+// wrong returns a code that is none of the app's, now or soon.
+func (a *authenticator) wrong() string {
+	a.fixture.T.Helper()
+	var codes []string
+	for period := -2; period <= 2; period++ {
+		at := a.fixture.Clock.Now().Add(time.Duration(period) * 30 * time.Second)
+		code, err := totp.GenerateCode(a.secret, at)
+		providertest.Must(a.fixture.T, err)
+		codes = append(codes, code)
+	}
+	for i := 0; ; i++ {
+		if code := fmt.Sprintf("%06d", i); !slices.Contains(codes, code) {
+			return code
+		}
+	}
 }
 
 // scan returns the app that has scanned the code of a page.
@@ -116,7 +134,7 @@ func TestAuthenticatorAppIsAskedForAfterThePassword(t *testing.T) {
 		if !isCode(asked) || sessionCookie(b) != "" {
 			t.Fatalf("signed in with the password alone: %s", asked.Body)
 		}
-		for _, wrong := range []string{"", "000000", "abcd-efgh-ijkl-mnop", "12345", strings.Repeat("7", 70)} {
+		for _, wrong := range []string{"", app.wrong(), "abcd-efgh-ijkl-mnop", "12345", strings.Repeat("7", 70)} {
 			if again := b.Submit(asked, "code", wrong).Want(http.StatusBadRequest); !isCode(again) || sessionCookie(b) != "" {
 				t.Errorf("%q was accepted: %s", wrong, again.Body)
 			}
@@ -156,11 +174,11 @@ func TestGuessedCodesHaveToWait(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		app := ownersApp(f)
 		asked, b := (*providertest.Response)(nil), (*providertest.Browser)(nil)
-		for i := range 5 {
+		for range 5 {
 			f.Serve(f.NewProvider())
 			b = f.Browser()
 			asked = password(b)
-			b.Submit(asked, "code", fmt.Sprintf("00000%d", i)).Want(http.StatusBadRequest)
+			b.Submit(asked, "code", app.wrong()).Want(http.StatusBadRequest)
 		}
 		refused := b.Submit(asked, "code", app.code()).Want(http.StatusTooManyRequests)
 		if refused.Header.Get("Retry-After") == "" || sessionCookie(b) != "" {
@@ -170,7 +188,7 @@ func TestGuessedCodesHaveToWait(t *testing.T) {
 		rescued := f.Browser()
 		rescued.Submit(password(rescued), "code", app.recovery[0]).Want(http.StatusSeeOther)
 		f.Clock.Add(time.Minute)
-		b.Submit(asked, "code", "000009").Want(http.StatusBadRequest)
+		b.Submit(asked, "code", app.wrong()).Want(http.StatusBadRequest)
 		f.Clock.Add(time.Minute)
 		b.Submit(asked, "code", app.code()).Want(http.StatusTooManyRequests) // the pause has doubled
 		f.Clock.Add(time.Minute)
@@ -295,13 +313,13 @@ func TestRemovingTheAppNeedsPasswordOrCode(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		b := f.Browser()
 		password(b)
-		addApp(b)
+		app := addApp(b)
 		_, _, values := b.Get(f.URL + "/account").Form()
 		remove := func(proof string) *providertest.Response {
 			values.Set("proof", proof)
 			return b.Do("POST", f.URL+"/account/authenticator/remove", values)
 		}
-		for _, wrong := range []string{"", "wrong", "000000"} {
+		for _, wrong := range []string{"", "wrong", app.wrong()} {
 			if got := remove(wrong).Want(http.StatusBadRequest); !strings.Contains(got.Body, "Remove the app") {
 				t.Errorf("%q has removed the app", wrong)
 			}
