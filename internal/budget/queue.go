@@ -14,7 +14,8 @@ type Queue struct {
 
 	mu      sync.Mutex
 	running int
-	// orgs are those that have slots or wait for one, in the order of their next turns.
+	// orgs are those that have slots or wait for one, in the order of their next turns. One goes to the end
+	// when it gets a slot, and when it returns one: others that came meanwhile are served first.
 	orgs []*queuedOrg
 }
 
@@ -57,8 +58,10 @@ func (q *Queue) Enter(ctx context.Context, org, part string) error {
 func (q *Queue) Leave(org string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.org(org).running--
+	o := q.org(org)
+	o.running--
 	q.running--
+	q.moveLast(o)
 	q.serve()
 }
 
@@ -135,12 +138,18 @@ func (q *Queue) serve() {
 			break
 		}
 		o := q.orgs[i]
-		q.orgs = append(slices.Delete(q.orgs, i, i+1), o)
+		q.moveLast(o)
 		o.running++
 		q.running++
 		close(o.next())
 	}
 	q.forget()
+}
+
+// moveLast moves an organization to the end.
+func (q *Queue) moveLast(o *queuedOrg) {
+	i := slices.Index(q.orgs, o)
+	q.orgs = append(slices.Delete(q.orgs, i, i+1), o)
 }
 
 // next removes who is next of an organization. Its part goes to the end.

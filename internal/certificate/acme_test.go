@@ -2,6 +2,7 @@ package certificate_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -53,7 +54,7 @@ func serve(t *testing.T, l net.Listener, o certificate.ACMEOptions) *serving {
 	t.Helper()
 	o.Domains = []string{"example.com"}
 	o.TLSAddress = l.Addr().String()
-	o.Log = slog.New(slog.DiscardHandler)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	acme, err := certificate.NewACME(o)
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,9 @@ func TestReplicaUntilKilled(t *testing.T) {
 	}
 	store := newStore(t, d)
 	store.TTL = lockTTL
-	serve(t, l, certificate.ACMEOptions{Store: store, CA: order.CA, Roots: pool, CheckEvery: checkEvery})
+	serve(t, l, certificate.ACMEOptions{
+		Store: store, CA: order.CA, Roots: pool, CheckEvery: checkEvery, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
 	select {}
 }
 
@@ -106,6 +108,7 @@ func startReplica(t *testing.T, order replicaOrder) *os.Process {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestReplicaUntilKilled$")
 	cmd.Env = append(os.Environ(), replicaVariable+"="+string(text))
+	cmd.Stdout = os.Stderr
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

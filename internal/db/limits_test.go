@@ -72,15 +72,15 @@ func TestFrozenTransactionIsEnded(t *testing.T) {
 		_, err := tx.Exec("UPDATE meta SET value = value || 'x' WHERE key = 'a'")
 		return err
 	}
-	frozen := d.Write(db.WithLimits(t.Context(), time.Minute, 500*time.Millisecond, 0, 500*time.Millisecond), func(tx *db.Tx) error {
+	frozen := d.Write(t.Context(), func(tx *db.Tx) error {
 		must(t, touch(tx))
 		if err := d.Write(brief(t.Context()), touch); errs.KindOf(err) != errs.Unavailable {
 			t.Errorf("while the row is locked: %v", err)
 		}
-		waittest.Until(t, "the end of the frozen transaction", func() (error, bool) {
-			err := d.Write(brief(t.Context()), touch)
-			return err, err == nil
-		})
+		if _, err := tx.Exec("SET LOCAL idle_in_transaction_session_timeout = 300"); err != nil {
+			return err
+		}
+		must(t, d.Write(db.Long(t.Context()), touch)) // waits for the lock
 		return nil
 	})
 	if frozen == nil {
@@ -102,8 +102,8 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	d, err := db.Open(t.Context(), o)
 	must(t, err)
 	defer d.Close()
+	must(t, d.Write(t.Context(), putting("before")))
 	ctx := brief(t.Context())
-	must(t, d.Write(ctx, putting("before")))
 
 	thaw := server.Freeze()
 	for name, do := range map[string]func() error{
@@ -126,7 +126,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 
 	called := 0
 	d.Watch("cache", func() { called++ })
-	err = d.Write(ctx, func(tx *db.Tx) error {
+	err = d.Write(t.Context(), func(tx *db.Tx) error {
 		must(t, put(tx, "unknown", ""))
 		must(t, tx.Invalidate("cache"))
 		must(t, tx.Row("SELECT 1").Scan(new(int)))
@@ -141,7 +141,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	}
 	thaw()
 	waittest.Until(t, "the database", func() (error, bool) {
-		err := d.Write(ctx, putting("after"))
+		err := d.Write(t.Context(), putting("after"))
 		return err, err == nil
 	})
 }

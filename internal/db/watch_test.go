@@ -117,6 +117,8 @@ func TestBumpReachesOtherReplicasByNotification(t *testing.T) {
 
 func TestNotifyReachesOtherReplicasAndReturnsNoEcho(t *testing.T) {
 	here, there := replicas(t)
+	here.SetPoll(never) // a poll that takes too long calls all watchers
+	there.SetPoll(never)
 	workHere, workThere, reply := watched(here, "work"), watched(there, "work"), watched(here, "reply")
 	runWatch(t, here)
 	runWatch(t, there)
@@ -168,6 +170,8 @@ func TestNotificationsAreCoalesced(t *testing.T) {
 
 func TestListenIsRestoredAfterALostConnection(t *testing.T) {
 	here, there := replicas(t)
+	here.SetPoll(5 * time.Second) // a poll that takes longer ends the connection, and calls all watchers
+	there.SetPoll(5 * time.Second)
 	calls := watched(there, "work")
 	runWatch(t, here)
 	runWatch(t, there)

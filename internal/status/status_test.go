@@ -145,7 +145,8 @@ func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		due := stamp.Of(time.Now())
 		h := &Handler{
-			Version: "v1", StartedAt: due, Database: d.Dialect().String(), Ping: d.Ping,
+			Version: "v1", StartedAt: due, Database: d.Dialect().String(),
+			Ping:      func(context.Context) error { return d.Ping(t.Context()) }, // however long it takes
 			Processes: &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_1"},
 			Engines:   &Engines{Log: silent, All: []Engine{{"local", "s3", "disk", func(context.Context) error { return nil }}}},
 			Webhooks: func(_ context.Context, orgID string) (Webhooks, error) {

@@ -230,7 +230,6 @@ func (f *fixture) mustEqual(t *testing.T, cfg config.Config) {
 	}
 }
 
-// TestDamagedBackupsAreNotRestored changes, cuts and swaps things.
 // flipByte changes a byte about the middle of a backup. Some bits of zstd have no meaning; they are left.
 func flipByte(t *testing.T, content []byte) []byte {
 	t.Helper()
@@ -250,6 +249,7 @@ func flipByte(t *testing.T, content []byte) []byte {
 	return nil
 }
 
+// TestDamagedBackupsAreNotRestored changes, cuts and swaps things.
 func TestDamagedBackupsAreNotRestored(t *testing.T) {
 	f := newFixture(t, db.SQLite)
 	content := f.backup(t, Request{})
