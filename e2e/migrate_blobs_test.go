@@ -333,6 +333,7 @@ var slowHalf = bytes.Repeat([]byte("slow"), 64<<10)
 func beginPut(t *testing.T, b copyBucket, key string) slowPut {
 	t.Helper()
 	r, w := io.Pipe()
+	t.Cleanup(func() { _ = w.Close() })
 	p := slowPut{w, make(chan error, 1)}
 	go func() {
 		_, err := b.client.Client.PutObject(context.Background(), b.name, key, r, 2*int64(len(slowHalf)), minio.PutObjectOptions{})

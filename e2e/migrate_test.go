@@ -73,19 +73,22 @@ func TestTailsGoOnOverAMove(t *testing.T) {
 }
 
 // TestMoveThatFailsLeavesTheServerAsItWas ends the target when the server has stopped serving, and kills
-// the server while it copies. Then the same command moves the rows.
+// the server while it copies. Then the same command moves the rows. A request that is under way holds each
+// move up, so that it does not end before.
 func TestMoveThatFailsLeavesTheServerAsItWas(t *testing.T) {
 	t.Parallel()
 	s := installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)))
 	s.Call("PUT", "/thread/before", object{"project_id": "p1"}).Want(200)
 	target := dbtest.NewServer(t)
 
+	slow := beginPut(t, openCopyBucket(s), "slow")
 	cmd, lines := migrateSteps(s, target.URL)
 	var said []string
 	for lines.Scan() {
 		said = append(said, lines.Text())
 		if lines.Text() == "stopping the server" {
 			target.Stop()
+			slow.finish(t)
 		}
 	}
 	if err := cmd.Wait(); err == nil {
@@ -97,11 +100,12 @@ func TestMoveThatFailsLeavesTheServerAsItWas(t *testing.T) {
 	})
 	target.Start()
 
+	beginPut(t, openCopyBucket(s), "killed")
 	cmd, lines = migrateSteps(s, target.URL)
 	lines.Scan() // it copies
 	s.Kill()
 	if err := cmd.Wait(); err == nil {
-		t.Log("the rows were moved before the server was killed")
+		t.Error("the rows were moved before the server was killed")
 	}
 	s.Start()
 	s.Call("PUT", "/thread/after-kill", object{"project_id": "p1"}).Want(200)
