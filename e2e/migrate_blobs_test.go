@@ -25,7 +25,8 @@ import (
 	"steward/internal/waittest"
 )
 
-// movingInstallation keeps its addresses when it is started again.
+// movingInstallation keeps its addresses when it is started again. It listens again when its rows were moved, and
+// nobody else may have its port by then.
 func movingInstallation(t *testing.T) *installation.Steward {
 	t.Helper()
 	return installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)), "--s3-listen", porttest.Address(porttest.Free(t)))

@@ -45,7 +45,7 @@ func migrate(s *installation.Steward, to string) {
 // TestTailsGoOnOverAMove follows tails while events arrive and the rows move to PostgreSQL and back.
 func TestTailsGoOnOverAMove(t *testing.T) {
 	t.Parallel()
-	s := installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)))
+	s := movingInstallation(t)
 	k, h := sink.New(t), s.NewHook("orders")
 	s.NewDestination(h, k.URL+"/hook", "concurrency", 50)
 	var mu sync.Mutex // held while the process is started again
@@ -77,7 +77,7 @@ func TestTailsGoOnOverAMove(t *testing.T) {
 // move up, so that it does not end before.
 func TestMoveThatFailsLeavesTheServerAsItWas(t *testing.T) {
 	t.Parallel()
-	s := installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)))
+	s := movingInstallation(t)
 	s.Call("PUT", "/thread/before", object{"project_id": "p1"}).Want(200)
 	target := dbtest.NewServer(t)
 
@@ -142,7 +142,7 @@ func TestMoveIsRefused(t *testing.T) {
 // runs and after it.
 func TestRowsThatWereMovedAreNotUsed(t *testing.T) {
 	t.Parallel()
-	s := installation.Start(t, "sqlite")
+	s := movingInstallation(t)
 	if out, err := s.Command("migrate", "--to", dbtest.Postgres(t)).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -166,8 +166,10 @@ func TestRowsThatWereMovedAreNotUsed(t *testing.T) {
 // TestOneReplicaMovesTheRows has a second replica move the rows while the first one does.
 func TestOneReplicaMovesTheRows(t *testing.T) {
 	t.Parallel()
-	a := installation.Start(t, "postgres")
-	b := a.Replica()
+	a := installation.Start(t, "postgres", "--listen", porttest.Address(porttest.Free(t)))
+	b := &installation.Steward{Steward: a.Steward.Replica(), T: t, Key: a.Key}
+	b.Args = nil
+	b.Start()
 	cmd, lines := migrateSteps(a, dbtest.Postgres(t))
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "waiting") { // until the second one is stopped
 	}
