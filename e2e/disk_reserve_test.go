@@ -172,11 +172,7 @@ func TestFullDiskOfObjectsLeavesRoomToDelete(t *testing.T) {
 	t.Parallel()
 	s := onSmallDisk(t, "postgres")
 	victim, heavy := newTenant(s, "victim"), newTenant(s.SecondOrganization(), "heavy")
-	content := strings.Repeat("x", 4<<20)
-	stored := 0
-	for heavy.bucket.TryPut(fmt.Sprint(stored), content, minio.PutObjectOptions{}) == nil && stored < 100 {
-		stored++
-	}
+	fillWithObjects(heavy)
 	checkReserve(s)
 	checkDiskIsTold(s, false)
 	for _, a := range []*tenant{heavy, victim} {
@@ -185,6 +181,24 @@ func TestFullDiskOfObjectsLeavesRoomToDelete(t *testing.T) {
 	}
 	for _, a := range []*tenant{heavy, victim} {
 		a.checkDeletes()
+	}
+}
+
+// fillWithObjects stores objects until one is refused and less than the reserve is free. Of one that is refused in
+// the middle nothing is left, so that a smaller one may fit.
+func fillWithObjects(a *tenant) {
+	a.T.Helper()
+	size := 4 << 20
+	for n := 0; ; n++ {
+		if a.bucket.TryPut(fmt.Sprint(n), strings.Repeat("x", size), minio.PutObjectOptions{}) == nil {
+			continue
+		}
+		free, err := disk.Free(a.Dir)
+		a.Must(err)
+		if free < smallReserve {
+			return
+		}
+		size = max(size/2, 1)
 	}
 }
 

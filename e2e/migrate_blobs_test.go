@@ -25,7 +25,8 @@ import (
 	"steward/internal/waittest"
 )
 
-// movingInstallation keeps its addresses when it is started again.
+// movingInstallation keeps its addresses when it is started again. It listens again when its rows were moved, and
+// nobody else may have its port by then.
 func movingInstallation(t *testing.T) *installation.Steward {
 	t.Helper()
 	return installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)), "--s3-listen", porttest.Address(porttest.Free(t)))
@@ -333,6 +334,7 @@ var slowHalf = bytes.Repeat([]byte("slow"), 64<<10)
 func beginPut(t *testing.T, b copyBucket, key string) slowPut {
 	t.Helper()
 	r, w := io.Pipe()
+	t.Cleanup(func() { _ = w.Close() })
 	p := slowPut{w, make(chan error, 1)}
 	go func() {
 		_, err := b.client.Client.PutObject(context.Background(), b.name, key, r, 2*int64(len(slowHalf)), minio.PutObjectOptions{})

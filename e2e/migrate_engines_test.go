@@ -29,7 +29,7 @@ type engineMove struct {
 func newEngineMove(t *testing.T, redisArgs ...string) *engineMove {
 	t.Helper()
 	return &engineMove{
-		Steward: installation.Start(t, "sqlite"), target: dbtest.Postgres(t), databases: dbtest.NewServer(t).URL,
+		Steward: movingInstallation(t), target: dbtest.Postgres(t), databases: dbtest.NewServer(t).URL,
 		redis: redistest.Start(t, redisArgs...),
 	}
 }

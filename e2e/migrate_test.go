@@ -45,7 +45,7 @@ func migrate(s *installation.Steward, to string) {
 // TestTailsGoOnOverAMove follows tails while events arrive and the rows move to PostgreSQL and back.
 func TestTailsGoOnOverAMove(t *testing.T) {
 	t.Parallel()
-	s := installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)))
+	s := movingInstallation(t)
 	k, h := sink.New(t), s.NewHook("orders")
 	s.NewDestination(h, k.URL+"/hook", "concurrency", 50)
 	var mu sync.Mutex // held while the process is started again
@@ -73,19 +73,22 @@ func TestTailsGoOnOverAMove(t *testing.T) {
 }
 
 // TestMoveThatFailsLeavesTheServerAsItWas ends the target when the server has stopped serving, and kills
-// the server while it copies. Then the same command moves the rows.
+// the server while it copies. Then the same command moves the rows. A request that is under way holds each
+// move up, so that it does not end before.
 func TestMoveThatFailsLeavesTheServerAsItWas(t *testing.T) {
 	t.Parallel()
-	s := installation.Start(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)))
+	s := movingInstallation(t)
 	s.Call("PUT", "/thread/before", object{"project_id": "p1"}).Want(200)
 	target := dbtest.NewServer(t)
 
+	slow := beginPut(t, openCopyBucket(s), "slow")
 	cmd, lines := migrateSteps(s, target.URL)
 	var said []string
 	for lines.Scan() {
 		said = append(said, lines.Text())
 		if lines.Text() == "stopping the server" {
 			target.Stop()
+			slow.finish(t)
 		}
 	}
 	if err := cmd.Wait(); err == nil {
@@ -97,11 +100,12 @@ func TestMoveThatFailsLeavesTheServerAsItWas(t *testing.T) {
 	})
 	target.Start()
 
+	beginPut(t, openCopyBucket(s), "killed")
 	cmd, lines = migrateSteps(s, target.URL)
 	lines.Scan() // it copies
 	s.Kill()
 	if err := cmd.Wait(); err == nil {
-		t.Log("the rows were moved before the server was killed")
+		t.Error("the rows were moved before the server was killed")
 	}
 	s.Start()
 	s.Call("PUT", "/thread/after-kill", object{"project_id": "p1"}).Want(200)
@@ -138,7 +142,7 @@ func TestMoveIsRefused(t *testing.T) {
 // runs and after it.
 func TestRowsThatWereMovedAreNotUsed(t *testing.T) {
 	t.Parallel()
-	s := installation.Start(t, "sqlite")
+	s := movingInstallation(t)
 	if out, err := s.Command("migrate", "--to", dbtest.Postgres(t)).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -162,8 +166,10 @@ func TestRowsThatWereMovedAreNotUsed(t *testing.T) {
 // TestOneReplicaMovesTheRows has a second replica move the rows while the first one does.
 func TestOneReplicaMovesTheRows(t *testing.T) {
 	t.Parallel()
-	a := installation.Start(t, "postgres")
-	b := a.Replica()
+	a := installation.Start(t, "postgres", "--listen", porttest.Address(porttest.Free(t)))
+	b := &installation.Steward{Steward: a.Steward.Replica(), T: t, Key: a.Key}
+	b.Args = nil
+	b.Start()
 	cmd, lines := migrateSteps(a, dbtest.Postgres(t))
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "waiting") { // until the second one is stopped
 	}

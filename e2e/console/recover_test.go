@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,17 +9,13 @@ import (
 
 	"steward/e2e/chromium"
 	"steward/e2e/installation"
+	"steward/internal/porttest"
 )
 
 // fixedPort returns an installation that has the same address after each start.
 func fixedPort(t *testing.T) *installation.Steward {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := installation.Prepare(t, "sqlite", "--listen", free.Addr().String())
-	s.Must(free.Close())
+	s := installation.Prepare(t, "sqlite", "--listen", porttest.Address(porttest.Free(t)))
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword}
 	s.Start()
 	return s

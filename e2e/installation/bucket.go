@@ -15,14 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"steward/internal/porttest"
 )
 
 // StartOnCluster starts a fresh installation whose blobs are in a bucket of another one, which it
 // returns, too. The other one keeps its S3 address when it is started again.
 func StartOnCluster(t *testing.T, database string, args ...string) (s *Steward, cluster Bucket) {
 	t.Helper()
-	other := Start(t, "sqlite")
-	other.Args = append(other.Args, "--s3-listen", other.Addresses().Listen["s3"])
+	other := Start(t, "sqlite", "--s3-listen", porttest.Address(porttest.Free(t)))
 	cluster = other.NewBucket("cluster")
 	endpoint := url.Values{"endpoint": {other.Addresses().S3URL}}
 	s = Prepare(t, database, append(args, "--blob-url", "s3://cluster/blobs?"+endpoint.Encode())...)

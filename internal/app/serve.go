@@ -241,8 +241,8 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 		return fmt.Errorf("serve other replicas: %w", err)
 	case <-ctx.Done():
 	}
-	s.stopping.Store(true)
 	p.storage.server.Leave()
+	s.stopping.Store(true)
 	s.log.Info("stopping")
 	s.drainDelay(ctx)
 	return s.drain(ctx, p, api)

@@ -124,7 +124,8 @@ type Sentinels struct {
 	Sentinels []*Server
 }
 
-// StartSentinels starts a master, a replica and three sentinels. The arguments are those of Start.
+// StartSentinels starts a master, a replica and three sentinels, and waits until the sentinels know each other
+// and the replica: if the master ends before, nothing replaces it. The arguments are those of Start.
 func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	args = append([]string{"--masterauth", Password, "--repl-diskless-sync-delay", "0"}, args...)
@@ -140,7 +141,22 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	}
 	scheme, rest, _ := strings.Cut(master.URL, "://")
 	s.URL = scheme + "+sentinel://" + strings.Replace(rest, master.Addr+"/0", strings.Join(hosts, ",")+"/"+Master, 1)
+	for _, sentinel := range s.Sentinels {
+		waittest.True(t, "a sentinel to know the others", func() bool { return s.complete(sentinel) })
+	}
 	return s
+}
+
+// complete reports whether a sentinel knows the replica and the other sentinels.
+func (s *Sentinels) complete(sentinel *Server) bool {
+	sentinel.t.Helper()
+	_, port, _ := net.SplitHostPort(sentinel.Addr)
+	args := []string{"-p", port, "SENTINEL", "MASTER", Master}
+	if strings.HasPrefix(s.URL, "rediss") {
+		args = append([]string{"--tls", "--insecure"}, args...)
+	}
+	master := run(sentinel.t, "redis-cli", args...)
+	return strings.Contains(master, "\nnum-slaves\n1\n") && strings.Contains(master, "\nnum-other-sentinels\n2\n")
 }
 
 func startSentinel(t testing.TB, master *Server, args []string) *Server {
