@@ -135,7 +135,7 @@ func firstOwner(q db.Querier) (First, error) {
 }
 
 // Profile returns the description of a caller, with the organizations in which it can act: that of its key
-// or token, or all of a user who is signed in to the console.
+// or token, that of the provider with which a user has signed in to the console, or all of another user there.
 func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, error) {
 	p := Profile{ID: caller.UserID, Role: caller.Role}
 	err := s.DB.Read(ctx).Row(`SELECT email, first_name, last_name FROM users WHERE id = $1`, caller.UserID).
@@ -143,7 +143,7 @@ func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, erro
 	if err != nil {
 		return Profile{}, fmt.Errorf("get user: %w", err)
 	}
-	if caller.KeyID == "" && caller.ClientID == "" {
+	if caller.KeyID == "" && caller.ClientID == "" && !caller.Confined {
 		p.Organizations, err = s.OrgsOfUser(ctx, caller.UserID)
 		return p, err
 	}

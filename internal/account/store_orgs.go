@@ -29,10 +29,10 @@ func scanOrg(row db.Row) (o Org, err error) {
 	return o, err
 }
 
-// Orgs returns the organizations of a caller: that of an API key or of a client that acts as itself, or
-// all of a user, in the order of OrgsOfUser.
+// Orgs returns the organizations of a caller: that of an API key, of a client that acts as itself or of a user who
+// is confined to it, or all of another user, in the order of OrgsOfUser.
 func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
-	if caller.KeyID == "" && caller.UserID != "" {
+	if caller.KeyID == "" && caller.UserID != "" && !caller.Confined {
 		return s.OrgsOfUser(ctx, caller.UserID)
 	}
 	own, err := s.Org(ctx, caller)

@@ -75,18 +75,17 @@ func LockUser(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// HasPassword reports whether a user has a password. It locks the user, so that no other transaction
+// PasswordHash returns the hash of a user's password, or "". It locks the user, so that no other transaction
 // changes how that user signs in. It returns NotFound if there is no such user.
-func (s *Store) HasPassword(tx *db.Tx, userID string) (has bool, err error) {
-	var hash string
+func (s *Store) PasswordHash(tx *db.Tx, userID string) (hash string, err error) {
 	err = tx.Row(`UPDATE users SET version = version WHERE id = $1 RETURNING COALESCE(password_hash, '')`, userID).Scan(&hash)
 	if errors.Is(err, db.ErrNoRows) {
-		return false, errs.Missing("user", userID)
+		return "", errs.Missing("user", userID)
 	}
 	if err != nil {
-		return false, fmt.Errorf("lock user: %w", err)
+		return "", fmt.Errorf("lock user: %w", err)
 	}
-	return hash != "", nil
+	return hash, nil
 }
 
 // SetPassword replaces the password of a user, given its hash, which voids the links to reset it. An

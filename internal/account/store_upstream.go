@@ -68,10 +68,26 @@ func validName(s string) *string {
 // errNewcomer is returned for a newcomer whose address has an account.
 var errNewcomer = errs.New(errs.Conflict, "this e-mail address has an account")
 
+// checkOpen returns NotFound if an organization is deleted: nobody joins it before it is restored.
+func checkOpen(tx *db.Tx, orgID string) error {
+	var deleted bool
+	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM deleted_orgs WHERE org_id = $1)`, orgID).Scan(&deleted)
+	if err != nil {
+		return fmt.Errorf("find deleted organization: %w", err)
+	}
+	if deleted {
+		return errs.Missing("organization", orgID)
+	}
+	return nil
+}
+
 // AcceptVerified uses up the invitation of a newcomer whose address was verified, and adds the membership.
-// It returns NotFound if there is none, or one as owner, which takes its link; and Conflict if the address has
-// an account of another user, who must sign in to accept.
+// It returns NotFound if there is none, or one as owner, which takes its link, or if the organization is deleted;
+// and Conflict if the address has an account of another user, who must sign in to accept.
 func (s *Store) AcceptVerified(tx *db.Tx, n Newcomer) (userID string, err error) {
+	if err := checkOpen(tx, n.OrgID); err != nil {
+		return "", err
+	}
 	var i takenInvitation
 	err = tx.Row(`DELETE FROM invitations WHERE org_id = $1 AND email = $2 AND role <> $3 AND expires_at > $4
 		RETURNING id, org_id, email, first_name, last_name, role`, n.OrgID, n.Email, auth.Owner, s.now()).
@@ -119,8 +135,11 @@ func addressee(tx *db.Tx, n Newcomer) (userID string, member bool, err error) {
 
 // Admit creates the user of a newcomer, with the role that n has. It returns Conflict if the address belongs to a
 // member, who must link the account, or to anybody if it would become that of the new user. Otherwise it
-// says nothing about whether the address has an account.
+// says nothing about whether the address has an account. It returns NotFound if the organization is deleted.
 func (s *Store) Admit(tx *db.Tx, n Newcomer) (userID string, err error) {
+	if err := checkOpen(tx, n.OrgID); err != nil {
+		return "", err
+	}
 	owner, member, err := addressee(tx, n)
 	if err != nil {
 		return "", err

@@ -140,7 +140,7 @@ func (u users) directory() signin.Directory {
 		RequiredLevel: a.RequiredLevel,
 		Audit:         u.auditLog.RecordUser,
 		Role:          a.Role,
-		HasPassword:   a.HasPassword,
+		PasswordHash:  a.PasswordHash,
 	}
 }
 

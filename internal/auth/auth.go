@@ -51,6 +51,9 @@ type Caller struct {
 	// Stale says that the caller is a browser whose user has signed in too long ago for what asks for a
 	// recent sign-in. It is false for API keys and access tokens.
 	Stale bool
+	// Confined says that the caller is a browser whose user has signed in with the provider of the
+	// organization, and learns and does nothing in others.
+	Confined bool
 }
 
 // Actor returns the id of who is responsible for what the caller does: the user, or the OAuth client

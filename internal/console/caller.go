@@ -23,8 +23,12 @@ const (
 	orgHeader = "X-Steward-Organization"
 )
 
-// member is a user in an organization, or in the first one of the user if orgID is empty.
-type member struct{ orgID, userID string }
+// member is a user in an organization, or in the first one of the user if orgID is empty. One who is confined has a
+// session that opens no other.
+type member struct {
+	orgID, userID string
+	confined      bool
+}
 
 // Caller returns the user who is signed in in the browser that sends a request, with the current
 // role in the organization of the page. It returns Forbidden if the request does not come from the
@@ -72,6 +76,7 @@ func (c *Console) confine(r *http.Request, sessionID string, m *member) error {
 		return errs.New(errs.Forbidden, "you have signed in with the provider of another organization: sign in with a password or a passkey")
 	}
 	m.orgID = orgID
+	m.confined = true
 	return nil
 }
 
@@ -94,7 +99,7 @@ func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &auth.Caller{UserID: m.userID, OrgID: m.orgID, Role: role}, nil
+	return &auth.Caller{UserID: m.userID, OrgID: m.orgID, Role: role, Confined: m.confined}, nil
 }
 
 // checkSource returns Forbidden for a request that a page of the console has not sent, and

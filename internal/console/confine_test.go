@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,14 @@ func TestSessionOfAProviderOpensItsOrganizationOnly(t *testing.T) {
 		}
 		if got := f.send(r).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("%q: got %s", org, got)
+		}
+	}
+	for _, f.sessionOrg = range []string{"org_2", "", "org_2"} { // the cache keeps them apart
+		r := f.request(t, "GET", "/console/api/cli/region")
+		r.Header.Set(orgHeader, "org_2")
+		caller, err := f.Caller(http.Header{}, r)
+		if err != nil || caller.Confined != (f.sessionOrg != "") {
+			t.Errorf("the session of %q has the caller %+v, %v", f.sessionOrg, caller, err)
 		}
 	}
 }

@@ -45,14 +45,14 @@ func first(q db.Querier) (orgID string, err error) {
 	return orgID, nil
 }
 
-// ownsFirst reports whether a caller is an owner of the first organization. API keys and access tokens
-// act in their own organization only.
+// ownsFirst reports whether a caller is an owner of the first organization. API keys, access tokens and users
+// who are confined act in their own organization only.
 func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error) {
 	orgID, err := first(s.db().Read(ctx))
 	if err != nil {
 		return false, err
 	}
-	if caller.OrgID == orgID || caller.KeyID != "" || caller.ClientID != "" {
+	if caller.OrgID == orgID || caller.KeyID != "" || caller.ClientID != "" || caller.Confined {
 		return caller.OrgID == orgID && caller.Role == auth.Owner, nil
 	}
 	role, err := s.Accounts.Role(ctx, orgID, caller.UserID)

@@ -241,7 +241,7 @@ func (f *Fixture) directory() signin.Directory {
 			l, err := a.LoginInvited(ctx, token, email)
 			return oidc.User(l), err
 		},
-		Role: a.Role, HasPassword: a.HasPassword, RequiredLevel: a.RequiredLevel, Audit: f.Audit.RecordUser,
+		Role: a.Role, PasswordHash: a.PasswordHash, RequiredLevel: a.RequiredLevel, Audit: f.Audit.RecordUser,
 		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
 			out := make([]signin.Membership, len(list))

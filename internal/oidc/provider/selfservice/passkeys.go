@@ -91,7 +91,7 @@ func (s *Passkeys) add(v visit) error {
 		return err
 	}
 	return s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		if _, err := s.Users.HasPassword(tx, v.user.ID); err != nil {
+		if _, err := s.Users.PasswordHash(tx, v.user.ID); err != nil {
 			return err
 		}
 		if err := s.Passkeys.Add(tx, v.user.ID, created); err != nil {
@@ -122,7 +122,7 @@ func (s *Passkeys) Rename(w http.ResponseWriter, v visit) error {
 // Remove serves POST /account/passkeys/remove. The last way to sign in stays.
 func (s *Passkeys) Remove(w http.ResponseWriter, v visit) error {
 	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		hasPassword, err := s.Users.HasPassword(tx, v.user.ID)
+		hash, err := s.Users.PasswordHash(tx, v.user.ID)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *Passkeys) Remove(w http.ResponseWriter, v visit) error {
 		if err != nil {
 			return err
 		}
-		if !hasPassword && count <= 1 {
+		if hash == "" && count <= 1 {
 			return errOnlyWay
 		}
 		if err := s.Passkeys.Remove(tx, v.user.ID, v.PostForm.Get("passkey")); err != nil {

@@ -7,6 +7,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/browser"
+	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/password"
@@ -86,6 +87,13 @@ func (s *Password) replace(w http.ResponseWriter, v visit) error {
 		return err
 	}
 	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		current, err := s.Users.PasswordHash(tx, v.user.ID)
+		if err != nil {
+			return err
+		}
+		if current != v.user.PasswordHash { // it was replaced while the one of the form was checked
+			return flow.ErrExpired
+		}
 		if err := s.Set(tx, v.user.ID, hash); err != nil {
 			return err
 		}
@@ -107,7 +115,7 @@ func (s *Password) replace(w http.ResponseWriter, v visit) error {
 // Remove serves POST /account/password/remove, for a user who has a passkey.
 func (s *Password) Remove(w http.ResponseWriter, v visit) error {
 	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		if _, err := s.Users.HasPassword(tx, v.user.ID); err != nil {
+		if _, err := s.Users.PasswordHash(tx, v.user.ID); err != nil {
 			return err
 		}
 		count, err := s.Passkeys.Count(tx, v.user.ID)

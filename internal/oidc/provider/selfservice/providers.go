@@ -118,7 +118,7 @@ func (s *Providers) Unlink(w http.ResponseWriter, v visit) error {
 		if err != nil || !removed {
 			return err
 		}
-		return s.Users.Audit(tx, actionUnlink, v.user.ID, v.user.ID)
+		return s.Users.Changed(tx, v.user.ID, actionUnlink, signin.NoticeIdentityRemoved)
 	})
 	if err != nil {
 		return err

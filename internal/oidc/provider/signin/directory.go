@@ -45,8 +45,8 @@ type Directory struct {
 	Audit func(tx *db.Tx, action, userID, by string) error
 	// Notify tells a user what happened to their account. It is nil if users cannot be told.
 	Notify func(tx *db.Tx, userID string, n Notice) error
-	// HasPassword reports whether a user has a password, and locks the user.
-	HasPassword func(tx *db.Tx, userID string) (bool, error)
+	// PasswordHash returns the hash of a user's password, or "", and locks the user.
+	PasswordHash func(tx *db.Tx, userID string) (string, error)
 	// Invitation returns the invitation of a link. It returns NotFound if the link was used or replaced,
 	// has expired or never existed.
 	Invitation func(ctx context.Context, token string) (Invitation, error)

@@ -55,7 +55,7 @@ func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolme
 	return h.Complete(w, r, e.flow, Proof{
 		PasswordHash: user.PasswordHash, Methods: passkey.Methods(),
 		Commit: func(tx *db.Tx) (string, error) {
-			if _, err := h.Users.HasPassword(tx, user.ID); err != nil {
+			if _, err := h.Users.PasswordHash(tx, user.ID); err != nil {
 				return "", err
 			}
 			count, err := h.Passkeys.Count(tx, user.ID)

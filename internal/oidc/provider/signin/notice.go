@@ -14,14 +14,15 @@ type Notice string
 
 // The notices.
 const (
-	NoticePassword       Notice = "password"        // the password was changed
-	NoticeDevice         Notice = "device"          // a sign-in in a browser that was not seen before
-	NoticePasskey        Notice = "passkey"         // a passkey was added
-	NoticePasskeyRemoved Notice = "passkey_removed" // a passkey was removed
-	NoticeFactor         Notice = "factor"          // an authenticator app was added or removed
-	NoticeFactorsCleared Notice = "factors_cleared" // an owner has removed all second factors
-	NoticeIdentity       Notice = "identity"        // an account elsewhere was linked
-	NoticeEmail          Notice = "email"           // the address is about to change; told to the one of before
+	NoticePassword        Notice = "password"         // the password was changed
+	NoticeDevice          Notice = "device"           // a sign-in in a browser that was not seen before
+	NoticePasskey         Notice = "passkey"          // a passkey was added
+	NoticePasskeyRemoved  Notice = "passkey_removed"  // a passkey was removed
+	NoticeFactor          Notice = "factor"           // an authenticator app was added or removed
+	NoticeFactorsCleared  Notice = "factors_cleared"  // an owner has removed all second factors
+	NoticeIdentity        Notice = "identity"         // an account elsewhere was linked
+	NoticeIdentityRemoved Notice = "identity_removed" // the link to an account elsewhere was removed
+	NoticeEmail           Notice = "email"            // the address is about to change; told to the one of before
 )
 
 // ErrNoMail is returned for pages that need mail.

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"steward/internal/auth"
+	"steward/internal/db"
 	"steward/internal/oidc/provider/providertest"
+	"steward/internal/oidc/upstream"
 )
 
 func TestUsersAreToldOfPasskeysInNewBrowsers(t *testing.T) {
@@ -87,5 +89,25 @@ func TestProviderGivesNoBrowserThatMayGuess(t *testing.T) {
 		if status := try(b, providertest.OwnerPassword); status != http.StatusTooManyRequests {
 			t.Errorf("got status %d", status)
 		}
+	})
+}
+
+func TestUsersAreToldOfLinkedProviders(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		mail := f.ServeWithMail()
+		there := newStranger(t, f)
+		u := f.NewUpstream(there.settings())
+		b := f.Browser()
+		b.SignIn(b.Get(f.URL + "/account"))
+		mail.Want("device " + providertest.OwnerEmail)
+		providertest.Must(t, f.DB.Write(f.Ctx, func(tx *db.Tx) error {
+			return f.Provider.Upstreams.Store.PutIdentity(tx, upstream.Identity{
+				OrgID: f.OrgID, UserID: f.UserID, Issuer: u.Issuer, Subject: "1", Linked: true,
+			})
+		}))
+		post(b, "/account/upstream/unlink", "upstream", u.ID).Want(http.StatusSeeOther)
+		mail.Want("identity_removed " + providertest.OwnerEmail)
+		post(b, "/account/upstream/unlink", "upstream", u.ID).Want(http.StatusSeeOther)
+		mail.Want() // it was gone
 	})
 }

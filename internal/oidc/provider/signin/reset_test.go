@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/providertest"
@@ -162,6 +163,41 @@ func TestWrongLinksAreThrottled(t *testing.T) {
 		}
 		if statuses[http.StatusNotFound] != 30 || statuses[http.StatusTooManyRequests] != 10 {
 			t.Errorf("got %v", statuses)
+		}
+	})
+}
+
+// TestPasswordIsVoidWhileItIsChecked replaces the password of a user while the one of before is being checked: it
+// neither signs in nor sets another one.
+func TestPasswordIsVoidWhileItIsChecked(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		const replaced = "the password of a link"
+		hash := account.HashPassword(replaced)
+		signedIn := f.Browser()
+		signedIn.SignIn(signedIn.Get(f.URL + "/account"))
+		page := f.Browser()
+		form := page.Get(f.URL + "/account")
+
+		p := f.NewProvider()
+		p.Passwords.Compare = func(hashed, password string) bool {
+			correct := account.CheckPassword(hashed, password)
+			providertest.Must(t, f.DB.Write(f.Ctx, func(tx *db.Tx) error { return f.Accounts.SetPassword(tx, f.UserID, hash) }))
+			return correct
+		}
+		f.Serve(p)
+		page.Submit(form, "email", providertest.OwnerEmail, "password", providertest.OwnerPassword).Want(http.StatusBadRequest)
+		if page.SignedIn() {
+			t.Error("a password that was replaced has signed in")
+		}
+		providertest.Must(t, f.DB.Write(f.Ctx, func(tx *db.Tx) error {
+			return f.Accounts.SetPassword(tx, f.UserID, account.HashPassword(providertest.OwnerPassword))
+		}))
+		post(signedIn, "/account/password", "password", providertest.OwnerPassword, "new_password", "a quite new password").
+			Want(http.StatusBadRequest)
+		user, err := f.Accounts.LoginByID(f.Ctx, f.UserID)
+		providertest.Must(t, err)
+		if !account.CheckPassword(user.PasswordHash, replaced) {
+			t.Error("the password of before has set another one")
 		}
 	})
 }

@@ -180,8 +180,8 @@ func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (
 // Proof is what a user has shown to be signed in.
 type Proof struct {
 	Methods oauth.Methods
-	// PasswordHash is that of the user's password, or "". It ties the browser to it. It is not needed of
-	// users who come from a provider.
+	// PasswordHash is that of the user's password, or "". It ties the browser to it, and the proof is void
+	// once the user has another one. It is not needed of users who come from a provider.
 	PasswordHash string
 	// Commit returns the id of the user, and may create or change the user before. It is called in the
 	// transaction of the session.
@@ -212,6 +212,9 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 		if err != nil {
 			return "", err
 		}
+		if err := h.checkUnchanged(tx, userID, p.PasswordHash); err != nil {
+			return "", err
+		}
 		left, err = h.remaining(tx, userID, p.Methods)
 		if err != nil || left.step != stepNone {
 			return "", err
@@ -229,4 +232,20 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 	h.Browsers.Remember(w, ownerIn(f, s.UserID, p.PasswordHash))
 	f.SignedIn = s.ID
 	return left, nil
+}
+
+// checkUnchanged returns ErrExpired if a user has another password than that of a hash. Passwords are checked
+// before the transaction; whoever replaces one meanwhile ends all sessions, and this one must not begin.
+func (h *Handler) checkUnchanged(tx *db.Tx, userID, hash string) error {
+	if hash == "" {
+		return nil
+	}
+	current, err := h.Users.PasswordHash(tx, userID)
+	if err != nil {
+		return err
+	}
+	if current != hash {
+		return flow.ErrExpired
+	}
+	return nil
 }

@@ -51,6 +51,31 @@ func TestVerifiedAddressAcceptsAnInvitation(t *testing.T) {
 	})
 }
 
+// TestNobodyJoinsADeletedOrganization has a member who can still sign in, an invited person, and a stranger.
+func TestNobodyJoinsADeletedOrganization(t *testing.T) {
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
+		s := newStranger(t, f)
+		u := f.NewUpstream(s.welcoming())
+		s.say(claims{"sub": "anna"})
+		b := f.Browser()
+		anna := wantIn(s.enter(b, u), b)
+		invite(f, f.OrgID, "bob@example.org", auth.Member)
+		providertest.Must(t, f.DB.Write(f.Ctx, func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE orgs SET deleted_at = 1 WHERE id = $1`, f.OrgID)
+			return err
+		}))
+		b = f.Browser()
+		if got := wantIn(s.enter(b, u), b); got != anna {
+			t.Errorf("%s came back as %q", anna, got)
+		}
+		for sub, email := range map[string]string{"bob": "bob@example.org", "carl": "carl@example.org"} {
+			s.say(claims{"sub": sub, "email": email, "email_verified": true})
+			b := f.Browser()
+			wantRefused(s.enter(b, u), b)
+		}
+	})
+}
+
 func TestChangedAddressOpensNoOtherAccount(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		s := newStranger(t, f)
