@@ -189,7 +189,7 @@ func TestScheduledBackupWaitsForTheCommand(t *testing.T) {
 		t.Cleanup(o.Serve(dir, p.Log).Stop)
 		scheduled := p.Source.exclusive("rep_1")
 		held, err = scheduled.TryHold(t.Context(), func(ctx context.Context) error {
-			if err := ask(ctx, dir, io.Discard, Request{}); err == nil || !strings.Contains(err.Error(), "another backup is being made") {
+			if err := ask(ctx, dir, io.Discard, Request{}); errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "another backup is being made") {
 				t.Errorf("the command meanwhile: %v", err)
 			}
 			return nil
