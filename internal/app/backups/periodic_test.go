@@ -247,6 +247,24 @@ func TestFailuresAreToldAndRetried(t *testing.T) {
 	}
 }
 
+// TestKnownFailureIsLoggedAfterARestart has a target that cannot be used by two processes, one after the other.
+func TestKnownFailureIsLoggedAfterARestart(t *testing.T) {
+	eachPeriodic(t, func(t *testing.T, f *periodicFixture) {
+		must(t, os.WriteFile(f.target, nil, 0o600))
+		for range 2 {
+			f.log.Reset()
+			p := f.start(backup.Schedule{Every: 24 * time.Hour})
+			for range 2 {
+				p.step(t)
+				f.clock.advance(time.Hour)
+			}
+			if n := strings.Count(f.log.String(), "level=ERROR"); n != 1 {
+				t.Errorf("%d lines in the log:\n%s", n, &f.log)
+			}
+		}
+	})
+}
+
 // stopping is a store that stops the process when it is read.
 type stopping struct {
 	blob.Store
