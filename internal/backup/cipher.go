@@ -57,6 +57,9 @@ func parseKeyFile(text []byte) (f keyFile, err error) {
 	return f, nil
 }
 
+// errNoKeyFile is returned for a repository whose key file is gone: nobody could read what is added to it.
+var errNoKeyFile = damaged("the file that says how the backups are encrypted is missing")
+
 // NewKeyFile returns the key file of a new repository.
 func (e Encryption) NewKeyFile() ([]byte, error) {
 	f := keyFile{Format: keyFormat, Version: keyVersion}
@@ -94,6 +97,9 @@ func (e Encryption) fingerprint() string {
 // Cipher returns the cipher for adding backups to a repository with key files. For a passphrase it decrypts, too.
 // Several files are there if two processes have created the repository at the same time.
 func (e Encryption) Cipher(files ...[]byte) (*Cipher, error) {
+	if len(files) == 0 {
+		return nil, errNoKeyFile
+	}
 	if e.Passphrase != "" {
 		given := func() (string, error) { return e.Passphrase, nil }
 		return Decryption{Passphrase: given, Required: true}.Cipher(files...)
@@ -124,6 +130,9 @@ func (e Encryption) Cipher(files ...[]byte) (*Cipher, error) {
 
 // Cipher returns the cipher for reading the backups of a repository with key files.
 func (d Decryption) Cipher(files ...[]byte) (*Cipher, error) {
+	if len(files) == 0 {
+		return nil, errNoKeyFile
+	}
 	var recipients []age.Recipient
 	var identities []age.Identity
 	for _, text := range files {

@@ -118,6 +118,20 @@ func TestCipherOfPassphraseHasAnIdentityOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestCiphersNeedAKeyFile has the key file of a repository deleted.
+func TestCiphersNeedAKeyFile(t *testing.T) {
+	_, recipient := identity(t)
+	for name, cipher := range map[string]func(...[]byte) (*backup.Cipher, error){
+		"reading":              passphrase("p").Cipher,
+		"adding":               backup.Encryption{Passphrase: "p"}.Cipher,
+		"adding for recipient": backup.Encryption{Recipients: recipient}.Cipher,
+	} {
+		if c, err := cipher(); c != nil || !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+}
+
 func TestEncryptedSizes(t *testing.T) {
 	_, recipient := identity(t)
 	e := backup.Encryption{Recipients: recipient}

@@ -72,13 +72,11 @@ func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error)
 		}
 		var refs []Reference
 		for _, o := range rows {
-			var blobs []blobRef
-			if err := json.Unmarshal([]byte(o.blobs), &blobs); err != nil {
-				return fmt.Errorf("decode blobs: %w", err)
+			decoded, err := DecodeReferences(o.blobs)
+			if err != nil {
+				return err
 			}
-			for _, b := range blobs {
-				refs = append(refs, Reference{ID: b.id, Size: b.size})
-			}
+			refs = append(refs, decoded...)
 		}
 		if err := f(refs); err != nil {
 			return err
@@ -89,6 +87,19 @@ func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error)
 
 const objectReferencesText = `SELECT bucket_id, key, blobs FROM objects
 	WHERE (bucket_id, key) > ($1, $2) ORDER BY bucket_id, key LIMIT $3`
+
+// DecodeReferences returns the blobs of an object, as its row has them.
+func DecodeReferences(text string) ([]Reference, error) {
+	var blobs []blobRef
+	if err := json.Unmarshal([]byte(text), &blobs); err != nil {
+		return nil, fmt.Errorf("decode blobs: %w", err)
+	}
+	refs := make([]Reference, len(blobs))
+	for i, b := range blobs {
+		refs[i] = Reference{ID: b.id, Size: b.size}
+	}
+	return refs, nil
+}
 
 // Referred reports whether an object or a part refers to a blob.
 func (s *Blobs) Referred(ctx context.Context, blobID string) (bool, error) {

@@ -21,6 +21,7 @@ import (
 	"steward/internal/app/operator"
 	"steward/internal/backup"
 	"steward/internal/blob"
+	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/db/tablecopy"
@@ -297,7 +298,6 @@ func TestHalfARestoreIsNotServed(t *testing.T) {
 			must(t, err)
 			defer in.Close()
 			r := &restoring{cfg: cfg, in: in}
-			must(t, r.open(t.Context()))
 			must(t, r.read(t.Context()))
 			must(t, r.db.Close())
 			if _, err := db.Open(t.Context(), cfg.Database()); err == nil || !strings.Contains(err.Error(), "did not end") {
@@ -357,6 +357,62 @@ func TestMissingBytesFailABackup(t *testing.T) {
 	f := newFixture(t, db.SQLite)
 	must(t, f.Blobs.Delete(t.Context(), f.put(t, "gone")))
 	if err := f.Write(t.Context(), io.Discard, Request{}); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWrongMasterKeyChangesNothing restores into the same database again, with the right key.
+func TestWrongMasterKeyChangesNothing(t *testing.T) {
+	f := newFixture(t, db.SQLite)
+	content := f.backup(t, Request{})
+	cfg := target(t, db.Postgres)
+	if _, err := restoreBytes(t.Context(), cfg, content); err == nil || err.Error() != "no key" {
+		t.Errorf("without a key: %v", err)
+	}
+	cfg.MasterKey = config.Secret(make([]byte, seal.KeySize))
+	if _, err := restoreBytes(t.Context(), cfg, content); errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "the master key is wrong") {
+		t.Errorf("with a wrong key: %v", err)
+	}
+	cfg.MasterKey = config.Secret(f.key)
+	_, err := restoreBytes(t.Context(), cfg, content)
+	must(t, err)
+}
+
+// TestFailedRestoreSaysWhatIsLeft has a backup that was cut.
+func TestFailedRestoreSaysWhatIsLeft(t *testing.T) {
+	content := newFixture(t, db.SQLite).backup(t, Request{WithKey: true})
+	for dialect, says := range map[db.Dialect]string{db.SQLite: "", db.Postgres: "Drop the database and create it again"} {
+		in, err := backup.NewReader(bytes.NewReader(content[:len(content)-100]))
+		must(t, err)
+		r := &restoring{cfg: target(t, dialect), in: in}
+		if _, err := r.restore(t.Context()); err == nil {
+			t.Error("a backup that was cut was restored")
+		}
+		in.Close()
+		if got := r.left(); !strings.Contains(got, says) || says == "" && got != "" {
+			t.Errorf("%v: %q", dialect, got)
+		}
+	}
+}
+
+func TestVerifyOfAFileIsInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "backup")
+	must(t, os.WriteFile(path, newFixture(t, db.SQLite).backup(t, Request{}), 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if _, err := openBackup(ctx, session.Program{Err: io.Discard}, path, &secrets{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCutBytesFailABackup(t *testing.T) {
+	f := newFixture(t, db.SQLite)
+	blobID := f.put(t, "half")
+	_, err := f.DB.Exec(t.Context(), `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, attributes, blobs)
+		VALUES ('bucket', 'report.pdf', 9, 1, 'STANDARD', 'e', '{}', $1)`, `[["`+blobID+`",9]]`)
+	must(t, err)
+	err = f.Write(t.Context(), io.Discard, Request{})
+	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), `the object "report.pdf" in the bucket bucket has 4 bytes instead of 9`) {
 		t.Errorf("got %v", err)
 	}
 }

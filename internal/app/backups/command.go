@@ -100,7 +100,7 @@ func addBackup(ctx context.Context, p session.Program, cfg config.Config, c crea
 	})
 	bar.end()
 	if err != nil {
-		return err
+		return interrupted(ctx, fmt.Errorf("no backup was added: %w", err), "the backup was interrupted and is not in the list; the next one uses the bytes of objects that were copied")
 	}
 	if _, err := fmt.Fprintf(p.Out, "The backup %s was added. Check it with steward backup verify.\n", added.ID); err != nil || c.keep < 1 {
 		return err
@@ -120,10 +120,18 @@ func createBackup(ctx context.Context, p session.Program, cfg config.Config, c c
 	})
 	bar.end()
 	if err != nil {
-		return err
+		return interrupted(ctx, fmt.Errorf("no backup was made: %w", err), "the backup was interrupted, and nothing is left of it")
 	}
 	_, err = fmt.Fprintf(p.Out, "%s has %s. Check it with steward backup verify.\n", c.path, humanize.Bytes(uint64(size)))
 	return err
+}
+
+// interrupted returns the error of a command, or what a signal that ended it has left.
+func interrupted(ctx context.Context, err error, message string) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &exit.Error{Code: exit.Interrupted, Message: message}
 }
 
 // bar shows progress on a terminal, and nothing elsewhere.
@@ -170,7 +178,7 @@ func (o *opened) verify(ctx context.Context) (*contents, error) {
 // openBackup opens a backup in a file, or one of a repository: the newest, or that of --backup.
 func openBackup(ctx context.Context, p session.Program, target string, s *secrets) (*opened, error) {
 	if !isRepository(target) {
-		return openFile(p, target, s)
+		return openFile(ctx, p, target, s)
 	}
 	d, err := s.decryption(p)
 	if err != nil {
@@ -191,7 +199,20 @@ func openBackup(ctx context.Context, p session.Program, target string, s *secret
 	return &opened{Reader: in, from: r, id: l.ID, close: closeAll}, err
 }
 
-func openFile(p session.Program, path string, s *secrets) (*opened, error) {
+// untilEnd reads until a context ends.
+type untilEnd struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r untilEnd) Read(to []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(to)
+}
+
+func openFile(ctx context.Context, p session.Program, path string, s *secrets) (*opened, error) {
 	d, err := s.decryption(p)
 	if err != nil {
 		return nil, err
@@ -205,7 +226,7 @@ func openFile(p session.Program, path string, s *secrets) (*opened, error) {
 		size = info.Size()
 	}
 	bar := newBar(p, size, "reading")
-	plain, err := d.Decrypt(io.TeeReader(f, bar))
+	plain, err := d.Decrypt(io.TeeReader(untilEnd{ctx, f}, bar))
 	var in *backup.Reader
 	if err == nil {
 		in, err = backup.NewReader(plain)
@@ -237,6 +258,9 @@ func listCommand(p session.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(all) == 0 {
+				_, _ = fmt.Fprintf(p.Err, "steward: there are no backups in %s\n", args[0]) // for people
+			}
 			return session.PrintRows(p, format, all, []output.Column{
 				output.Name("BACKUP", "id"), {Title: "CREATED", Path: "created_at"}, {Title: "BYTES", Path: "bytes"},
 			})
@@ -262,7 +286,7 @@ rows of each table, and that the bytes of all objects, databases and key-value s
 			c, err := r.verify(cmd.Context())
 			r.close()
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return interrupted(cmd.Context(), fmt.Errorf("%s: %w", args[0], err), "the check was interrupted; nothing was found to be wrong until then")
 			}
 			return printVerified(p, r.Reader, c)
 		},
@@ -320,7 +344,8 @@ func runRestore(ctx context.Context, p session.Program, cfg config.Config, in *o
 	done, err := r.restore(ctx)
 	in.close()
 	if err != nil {
-		return fmt.Errorf("nothing was restored: %w", err)
+		left := r.left()
+		return interrupted(ctx, fmt.Errorf("nothing was restored: %w%s", err, left), "the restore was interrupted, and nothing was restored"+left)
 	}
 	return printRestored(p, cfg, done)
 }

@@ -80,7 +80,7 @@ func openSource(ctx context.Context, cfg config.Config, version string) (s *Sour
 // createFile makes a backup in a file. The file has its name only when it is complete and on disk.
 func createFile(ctx context.Context, path string, e backup.Encryption, write func(context.Context, io.Writer) error) (size int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return 0, errs.New(errs.Conflict, "%s exists", path)
+		return 0, errs.New(errs.Conflict, "%s exists; give the backup another name", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"syscall"
 	"time"
 
 	"steward/internal/app/operator"
@@ -47,7 +48,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, `{"error": "the database cannot be used"}`, http.StatusServiceUnavailable)
 		}
 	case !held:
-		http.Error(w, `{"error": "another backup is being made"}`, http.StatusConflict)
+		http.Error(w, `{"error": "another backup is being made, or was until its process was killed; try again in a minute", "code": "conflict"}`, http.StatusConflict)
 	}
 }
 
@@ -68,11 +69,20 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/zstd")
 	out := &stream{to: w, control: http.NewResponseController(w)}
 	if err := h.Source.Write(r.Context(), out, request); err != nil {
-		h.Log.Error("the backup failed", "error", err)
+		h.logFailure(r.Context(), err)
 		w.Header().Set(errorTrailer, err.Error())
 		return
 	}
 	h.Log.Info("a backup was made", "bytes", out.n, "with_key", request.WithKey)
+}
+
+// logFailure logs why a backup was not made. The context ends if the command does.
+func (h *Handler) logFailure(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
+		h.Log.Warn("the backup was interrupted")
+		return
+	}
+	h.Log.Error("the backup failed", "error", err)
 }
 
 // receive reads a request, and the list of known blobs into a file.
@@ -129,7 +139,11 @@ func ask(ctx context.Context, dir string, w io.Writer, r Request) error {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if _, err := io.Copy(w, res.Body); err != nil {
+	_, err = io.Copy(w, res.Body)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return operator.ErrServerEnded
+	}
+	if err != nil {
 		return fmt.Errorf("copy the backup: %w", err)
 	}
 	if text := res.Trailer.Get(errorTrailer); text != "" {

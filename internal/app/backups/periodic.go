@@ -34,6 +34,9 @@ type Periodic struct {
 	Log  *slog.Logger
 	// Failed is called when a backup fails, or older ones are not removed. It may be nil.
 	Failed func()
+
+	// logged is the last problem that this process has logged.
+	logged string
 }
 
 // Job returns the job that makes the backups of a replica.
@@ -90,15 +93,17 @@ func (p *Periodic) finish(ctx context.Context, before State, m made) error {
 	return nil
 }
 
-// report counts a problem, and logs it unless it is the one that is known.
+// report counts a problem, and logs it unless it is the one that is known and in the log of this process.
 func (p *Periodic) report(before State, problem string, err error) {
 	if p.Failed != nil {
 		p.Failed()
 	}
 	level := slog.LevelError
-	if before.Error == explain(problem, err) {
+	text := explain(problem, err)
+	if before.Error == text && p.logged == text {
 		level = slog.LevelDebug
 	}
+	p.logged = text
 	p.Log.Log(context.Background(), level, problem, "error", err)
 }
 

@@ -188,7 +188,7 @@ func TestScheduledBackupWaitsForTheCommand(t *testing.T) {
 		t.Cleanup(o.Serve(dir, p.Log).Stop)
 		scheduled := p.Source.exclusive("rep_1")
 		held, err = scheduled.TryHold(t.Context(), func(ctx context.Context) error {
-			if err := ask(ctx, dir, io.Discard, Request{}); err == nil || !strings.Contains(err.Error(), "another backup is being made") {
+			if err := ask(ctx, dir, io.Discard, Request{}); errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "another backup is being made") {
 				t.Errorf("the command meanwhile: %v", err)
 			}
 			return nil
@@ -241,6 +241,24 @@ func TestFailuresAreToldAndRetried(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestKnownFailureIsLoggedAfterARestart has a target that cannot be used by two processes, one after the other.
+func TestKnownFailureIsLoggedAfterARestart(t *testing.T) {
+	eachPeriodic(t, func(t *testing.T, f *periodicFixture) {
+		must(t, os.WriteFile(f.target, nil, 0o600))
+		for range 2 {
+			f.log.Reset()
+			p := f.start(backup.Schedule{Every: 24 * time.Hour})
+			for range 2 {
+				p.step(t)
+				f.clock.advance(time.Hour)
+			}
+			if n := strings.Count(f.log.String(), "level=ERROR"); n != 1 {
+				t.Errorf("%d lines in the log:\n%s", n, &f.log)
+			}
+		}
+	})
 }
 
 // stopping is a store that stops the process when it is read.

@@ -121,8 +121,10 @@ func (r *repository) encrypt(ctx context.Context, e backup.Encryption) error {
 		files, err = r.keyFiles(ctx) // another process may have added one, too
 	}
 	switch {
-	case err != nil || len(files) == 0:
+	case err != nil:
 		return err
+	case !e.IsSet() && len(files) == 0:
+		return nil
 	case !e.IsSet():
 		return errs.New(errs.Conflict, "the backups there are encrypted; give the passphrase or the recipients, or use another target")
 	}

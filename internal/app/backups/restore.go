@@ -60,7 +60,8 @@ type restoring struct {
 	key      []byte
 	ring     *seal.Ring
 	writeKey bool
-	db       *db.DB
+	db       *db.DB // nil until the master key is known
+	begun    bool   // whether something was written to the database
 	store    blob.Store
 	node     string
 	contents *contents
@@ -97,17 +98,31 @@ func (r *restoring) restore(ctx context.Context) (*Restored, error) {
 
 // write writes everything, checks it, and opens the installation to others.
 func (r *restoring) write(ctx context.Context) error {
-	if err := r.open(ctx); err != nil {
-		return err
-	}
 	err := r.read(ctx)
 	if err == nil {
 		err = r.check(ctx)
 	}
-	if err := errors.Join(err, r.db.Close()); err != nil {
+	if r.db != nil {
+		err = errors.Join(err, r.db.Close())
+	}
+	if err != nil {
 		return err
 	}
 	return r.finish(ctx)
+}
+
+// left says what a restore that failed has left elsewhere than in the data directory, and what to do with it.
+func (r *restoring) left() (text string) {
+	if !r.begun {
+		return ""
+	}
+	if r.cfg.DatabaseURL != "" {
+		text = ". Drop the database and create it again before you try again: it has a part of the rows"
+	}
+	if r.cfg.BlobURL != nil {
+		text += ". Use another prefix with --blob-url, or delete what is there: it has a part of the objects"
+	}
+	return text
 }
 
 // empty removes what a restore that failed has left in a data directory, which was empty before.
@@ -150,10 +165,7 @@ func (r *restoring) open(ctx context.Context) (err error) {
 	if r.db, err = db.Open(ctx, options); err != nil {
 		return err
 	}
-	if err := r.prepare(ctx); err != nil {
-		return errors.Join(err, r.db.Close())
-	}
-	return nil
+	return r.prepare(ctx)
 }
 
 func (r *restoring) prepare(ctx context.Context) (err error) {
@@ -181,6 +193,7 @@ func (r *restoring) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	r.begun = true
 	return r.db.Write(ctx, func(tx *db.Tx) error { return tx.BeginRestore() })
 }
 
@@ -204,9 +217,9 @@ func (r *restoring) read(ctx context.Context) error {
 	r.group, r.ctx = errgroup.WithContext(ctx)
 	r.group.SetLimit(blobsAtOnce)
 	if r.from != nil {
-		r.in.External = r.external
+		r.in.External = func(info backup.Info) error { return r.external(ctx, info) }
 	}
-	err := readAll(r.in, r.part)
+	err := readAll(r.in, func(p *backup.Part) error { return r.part(ctx, p) })
 	if err == nil {
 		err = r.flush()
 	}
@@ -216,18 +229,29 @@ func (r *restoring) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.useKey(); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	return r.contents.check(r.in.Summary())
 }
 
-func (r *restoring) part(p *backup.Part) error {
+// begin finds the master key and then opens the database, once. So a wrong key changes nothing.
+func (r *restoring) begin(ctx context.Context) error {
+	if r.ring != nil {
+		return nil
+	}
+	if err := r.useKey(); err != nil {
+		return err
+	}
+	return r.open(ctx)
+}
+
+func (r *restoring) part(ctx context.Context, p *backup.Part) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
 	if p.Section != backup.Key {
-		if err := r.useKey(); err != nil {
+		if err := r.begin(ctx); err != nil {
 			return err
 		}
 	}
@@ -263,11 +287,8 @@ func (r *restoring) readKey(p *backup.Part) error {
 	return nil
 }
 
-// useKey finds the master key, once, and returns an error unless the backup was made with it.
+// useKey finds the master key, and returns an error unless the backup was made with it.
 func (r *restoring) useKey() (err error) {
-	if r.ring != nil {
-		return nil
-	}
 	if r.key == nil {
 		r.key = []byte(r.cfg.MasterKey)
 	}
@@ -378,7 +399,10 @@ func (r *restoring) blob(p *backup.Part) error {
 }
 
 // external writes a blob that is kept beside the backup. Small ones are read and written several at a time.
-func (r *restoring) external(info backup.Info) error {
+func (r *restoring) external(ctx context.Context, info backup.Info) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
 	if err := r.flush(); err != nil {
 		return err
 	}

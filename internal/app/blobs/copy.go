@@ -2,7 +2,6 @@ package blobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"steward/internal/app/datadir"
 	"steward/internal/app/operator"
 	"steward/internal/blob"
+	"steward/internal/cli/exit"
 	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -139,7 +139,7 @@ func (c *copying) run(ctx context.Context) error {
 	err := group.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("the copy was interrupted; run the command again to continue")
+		return &exit.Error{Code: exit.Interrupted, Message: "the copy was interrupted; run the command again to continue"}
 	case err != nil:
 		return err
 	case listing != nil:

@@ -128,27 +128,42 @@ func openSource(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	return store, nil
 }
 
-// before copies the bytes of rows of the table blobs. It implements move.Mover.Before.
+// before copies the bytes of rows of the table blobs. The rows that refer to bytes have their sizes, which it
+// compares. It implements move.Mover.Before.
 func (b *blobMove) before(ctx context.Context, t tablecopy.Table, rows []tablecopy.Row) error {
-	if t.Name != "blobs" {
+	do := b.copyRow
+	switch t.Name {
+	case "blobs":
+	case "objects", "object_parts":
+		do = b.checkRow
+	default:
 		return nil
 	}
-	blobID := slices.Index(t.Names(), "id")
-	garbageAt := slices.Index(t.Names(), "garbage_at")
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(blobs.CopiesAtOnce)
 	for _, row := range rows {
 		if running.Err() != nil {
 			break
 		}
-		if row[garbageAt] == nil {
-			group.Go(func() error { return b.copy(running, fmt.Sprint(row[blobID])) })
-		}
+		group.Go(func() error { return do(running, t, row) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return ctx.Err()
+}
+
+// checkRow returns an error if bytes of a row are not whole.
+func (b *blobMove) checkRow(ctx context.Context, t tablecopy.Table, row tablecopy.Row) error {
+	return blobs.CheckRow(ctx, b.copier.From, t, row)
+}
+
+// copyRow copies the bytes of a row, unless they are garbage.
+func (b *blobMove) copyRow(ctx context.Context, t tablecopy.Table, row tablecopy.Row) error {
+	if row[slices.Index(t.Names(), "garbage_at")] != nil {
+		return nil
+	}
+	return b.copy(ctx, fmt.Sprint(row[slices.Index(t.Names(), "id")]))
 }
 
 func (b *blobMove) copy(ctx context.Context, blobID string) error {

@@ -65,6 +65,28 @@ func TestBytesFollowTheirRows(t *testing.T) {
 	}
 }
 
+// TestBytesThatAreNotWholeAreNotMoved has bytes of an object and of a part of an upload that were cut.
+func TestBytesThatAreNotWholeAreNotMoved(t *testing.T) {
+	whole, cut, deleted := id.Blob(time.Now()), id.Blob(time.Now()), id.Blob(time.Now())
+	from := openDisk(t)
+	must(t, from.Put(t.Context(), whole, strings.NewReader("bytes"), 5))
+	must(t, from.Put(t.Context(), cut, strings.NewReader("byt"), 3))
+	b := &blobMove{report: func(Event) {}, copier: blob.Copier{From: from, To: openDisk(t)}}
+	objects := tablecopy.Table{Name: "objects", Columns: []db.Column{{Name: "bucket_id"}, {Name: "key"}, {Name: "blobs"}}}
+	parts := tablecopy.Table{Name: "object_parts", Columns: []db.Column{{Name: "upload_id"}, {Name: "blob_id"}, {Name: "size"}}}
+	object := func(key, blobID string) tablecopy.Row { return tablecopy.Row{"bucket", key, `[["` + blobID + `",5]]`} }
+	must(t, b.before(t.Context(), objects, []tablecopy.Row{object("a", whole), object("b", deleted)}))
+	must(t, b.before(t.Context(), parts, []tablecopy.Row{{"upload", whole, int64(5)}, {"upload", deleted, int64(5)}}))
+	for says, err := range map[string]error{
+		`the object "c" in the bucket bucket has 3 bytes instead of 5`: b.before(t.Context(), objects, []tablecopy.Row{object("a", whole), object("c", cut)}),
+		"the upload upload has 3 bytes instead of 5":                   b.before(t.Context(), parts, []tablecopy.Row{{"upload", cut, int64(5)}}),
+	} {
+		if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+}
+
 // TestFirstStartNeedsTheStoreOfTheMove starts with several stores after a move.
 func TestFirstStartNeedsTheStoreOfTheMove(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

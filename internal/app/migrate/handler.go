@@ -16,6 +16,7 @@ import (
 	"steward/internal/app/config"
 	"steward/internal/app/operator"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/seal"
 )
 
@@ -47,7 +48,7 @@ type Handler struct {
 // ServeHTTP implements http.Handler. It responds with a line of JSON for each Event.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.mu.TryLock() {
-		http.Error(w, `{"error": "the rows are being moved already"}`, http.StatusConflict)
+		http.Error(w, `{"error": "the rows are being moved already by another command; wait until it ends", "code": "conflict"}`, http.StatusConflict)
 		return
 	}
 	defer h.mu.Unlock()
@@ -78,7 +79,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		h.Log.Error("the rows were not moved", "error", err)
-		report(Event{Error: err.Error()})
+		report(Event{Error: err.Error(), Code: errs.KindOf(err)})
 	} else {
 		h.Log.Info("the rows were moved", "rows", done.Rows, "blobs", done.Blobs, "pause", done.Pause)
 		report(Event{Done: &done})
@@ -141,7 +142,7 @@ func ask(ctx context.Context, dir string, r Request, report func(Event)) (Done, 
 func follow(body io.Reader, report func(Event)) (Done, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxEvent)
-	unfinished := errors.New("the server has ended before the rows were moved")
+	unfinished := errors.New("the server has ended before the rows were moved; run the same command again to continue, with the server or without it")
 	for lines.Scan() {
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
@@ -149,7 +150,7 @@ func follow(body io.Reader, report func(Event)) (Done, error) {
 		}
 		switch {
 		case e.Error != "":
-			return Done{}, errors.New(e.Error)
+			return Done{}, e.err()
 		case e.Done != nil:
 			return *e.Done, nil
 		case e.Stage == stageResources:

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"steward/internal/errs"
 	"steward/internal/web/pipetest"
 )
 
@@ -35,4 +37,16 @@ func TestCommandThatReadsNothingDelaysNoMove(t *testing.T) {
 	_ = client.Close()
 	_ = srv.Close()
 	<-served
+}
+
+func TestErrorOfTheServerKeepsItsKind(t *testing.T) {
+	for line, want := range map[string]errs.Kind{
+		`{"error": "e", "code": "conflict"}`: errs.Conflict,
+		`{"error": "e"}`:                     errs.Internal,
+		`{"stage": "copy"}`:                  errs.Internal,
+	} {
+		if _, err := follow(strings.NewReader(line), func(Event) {}); err == nil || errs.KindOf(err) != want {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 }

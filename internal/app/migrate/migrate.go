@@ -48,9 +48,19 @@ type Event struct {
 	Table string `json:"table,omitempty"`
 	Rows  int64  `json:"rows,omitempty"`
 	Error string `json:"error,omitempty"`
-	Done  *Done  `json:"done,omitempty"`
+	// Code is the kind of the error, for the exit code of the command.
+	Code errs.Kind `json:"code,omitempty"`
+	Done *Done     `json:"done,omitempty"`
 	// Resource is what became of an embedded database or store.
 	Resource *Outcome `json:"resource,omitempty"`
+}
+
+// err returns the error that the command would have got without a server.
+func (e Event) err() error {
+	if e.Code == "" || e.Code == errs.Internal {
+		return errors.New(e.Error)
+	}
+	return errs.New(e.Code, "%s", e.Error)
 }
 
 // Done says what was moved.

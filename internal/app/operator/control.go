@@ -199,6 +199,9 @@ func writeControl(w http.ResponseWriter, status int, body any) {
 // ErrNoServer reports that no server listens on the control socket.
 var ErrNoServer = errors.New("no server is running")
 
+// ErrServerEnded reports that the server has ended before it has responded.
+var ErrServerEnded = errors.New("the server has ended meanwhile; run the command again, with the server or without it")
+
 // askServer runs an operation in the server that uses a data directory, and decodes its result into
 // out. It returns ErrNoServer if there is none.
 func askServer(ctx context.Context, dir, path string, in, out any) error {
@@ -231,6 +234,9 @@ func Ask(ctx context.Context, dir, path string, body io.Reader) (*http.Response,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir) },
 	}}
 	res, err := client.Do(req)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return nil, ErrServerEnded
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w", err)
 	}

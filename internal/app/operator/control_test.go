@@ -82,6 +82,24 @@ func TestControlSocketIsPrivateAndReplacesAStaleOne(t *testing.T) {
 	}
 }
 
+func TestServerThatEndsIsTold(t *testing.T) {
+	dir := shortDir(t)
+	listener, err := net.Listen("unix", socketPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_, _ = conn.Read(make([]byte, 1<<10))
+			_ = conn.Close()
+		}
+	}()
+	if _, err := Ask(t.Context(), dir, BackupPath, strings.NewReader("{}")); !errors.Is(err, ErrServerEnded) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTooLongSocketPathIsExplained(t *testing.T) {
 	dir := filepath.Join(shortDir(t), strings.Repeat("d", maxSocketPath))
 	lock, err := datadir.Acquire(dir)

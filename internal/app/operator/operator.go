@@ -310,7 +310,7 @@ func unreachable(dir string, err error) error {
 	if len(socketPath(dir)) > maxSocketPath {
 		reason = fmt.Sprintf(" because its path is longer than %d bytes", maxSocketPath)
 	}
-	return fmt.Errorf("%w, which does not listen on %s%s; stop it and try again", err, socketPath(dir), reason)
+	return fmt.Errorf("%w, which does not take commands on %s%s; wait if it is another command, or stop it, and try again", err, socketPath(dir), reason)
 }
 
 // lastBaseURL returns the configured base URL, or that of the last start, or "".

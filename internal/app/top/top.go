@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
@@ -156,10 +158,26 @@ func (t *top) show(v View) error {
 
 // writeText prints a text in place of the last one, or after it.
 func (t *top) writeText(text string) error {
-	before, after := "", "\n"
-	if t.redraw {
-		before, after = clearScreen, ""
+	if !t.redraw {
+		_, err := io.WriteString(t.out, text+"\n")
+		return err
 	}
-	_, err := io.WriteString(t.out, before+text+after)
+	if fd, ok := session.Terminal(t.out); ok {
+		if width, height, err := term.GetSize(fd); err == nil && width > 0 && height > 0 {
+			text = fit(text, width, height)
+		}
+	}
+	_, err := io.WriteString(t.out, clearScreen+text)
 	return err
+}
+
+// fit cuts a text to a screen, on which longer lines would push the first ones out.
+func fit(text string, width, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines = lines[:min(len(lines), max(height-1, 1))] // the cursor is below them
+	for i, line := range lines {
+		characters := []rune(line)
+		lines[i] = string(characters[:min(len(characters), width)])
+	}
+	return strings.Join(lines, "\n") + "\n"
 }

@@ -30,3 +30,21 @@ func TestQuantileAboveTheHighestBound(t *testing.T) {
 		t.Errorf("got %v %t", got, ok)
 	}
 }
+
+func TestViewFitsTheScreen(t *testing.T) {
+	const text = "Größe 123\n\nsecond\nthird\n"
+	for _, test := range []struct {
+		width, height int
+		want          string
+	}{
+		{80, 24, text},
+		{9, 5, text},
+		{5, 24, "Größe\n\nsecon\nthird\n"},
+		{80, 3, "Größe 123\n\n"},
+		{1, 1, "G\n"},
+	} {
+		if got := fit(text, test.width, test.height); got != test.want {
+			t.Errorf("%d x %d: %q", test.width, test.height, got)
+		}
+	}
+}
