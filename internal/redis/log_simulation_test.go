@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -173,6 +175,11 @@ func (m *machine) turn() {
 			}
 		}})
 	}
+	jobs = append(jobs, job{run: func() { // its reply tells whether the turn has failed
+		c := m.clients[slices.IndexFunc(m.clients, func(c *Client) bool { return c.blocked == nil })]
+		m.execute(c, []string{"PING"})
+		requests[c]++
+	}})
 	file := before.file
 	m.store.runTurn(nil, jobs)
 	m.waitForSync()
@@ -240,8 +247,11 @@ func (m *machine) failed(requests map[*Client]int) bool {
 	failed, total := 0, 0
 	for _, c := range m.clients {
 		replies, in := 0, bufio.NewReader(bytes.NewReader(c.outbox))
-		for in.Buffered() > 0 || replies == 0 && len(c.outbox) > 0 {
+		for {
 			reply, err := readReply(in)
+			if errors.Is(err, io.EOF) {
+				break
+			}
 			if err != nil {
 				m.t.Fatal(err)
 			}

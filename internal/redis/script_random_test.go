@@ -42,11 +42,15 @@ var interpreterError = regexp.MustCompile(`(user_script:\d+:|ERR) attempt to[^"]
 // badArgument matches the number of an argument, which does not count the receiver of a method on redis-server.
 var badArgument = regexp.MustCompile(`bad argument #\d+`)
 
-// scriptReply returns a reply without the words of the interpreter's own errors, and without the sign of what is no
-// number, which depends on the processor.
+// address matches that of a table, as tostring has it.
+var address = regexp.MustCompile(`table: 0x\w+`)
+
+// scriptReply returns a reply without the words of the interpreter's own errors, without addresses, and without the
+// sign of what is no number, which depends on the processor.
 func scriptReply(reply any) string {
 	text := strings.ReplaceAll(fmt.Sprintf("%#v", reply), "-nan", "nan")
 	text = badArgument.ReplaceAllString(text, "bad argument")
+	text = address.ReplaceAllString(text, "table")
 	return interpreterError.ReplaceAllString(text, "$1$2")
 }
 

@@ -23,11 +23,15 @@ var bitFunctions = map[string]gopher.LGFunction{
 	"tohex":   bitToHex,
 }
 
-// bitsArg returns the low bits of an argument that is a number, rounded to even.
+// bitsArg returns the low bits of an argument that is a number, rounded to even. Those of NaN are zero in C, and not
+// in Go.
 func bitsArg(l *gopher.LState, n int) uint32 {
 	v, ok := Number(l.Get(n))
 	if !ok {
 		typeError(l, n, "number")
+	}
+	if math.IsNaN(v) {
+		return 0
 	}
 	return uint32(math.Float64bits(v + (1<<52 + 1<<51)))
 }

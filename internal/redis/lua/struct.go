@@ -107,11 +107,7 @@ func (f *structFormat) order(b []byte) []byte {
 
 // integer returns the bytes of a number.
 func (f *structFormat) integer(v float64, size int) []byte {
-	n := uint64(Integer(v))
-	if v >= 1<<63 && v < 1<<64 {
-		n = uint64(v)
-	}
-	b := binary.LittleEndian.AppendUint64(nil, n)
+	b := binary.LittleEndian.AppendUint64(nil, unsigned(gopher.LNumber(v)))
 	b = append(b, make([]byte, 24)...)
 	return f.order(b[:size])
 }

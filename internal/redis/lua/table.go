@@ -34,8 +34,8 @@ func (i *Interpreter) changeable(l *gopher.LState) *gopher.LTable {
 }
 
 func (i *Interpreter) tableConcat(l *gopher.LState) int {
+	separator := optStringArg(l, 2, "") // Lua checks it before the table
 	t := i.Original(tableArg(l, 1))
-	separator := optStringArg(l, 2, "")
 	first := intArg(l, 3, 1)
 	last := i.tableLength(t)
 	if l.Get(4) != gopher.LNil {
@@ -194,17 +194,27 @@ func lessThan(l *gopher.LState, a, b gopher.LValue) bool {
 func (i *Interpreter) openMath(t *gopher.LTable) {
 	t.ForEach(func(name, v gopher.LValue) {
 		if f, ok := v.(*gopher.LFunction); ok {
-			t.RawSet(name, i.l.NewFunction(numbersOnly(f.GFunction)))
+			t.RawSet(name, i.l.NewFunction(numbersOnly(f.GFunction, mathArguments[name.String()])))
 		}
 	})
 	i.AddFunctions(t, map[string]gopher.LGFunction{"random": i.mathRandom, "randomseed": i.mathRandomSeed, "log10": mathLog10})
 	i.globals.RawSetString("math", i.Readonly(t))
 }
 
-// numbersOnly returns a function of numbers that checks and reads its arguments as Lua does.
-func numbersOnly(f gopher.LGFunction) gopher.LGFunction {
+// mathArguments are the numbers of arguments of functions, other than one. Those that follow are ignored.
+var mathArguments = map[string]int{"atan2": 2, "fmod": 2, "ldexp": 2, "max": anyNumber, "min": anyNumber, "mod": 2, "pow": 2}
+
+// anyNumber stands for as many arguments as there are.
+const anyNumber = -1
+
+// numbersOnly returns a function of some numbers, or of one, that checks and reads its arguments as Lua does.
+func numbersOnly(f gopher.LGFunction, count int) gopher.LGFunction {
 	return func(l *gopher.LState) int {
-		for n := 1; n <= max(l.GetTop(), 1); n++ {
+		last := max(count, 1)
+		if count == anyNumber {
+			last = max(l.GetTop(), 1)
+		}
+		for n := 1; n <= last; n++ {
 			v := numberArg(l, n)
 			l.Replace(n, v)
 		}

@@ -2,8 +2,6 @@ package embedkv
 
 import (
 	"fmt"
-	"net"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -11,27 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"steward/internal/waittest"
+	"steward/internal/resource/rediskv/redistest"
 )
 
 // redisServer starts redis-server and returns a client of it.
 func redisServer(t *testing.T) *redis.Client {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	options, err := redis.ParseURL(redistest.Start(t).URL)
 	must(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	must(t, listener.Close())
-	server := exec.Command("redis-server", "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	if err := server.Start(); err != nil {
-		t.Fatalf("this test needs the Debian package redis-server: %v", err)
-	}
-	c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port)})
-	t.Cleanup(func() {
-		_ = c.Close()
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	waittest.True(t, "redis-server to start", func() bool { return c.Ping(t.Context()).Err() == nil })
+	c := redis.NewClient(options)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

@@ -155,7 +155,7 @@ func TestHeaderPrecedence(t *testing.T) {
 func expectForwarded(name, value, connection string) bool {
 	const never = " connection cookie te host webhook-id "
 	for _, option := range strings.Split(connection, ",") {
-		if strings.TrimSpace(option) == name {
+		if strings.EqualFold(strings.TrimSpace(option), name) {
 			return false
 		}
 	}
