@@ -56,6 +56,14 @@ type Caller struct {
 	Confined bool
 }
 
+// OnlyOrg returns the organization of a caller who is confined to it, else "".
+func (c *Caller) OnlyOrg() string {
+	if c.Confined {
+		return c.OrgID
+	}
+	return ""
+}
+
 // Actor returns the id of who is responsible for what the caller does: the user, or the OAuth client
 // that acts as itself.
 func (c *Caller) Actor() string { return cmp.Or(c.UserID, c.ClientID) }

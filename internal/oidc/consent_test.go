@@ -42,7 +42,7 @@ func TestConsentIsStoredAndListed(t *testing.T) {
 			!slices.Equal(result.Items[1].Scopes, []string{"openid", "email"}) {
 			t.Error(result)
 		}
-		own, err := f.Own(f.ctx, "usr_1", whole)
+		own, err := f.Own(f.ctx, "usr_1", "", whole)
 		must(t, err)
 		want := []OwnConsent{{
 			ClientID: c.ID, Scopes: wider.Scopes, CreatedAt: wider.CreatedAt, UpdatedAt: wider.UpdatedAt, ClientName: c.Name,
@@ -110,7 +110,7 @@ func TestDeclinedScopesAreRemembered(t *testing.T) {
 			!slices.Equal(second.Scopes, []string{"openid", "email"}) {
 			t.Error(second)
 		}
-		own, err := f.Own(f.ctx, "usr_1", whole)
+		own, err := f.Own(f.ctx, "usr_1", "", whole)
 		must(t, err)
 		users, err := f.Users(f.ctx, f.caller.OrgID, c.ID, whole)
 		must(t, err)
@@ -119,7 +119,7 @@ func TestDeclinedScopesAreRemembered(t *testing.T) {
 				t.Error("a list shows other scopes than those that were granted", scopes)
 			}
 		}
-		must(t, f.RevokeConsent(f.ctx, c.ID, "usr_1"))
+		must(t, f.RevokeConsent(f.ctx, c.ID, "usr_1", ""))
 		if again := save([]string{"openid"}, nil); len(again.Declined) != 0 {
 			t.Error("a new consent has the declined scopes of a revoked one", again)
 		}
@@ -154,16 +154,16 @@ func TestRevokeOwnConsent(t *testing.T) {
 		c := f.client(Settings{}).Client
 		elsewhere := f.member(id.New(id.Org), auth.Member)
 		mine := f.consent(c.ID, elsewhere.UserID, "openid")
-		must(t, f.RevokeConsent(f.ctx, c.ID, elsewhere.UserID))
+		must(t, f.RevokeConsent(f.ctx, c.ID, elsewhere.UserID, ""))
 		if f.live(mine) {
 			t.Error("the consent is still live")
 		}
-		err := f.RevokeConsent(f.ctx, c.ID, elsewhere.UserID)
+		err := f.RevokeConsent(f.ctx, c.ID, elsewhere.UserID, "")
 		wantKind(t, err, errs.NotFound)
 		if err.Error() != "consent for client "+c.ID+" not found" {
 			t.Error(err)
 		}
-		wantKind(t, f.RevokeConsent(f.ctx, "nothing", elsewhere.UserID), errs.NotFound)
+		wantKind(t, f.RevokeConsent(f.ctx, "nothing", elsewhere.UserID, ""), errs.NotFound)
 	})
 }
 
@@ -188,7 +188,7 @@ func TestRevokeAllRevokesUsersOnly(t *testing.T) {
 		if err != nil || len(result.Items) != 0 || result.Total != 0 {
 			t.Error(result, err)
 		}
-		own, err := f.Own(f.ctx, "usr_1", whole)
+		own, err := f.Own(f.ctx, "usr_1", "", whole)
 		if err != nil || len(own.Items) != 1 || own.Items[0].ClientID != other.ID {
 			t.Error(own, err)
 		}
@@ -198,6 +198,34 @@ func TestRevokeAllRevokesUsersOnly(t *testing.T) {
 		if !f.live(again) || f.live(one) || f.userCount(c.ID) != 1 || f.rows("oidc_consents") != 2 ||
 			f.rows("oidc_purges") != 0 {
 			t.Error(f.live(again), f.live(one), f.userCount(c.ID), f.rows("oidc_consents"), f.rows("oidc_purges"))
+		}
+	})
+}
+
+// TestConfinedUserManagesConsentsOfOneOrganization has a browser whose user has signed in with the provider of an
+// organization.
+func TestConfinedUserManagesConsentsOfOneOrganization(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		c := f.client(Settings{}).Client
+		f.consent(c.ID, "usr_1")
+		h := &Handler{Store: f.Store}
+		own := func(caller auth.Caller) (listed int, revoke error) {
+			caller.UserID = "usr_1"
+			ctx := auth.With(t.Context(), &caller)
+			list, err := h.Own(ctx, &struct{ WholeList }{WholeList{Limit: 10}})
+			must(t, err)
+			_, revoke = h.RevokeOwn(ctx, &ConsentPath{c.ID})
+			return len(list.Items), revoke
+		}
+		if listed, err := own(auth.Caller{OrgID: "org_other", Confined: true}); listed != 0 || errs.KindOf(err) != errs.NotFound {
+			t.Errorf("in another organization: %d, %v", listed, err)
+		}
+		if listed, err := own(auth.Caller{OrgID: f.caller.OrgID, Confined: true}); listed != 1 || err != nil {
+			t.Errorf("in the organization: %d, %v", listed, err)
+		}
+		f.consent(c.ID, "usr_1")
+		if listed, err := own(auth.Caller{OrgID: "org_other"}); listed != 1 || err != nil {
+			t.Errorf("not confined: %d, %v", listed, err)
 		}
 	})
 }
@@ -218,7 +246,7 @@ func TestDeletedClientLeavesNothingBehind(t *testing.T) {
 		if machine, err := f.Live(f.ctx, c.ID, "", 1, 0); f.live(one) || machine || err != nil {
 			t.Error("tokens are still live", err)
 		}
-		own, err1 := f.Own(f.ctx, "usr_1", whole)
+		own, err1 := f.Own(f.ctx, "usr_1", "", whole)
 		all, err2 := f.AllActivity(f.ctx, f.caller.OrgID, 30, whole)
 		if err1 != nil || err2 != nil || len(own.Items)+len(all.Items) != 0 {
 			t.Error(own, all, err1, err2)
@@ -369,7 +397,7 @@ func TestUserCountIsExactUnderConcurrency(t *testing.T) {
 					case i%6 == 5:
 						err = f.RevokeAll(f.ctx, f.caller.OrgID, c.ID)
 					case i%3 == 1:
-						err = f.RevokeConsent(f.ctx, c.ID, user)
+						err = f.RevokeConsent(f.ctx, c.ID, user, "")
 					case w == 0:
 						err = f.Purge(f.ctx, 2)
 					}

@@ -201,15 +201,19 @@ func (h *Handler) AllActivity(ctx context.Context, in *struct {
 
 // Own serves GET /oidc/user/consent.
 func (h *Handler) Own(ctx context.Context, in *struct{ WholeList }) (page.Page[OwnConsent], error) {
-	return h.Store.Own(ctx, auth.From(ctx).UserID, in.paging())
+	caller := auth.From(ctx)
+	return h.Store.Own(ctx, caller.UserID, caller.OnlyOrg(), in.paging())
+}
+
+// ConsentPath names a consent of the caller.
+type ConsentPath struct {
+	ClientID string `path:"client_id" doc:"Id of the client" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 }
 
 // RevokeOwn serves DELETE /oidc/user/consent/{client_id}.
-func (h *Handler) RevokeOwn(ctx context.Context, in *struct {
-	ClientID string `path:"client_id" doc:"Id of the client" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
-},
-) (Deleted, error) {
-	return Deleted{true}, h.Store.RevokeConsent(ctx, in.ClientID, auth.From(ctx).UserID)
+func (h *Handler) RevokeOwn(ctx context.Context, in *ConsentPath) (Deleted, error) {
+	caller := auth.From(ctx)
+	return Deleted{true}, h.Store.RevokeConsent(ctx, in.ClientID, caller.UserID, caller.OnlyOrg())
 }
 
 // Catalogue serves GET /oidc/scopes.

@@ -256,11 +256,16 @@ func scanUserConsent(row db.Row) (UserConsent, error) {
 	return c, err
 }
 
-// Own returns a page of the consents of a user to clients of all organizations, newest first.
-func (s *Store) Own(ctx context.Context, userID string, p page.Paging) (page.Page[OwnConsent], error) {
+// Own returns a page of the consents of a user to clients of an organization, or of all if orgID is empty, newest
+// first.
+func (s *Store) Own(ctx context.Context, userID, orgID string, p page.Paging) (page.Page[OwnConsent], error) {
+	where := list.Where(`k.user_id = ?`, userID)
+	if orgID != "" {
+		where = list.Where(`k.user_id = ? AND k.org_id = ?`, userID, orgID)
+	}
 	consents := list.Query[OwnConsent]{
 		Name: "own consents", From: list.Text(liveConsents + ` JOIN oidc_clients c ON c.org_id = k.org_id AND c.id = k.client_id`),
-		Where:   list.Where(`k.user_id = ?`, userID),
+		Where:   where,
 		Columns: `k.client_id, k.scopes, k.created_at, k.updated_at, c.name, c.description, c.icon, c.homepage_url`, Scan: scanOwnConsent,
 		Order: list.ByTime(`k.created_at`, `k.client_id`, func(c OwnConsent) (stamp.Time, string) { return c.CreatedAt, c.ClientID }),
 	}
@@ -297,12 +302,12 @@ func (s *Store) RevokeUser(ctx context.Context, orgID, clientID, userID string) 
 	})
 }
 
-// RevokeConsent deletes the consent of a user to a client of any organization. It returns NotFound if
-// there is none.
-func (s *Store) RevokeConsent(ctx context.Context, clientID, userID string) error {
+// RevokeConsent deletes the consent of a user to a client of an organization, or of any if orgID is empty. It returns
+// NotFound if there is none.
+func (s *Store) RevokeConsent(ctx context.Context, clientID, userID, orgID string) error {
 	none := errs.Missing("consent for client", clientID)
 	r, err := s.Lookup(ctx, clientID)
-	if errs.KindOf(err) == errs.NotFound {
+	if errs.KindOf(err) == errs.NotFound || err == nil && orgID != "" && r.OrgID != orgID {
 		return none
 	}
 	if err != nil {

@@ -23,7 +23,7 @@ func TestRevokingAConsentRemovesWhatItsTokensCreated(t *testing.T) {
 			want   []string
 		}{
 			"by a manager": {func() error { return f.RevokeUser(f.ctx, org, c.ID, "usr_1") }, []string{org + " " + c.ID + " usr_1"}},
-			"by the user":  {func() error { return f.RevokeConsent(f.ctx, c.ID, "usr_1") }, []string{org + " " + c.ID + " usr_1"}},
+			"by the user":  {func() error { return f.RevokeConsent(f.ctx, c.ID, "usr_1", "") }, []string{org + " " + c.ID + " usr_1"}},
 			"all users":    {func() error { return f.RevokeAll(f.ctx, org, c.ID) }, []string{org + " " + c.ID + " "}},
 			"a scope is declined": {func() error {
 				_, err := f.SaveConsent(f.ctx, c.ID, "usr_1", []string{"openid"}, []string{"email"})

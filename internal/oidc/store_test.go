@@ -60,7 +60,7 @@ func TestClientOfAnotherOrganizationIsNotFound(t *testing.T) {
 			"revoke":   func() error { return f.RevokeUser(ctx, other.OrgID, c.ID, f.caller.UserID) },
 			"all":      func() error { return f.RevokeAll(ctx, other.OrgID, c.ID) },
 			"activity": func() error { _, err := f.ClientActivity(ctx, other.OrgID, c.ID, 30); return err },
-			"own":      func() error { return f.RevokeConsent(ctx, c.ID, other.UserID) },
+			"own":      func() error { return f.RevokeConsent(ctx, c.ID, other.UserID, "") },
 		} {
 			err := do()
 			wantKind(t, err, errs.NotFound)
@@ -276,7 +276,7 @@ func TestChangesAreAudited(t *testing.T) {
 			f.consent(c.ID, user, "openid")
 		}
 		must(t, f.RevokeUser(f.ctx, f.caller.OrgID, c.ID, "usr_1"))
-		must(t, f.RevokeConsent(f.ctx, c.ID, "usr_2"))
+		must(t, f.RevokeConsent(f.ctx, c.ID, "usr_2", ""))
 		must(t, f.RevokeAll(f.ctx, f.caller.OrgID, c.ID))
 		must(t, f.Delete(f.ctx, f.caller.OrgID, c.ID, page.IfMatch{}))
 		want := []string{

@@ -54,7 +54,7 @@ func TestDeclinedScopesAreNotAskedAgain(t *testing.T) {
 		wantScope(b.Decide(page, "openid", "email", "webhook:read"), both)
 		wantScope(b.Get(a.AuthorizeURL("scope", both, "prompt", "none")), both)
 
-		own, err := f.Clients.Store.Own(t.Context(), f.UserID, paging.Paging{Limit: 10})
+		own, err := f.Clients.Store.Own(t.Context(), f.UserID, "", paging.Paging{Limit: 10})
 		providertest.Must(t, err)
 		if !slices.Equal(own.Items[0].Scopes, []string{"openid", "email", "profile", "webhook:read"}) {
 			t.Errorf("got %v", own.Items[0].Scopes)
@@ -145,7 +145,7 @@ func TestConsentsAreAudited(t *testing.T) {
 		guest := f.NewUser("guest@example.com", "guest password")
 		b.CompleteAs(b.Get(a.AuthorizeURL()), "guest@example.com", "guest password")
 		b.Get(a.AuthorizeURL()).Want(http.StatusSeeOther) // remembered, so nothing is given
-		providertest.Must(t, f.Clients.Store.RevokeConsent(t.Context(), a.ID, guest))
+		providertest.Must(t, f.Clients.Store.RevokeConsent(t.Context(), a.ID, guest, ""))
 		denied := b.Get(a.AuthorizeURL()).Want(http.StatusOK)
 		b.Submit(denied, "action", "deny")
 		log, err := (&audit.Store{DB: f.DB}).List(t.Context(), f.OrgID, audit.Filter{Action: "consent."},

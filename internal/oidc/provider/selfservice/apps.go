@@ -14,14 +14,15 @@ import (
 // maxListed is how many applications, and how many API keys, the account page lists.
 const maxListed = 100
 
-// Apps is the section with the applications that a user has allowed something, of all organizations.
+// Apps is the section with the applications that a user has allowed something, of all organizations that the session
+// opens.
 type Apps struct {
 	*Page
 	Clients *oidc.Store
 }
 
 func (s *Apps) fill(v visit, view *pages.Account) error {
-	consents, err := s.Clients.Own(v.Context(), v.user.ID, page.Paging{Limit: maxListed})
+	consents, err := s.Clients.Own(v.Context(), v.user.ID, v.session.OrgID, page.Paging{Limit: maxListed})
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (s *Apps) Disconnect(w http.ResponseWriter, v visit) error {
 		return errConfined
 	}
 	ctx := auth.With(v.Context(), &auth.Caller{UserID: v.user.ID, OrgID: client.OrgID})
-	err = s.Clients.RevokeConsent(ctx, client.ID, v.user.ID)
+	err = s.Clients.RevokeConsent(ctx, client.ID, v.user.ID, "")
 	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already
 		return err
 	}

@@ -38,7 +38,7 @@ func TestDeviceWithoutOfflineAccessGetsNoRefreshToken(t *testing.T) {
 		if other := connect("openid"); other.Text("refresh_token") == "" { // it was not asked for
 			t.Errorf("not requested: %s", other.Body)
 		}
-		providertest.Must(t, f.Clients.Store.RevokeConsent(t.Context(), a.ID, f.UserID))
+		providertest.Must(t, f.Clients.Store.RevokeConsent(t.Context(), a.ID, f.UserID, ""))
 		granted := connect("openid offline_access", "openid", "offline_access")
 		a.Refresh(granted.Text("refresh_token")).Want(http.StatusOK)
 	})
