@@ -411,7 +411,13 @@ func TestCutBytesFailABackup(t *testing.T) {
 	_, err := f.DB.Exec(t.Context(), `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, attributes, blobs)
 		VALUES ('bucket', 'report.pdf', 9, 1, 'STANDARD', 'e', '{}', $1)`, `[["`+blobID+`",9]]`)
 	must(t, err)
-	err = f.Write(t.Context(), io.Discard, Request{})
+	dir, err := os.MkdirTemp("", "steward-") // its path must be short
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	o := operator.New(f.DB, nil, "")
+	o.Backup = &Handler{Source: f.Source, Log: slog.New(slog.DiscardHandler)}
+	t.Cleanup(o.Serve(dir, slog.New(slog.DiscardHandler)).Stop)
+	err = ask(t.Context(), dir, io.Discard, Request{})
 	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), `the object "report.pdf" in the bucket bucket has 4 bytes instead of 9`) {
 		t.Errorf("got %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// errorTrailer is the trailer of a response that ended before the backup was complete.
+	// errorTrailer is the trailer of a response that ended before the backup was complete: an operator.Failure.
 	errorTrailer = "Steward-Error"
 	// stallTimeout is how long the command may read nothing. The snapshot of the rows is held meanwhile.
 	stallTimeout = 2 * time.Minute
@@ -70,7 +70,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	out := &stream{to: w, control: http.NewResponseController(w)}
 	if err := h.Source.Write(r.Context(), out, request); err != nil {
 		h.logFailure(r.Context(), err)
-		w.Header().Set(errorTrailer, err.Error())
+		text, _ := json.Marshal(operator.NewFailure(err)) // two texts
+		w.Header().Set(errorTrailer, string(text))
 		return
 	}
 	h.Log.Info("a backup was made", "bytes", out.n, "with_key", request.WithKey)
@@ -146,10 +147,15 @@ func ask(ctx context.Context, dir string, w io.Writer, r Request) error {
 	if err != nil {
 		return fmt.Errorf("copy the backup: %w", err)
 	}
-	if text := res.Trailer.Get(errorTrailer); text != "" {
+	text := res.Trailer.Get(errorTrailer)
+	if text == "" {
+		return nil
+	}
+	var failure operator.Failure
+	if err := json.Unmarshal([]byte(text), &failure); err != nil {
 		return errors.New(text)
 	}
-	return nil
+	return failure.Err()
 }
 
 // list returns the list of known blobs.

@@ -16,7 +16,6 @@ import (
 	"steward/internal/app/config"
 	"steward/internal/app/operator"
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/seal"
 )
 
@@ -79,7 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		h.Log.Error("the rows were not moved", "error", err)
-		report(Event{Error: err.Error(), Code: errs.KindOf(err)})
+		report(Event{Failure: operator.NewFailure(err)})
 	} else {
 		h.Log.Info("the rows were moved", "rows", done.Rows, "blobs", done.Blobs, "pause", done.Pause)
 		report(Event{Done: &done})
@@ -150,7 +149,7 @@ func follow(body io.Reader, report func(Event)) (Done, error) {
 		}
 		switch {
 		case e.Error != "":
-			return Done{}, e.err()
+			return Done{}, e.Err()
 		case e.Done != nil:
 			return *e.Done, nil
 		case e.Stage == stageResources:

@@ -24,6 +24,7 @@ import (
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/app/operator"
 	"steward/internal/db"
 	"steward/internal/db/move"
 	"steward/internal/errs"
@@ -47,20 +48,10 @@ type Event struct {
 	Stage string `json:"stage,omitempty"`
 	Table string `json:"table,omitempty"`
 	Rows  int64  `json:"rows,omitempty"`
-	Error string `json:"error,omitempty"`
-	// Code is the kind of the error, for the exit code of the command.
-	Code errs.Kind `json:"code,omitempty"`
-	Done *Done     `json:"done,omitempty"`
+	operator.Failure
+	Done *Done `json:"done,omitempty"`
 	// Resource is what became of an embedded database or store.
 	Resource *Outcome `json:"resource,omitempty"`
-}
-
-// err returns the error that the command would have got without a server.
-func (e Event) err() error {
-	if e.Code == "" || e.Code == errs.Internal {
-		return errors.New(e.Error)
-	}
-	return errs.New(e.Code, "%s", e.Error)
 }
 
 // Done says what was moved.

@@ -155,14 +155,21 @@ func moveSocket(fresh, path string) error {
 	return nil
 }
 
-// controlFailure is the body of a response that is not 200.
-type controlFailure struct {
-	Error string    `json:"error"`
+// Failure is an error that a command gets from the server. It is the body of a response that is not 200.
+type Failure struct {
+	Error string    `json:"error,omitempty"`
 	Code  errs.Kind `json:"code,omitempty"`
 }
 
-// err returns the error that the command would have got without a server, so that it has the same exit code.
-func (f controlFailure) err() error {
+// NewFailure returns what a command gets of an error.
+func NewFailure(err error) Failure { return Failure{err.Error(), errs.KindOf(err)} }
+
+// Err returns the error that the command would have got without a server, so that it has the same exit code. It
+// returns nil if there was none.
+func (f Failure) Err() error {
+	if f.Error == "" {
+		return nil
+	}
 	if f.Code == "" || f.Code == errs.Internal {
 		return errors.New(f.Error)
 	}
@@ -175,7 +182,7 @@ func (op operation[In, Out]) register(mux *http.ServeMux, o *Operator) {
 	mux.HandleFunc("POST "+op.path, func(w http.ResponseWriter, r *http.Request) {
 		out, err := op.serve(o, w, r)
 		if err != nil {
-			writeControl(w, http.StatusInternalServerError, controlFailure{err.Error(), errs.KindOf(err)})
+			writeControl(w, http.StatusInternalServerError, NewFailure(err))
 			return
 		}
 		writeControl(w, http.StatusOK, out)
@@ -244,11 +251,11 @@ func Ask(ctx context.Context, dir, path string, body io.Reader) (*http.Response,
 		return res, nil
 	}
 	defer res.Body.Close()
-	var failure controlFailure
+	var failure Failure
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxControlBody)).Decode(&failure); err != nil || failure.Error == "" {
 		return nil, fmt.Errorf("the server responds with %s; is it of another version?", res.Status)
 	}
-	return nil, failure.err()
+	return nil, failure.Err()
 }
 
 // dial connects to the control socket of a data directory. It returns ErrNoServer if nobody listens: a
