@@ -125,7 +125,7 @@ func TestMoveIsRefused(t *testing.T) {
 		code int
 		text string
 	}{
-		used.Database: {1, "the target has rows"}, "mysql://x": {2, "--to must be"}, "sqlite:" + s.Dir: {1, "in SQLite already"},
+		used.Database: {1, "the target has rows"}, "mysql://x": {2, "--to must be"}, "sqlite:" + s.Dir: {2, "in SQLite already"},
 		"postgres://127.0.0.1:9/none": {1, "open the target"},
 	} {
 		cmd := s.Command("migrate", "--to", to)
