@@ -362,7 +362,7 @@ func (m *routeMux) parse(route *servedRoute, r *http.Request, body []byte) (*par
 	defer cancel()
 	org := orgOf(ctx)
 	if err := m.api.Decoding.Enter(ctx, org, ""); err != nil {
-		return nil, errNoMemory()
+		return nil, errs.Unavailablef(nil, "too many large requests are being served") // maybe of others
 	}
 	defer m.api.Decoding.Leave(org)
 	return route.parse(r, body)
