@@ -66,9 +66,14 @@ func NewACME(o ACMEOptions) (*ACME, error) {
 		CA: o.CA, Email: o.Email, Agreed: true, TrustedRoots: o.Roots, Logger: logger,
 		ListenHost: host, AltTLSALPNPort: tlsPort, AltHTTPPort: httpPort, DisableHTTPChallenge: httpPort == 0,
 	})
-	a.config.Issuers = []certmagic.Issuer{a.issuer}
+	a.config.Issuers = []certmagic.Issuer{independent{a.issuer}}
 	return a, nil
 }
+
+// independent is an issuer whose orders do not name the certificate that they replace. A CA refuses that name if it
+// does not know the certificate, or knows it as that of another account, and the library would order in the same
+// way again until the certificate has expired. The library names it for issuers of its own type only.
+type independent struct{ *certmagic.ACMEIssuer }
 
 // challengePorts returns the host and the ports of the listeners that answer challenges. The library
 // listens itself unless it can connect to them, and knows one host for both: if they have different ones,

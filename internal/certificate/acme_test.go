@@ -2,12 +2,12 @@ package certificate_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -54,7 +54,7 @@ func serve(t *testing.T, l net.Listener, o certificate.ACMEOptions) *serving {
 	t.Helper()
 	o.Domains = []string{"example.com"}
 	o.TLSAddress = l.Addr().String()
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	acme, err := certificate.NewACME(o)
 	if err != nil {
 		t.Fatal(err)
@@ -150,15 +150,41 @@ func TestOtherNamesGetAnAlert(t *testing.T) {
 
 func TestCertificateIsRenewed(t *testing.T) {
 	l := listen(t)
-	ca := acmetest.Start(t, acmetest.Options{TLSPort: l.Addr().(*net.TCPAddr).Port, Validity: 10 * time.Second})
+	ca := acmetest.Start(t, acmetest.Options{TLSPort: l.Addr().(*net.TCPAddr).Port, Validity: firstValidity, FirstOnly: true})
 	s := serve(t, l, certificate.ACMEOptions{
-		Store: newStore(t, dbtest.Open(t, db.SQLite)), CA: ca.URL, Roots: ca.Roots, CheckEvery: 100 * time.Millisecond,
+		Store: newStore(t, dbtest.Open(t, db.SQLite)), CA: ca.URL, Roots: ca.Roots, CheckEvery: checkEvery,
 	})
 	first := s.wait(t, ca.Roots, nil)
 	second := s.wait(t, ca.Roots, first)
 	if !second.NotAfter.After(first.NotAfter) {
 		t.Errorf("the renewed certificate ends at %v, the first one at %v", second.NotAfter, first.NotAfter)
 	}
+}
+
+// TestAnotherAccountRenews changes the address of the account between a certificate and its renewal. The CA does not
+// let an account replace certificates of another one.
+func TestAnotherAccountRenews(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	l := listen(t)
+	ca := acmetest.Start(t, acmetest.Options{TLSPort: l.Addr().(*net.TCPAddr).Port, Validity: firstValidity, FirstOnly: true})
+	options := certificate.ACMEOptions{
+		Store: newStore(t, d), CA: ca.URL, Roots: ca.Roots, CheckEvery: checkEvery, Email: "one@example.com",
+	}
+	s := serve(t, l, options)
+	waittest.True(t, "the first certificate", func() bool { return !s.Expiries()[0].NotAfter.IsZero() })
+	s.stop()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	l, err := net.Listen("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Store = newStore(t, d)
+	options.Email = "other@example.com"
+	s = serve(t, l, options)
+	waittest.True(t, "the renewed certificate", func() bool { return isLater(s.Expiries()[0].NotAfter) })
 }
 
 func TestKeysAreSealedInTheDatabase(t *testing.T) {

@@ -94,7 +94,7 @@ func TestReplicaUntilKilled(t *testing.T) {
 	store := newStore(t, d)
 	store.TTL = lockTTL
 	serve(t, l, certificate.ACMEOptions{
-		Store: store, CA: order.CA, Roots: pool, CheckEvery: checkEvery, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Store: store, CA: order.CA, Roots: pool, CheckEvery: checkEvery,
 	})
 	select {}
 }

@@ -30,7 +30,9 @@ type Store struct {
 	// TTL is how long a lock outlives its process; 0 means 30 seconds.
 	TTL time.Duration
 
-	mu   sync.Mutex
+	// mu guards held. Changes hold it for reading until they are done: a lock that is unlocked meanwhile would
+	// look like one that was lost.
+	mu   sync.RWMutex
 	held map[string]*lock
 }
 
@@ -101,9 +103,9 @@ func renew(ctx context.Context, lease *job.Lease) {
 // RenewLockLease is called before each attempt of what a lock protects. It acquires a lock that was lost
 // again, or fails.
 func (s *Store) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
-	s.mu.Lock()
+	s.mu.RLock()
 	l := s.held[name]
-	s.mu.Unlock()
+	s.mu.RUnlock()
 	if l == nil {
 		return fmt.Errorf("renew %s: the lock is not held", name)
 	}
@@ -117,6 +119,8 @@ func (s *Store) RenewLockLease(ctx context.Context, name string, _ time.Duration
 // releaseAll releases the locks of a process that stops, so that others need not wait until they expire.
 // What they protect cannot store anything any more.
 func (s *Store) releaseAll(ctx context.Context) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, lease := range s.leases() {
 		if err := lease.Release(ctx); err != nil {
 			return err
@@ -138,10 +142,8 @@ func (s *Store) Unlock(ctx context.Context, name string) error {
 	return l.lease.Release(ctx)
 }
 
-// leases returns the leases of all locks that this process holds.
+// leases returns the leases of all locks that this process holds. The caller holds mu.
 func (s *Store) leases() []*job.Lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := make([]*job.Lease, 0, len(s.held))
 	for _, l := range s.held {
 		all = append(all, l.lease)
@@ -155,6 +157,8 @@ func (s *Store) Store(ctx context.Context, name string, value []byte) error {
 	if len(value) > maxValue {
 		return fmt.Errorf("store %s: the value has %d bytes, which is too large", name, len(value))
 	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	args := db.Args{"name": name, "value": s.Ring.Seal(purpose(name), value), "now": stamp.Of(s.Now())}
 	stored, err := s.DB.Exec(ctx, `INSERT INTO certificates (name, value, modified_at)
 		SELECT @name, @value, @now WHERE `+job.Held(s.leases(), args)+`
@@ -189,6 +193,8 @@ func (s *Store) Load(ctx context.Context, name string) ([]byte, error) {
 
 // Delete deletes a value, and those below it. It deletes nothing if this process has lost a lock.
 func (s *Store) Delete(ctx context.Context, name string) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	args := db.Args{"name": name, "dir": directory(name)}
 	if _, err := s.DB.Exec(ctx, `DELETE FROM certificates WHERE (name = @name OR substr(name, 1, length(@dir)) = @dir)
 		AND `+job.Held(s.leases(), args), args); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,5 +138,29 @@ func TestLostLockStopsItsHolder(t *testing.T) {
 		if err := frozen.Store(ctx, "k", []byte("new")); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestUnlockedLocksAreNotLost has several domains store values, each while it holds a lock of its own.
+func TestUnlockedLocksAreNotLost(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		var domains sync.WaitGroup
+		for _, name := range []string{"a", "b", "c", "d"} {
+			domains.Go(func() {
+				for range 50 {
+					if err := s.Lock(t.Context(), name); err != nil {
+						t.Error(err)
+					}
+					if err := s.Store(t.Context(), name, nil); err != nil {
+						t.Error(err)
+					}
+					if err := s.Unlock(t.Context(), name); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		domains.Wait()
 	})
 }

@@ -87,7 +87,8 @@ func (s *Server) Orders() int { return int(s.orders.Load()) }
 // another. Both know the same accounts and orders; clients repeat a request whose nonce is that of the other.
 func (s *Server) afterFirst(first, later http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.Orders() > 1 && strings.HasPrefix(r.URL.Path, finalizePath) {
+		ofCertificate := strings.HasPrefix(r.URL.Path, finalizePath) || strings.HasPrefix(r.URL.Path, renewalInfoPath)
+		if s.Orders() > 1 && ofCertificate {
 			later.ServeHTTP(w, r)
 			return
 		}
@@ -95,10 +96,11 @@ func (s *Server) afterFirst(first, later http.Handler) http.Handler {
 	})
 }
 
-// The paths at which orders are made, and certificates are issued.
+// The paths at which orders are made, certificates are issued, and the CA tells when they are to be renewed.
 const (
-	orderPath    = "/order-plz"
-	finalizePath = "/finalize-order/"
+	orderPath       = "/order-plz"
+	finalizePath    = "/finalize-order/"
+	renewalInfoPath = "/draft-ietf-acme-ari-03/renewalInfo/"
 )
 
 // counting counts the orders that a handler accepts.
