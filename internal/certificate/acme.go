@@ -211,9 +211,12 @@ func (a *ACME) onEvent(ctx context.Context, event string, data map[string]any) e
 		a.options.Log.Info("a TLS certificate was obtained", "domain", domain, "renewal", renewal)
 		a.noteFailure(ctx, domain, nil)
 	case eventFailed:
+		if ctx.Err() != nil {
+			return nil // the process is stopping
+		}
 		a.options.Log.Error("a TLS certificate was not obtained; it is tried again", "domain", domain, "renewal", renewal,
 			"error", data["error"])
-		if err, ok := data["error"].(error); ok && ctx.Err() == nil {
+		if err, ok := data["error"].(error); ok {
 			a.noteFailure(ctx, domain, err)
 		}
 	}

@@ -161,32 +161,6 @@ func TestCertificateIsRenewed(t *testing.T) {
 	}
 }
 
-// TestAnotherAccountRenews changes the address of the account between a certificate and its renewal. The CA does not
-// let an account replace certificates of another one.
-func TestAnotherAccountRenews(t *testing.T) {
-	d := dbtest.Open(t, db.SQLite)
-	l := listen(t)
-	ca := acmetest.Start(t, acmetest.Options{TLSPort: l.Addr().(*net.TCPAddr).Port, Validity: firstValidity, FirstOnly: true})
-	options := certificate.ACMEOptions{
-		Store: newStore(t, d), CA: ca.URL, Roots: ca.Roots, CheckEvery: checkEvery, Email: "one@example.com",
-	}
-	s := serve(t, l, options)
-	waittest.True(t, "the first certificate", func() bool { return !s.Expiries()[0].NotAfter.IsZero() })
-	s.stop()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-
-	l, err := net.Listen("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.Store = newStore(t, d)
-	options.Email = "other@example.com"
-	s = serve(t, l, options)
-	waittest.True(t, "the renewed certificate", func() bool { return isLater(s.Expiries()[0].NotAfter) })
-}
-
 func TestKeysAreSealedInTheDatabase(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		l := listen(t)

@@ -65,7 +65,7 @@ func TestOneReplicaRenews(t *testing.T) {
 const replicaVariable = "STEWARD_CERTIFICATE_REPLICA"
 
 // replicaOrder is what such a process serves.
-type replicaOrder struct{ Database, CA, RootsFile, Address string }
+type replicaOrder struct{ Database, CA, RootsFile, Email, Address string }
 
 // TestReplicaUntilKilled is a replica in a process of its own. Without an order it does nothing.
 func TestReplicaUntilKilled(t *testing.T) {
@@ -94,7 +94,7 @@ func TestReplicaUntilKilled(t *testing.T) {
 	store := newStore(t, d)
 	store.TTL = lockTTL
 	serve(t, l, certificate.ACMEOptions{
-		Store: store, CA: order.CA, Roots: pool, CheckEvery: checkEvery,
+		Store: store, CA: order.CA, Roots: pool, Email: order.Email, CheckEvery: checkEvery,
 	})
 	select {}
 }
@@ -128,6 +128,39 @@ func leafAt(address string) *x509.Certificate {
 	}
 	defer func() { _ = c.Close() }()
 	return c.ConnectionState().PeerCertificates[0]
+}
+
+// TestAnotherAccountRenews changes the address of the account between a certificate and its renewal. The CA does not
+// let an account replace certificates of another one.
+func TestAnotherAccountRenews(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	port := porttest.Free(t)
+	address := porttest.Address(port)
+	ca := acmetest.Start(t, acmetest.Options{TLSPort: port, Validity: firstValidity, FirstOnly: true})
+	one := startReplica(t, replicaOrder{
+		Database: o.URL, CA: ca.URL, RootsFile: ca.RootsFile, Email: "one@example.com", Address: address,
+	})
+	waittest.True(t, "the first certificate", func() bool { return leafAt(address) != nil })
+	if err := one.Kill(); err != nil {
+		t.Fatal(err)
+	}
+
+	var l net.Listener
+	waittest.True(t, "the address to be free", func() bool {
+		l, err = net.Listen("tcp", address)
+		return err == nil
+	})
+	store := newStore(t, d)
+	store.TTL = lockTTL
+	other := serve(t, l, certificate.ACMEOptions{
+		Store: store, CA: ca.URL, Roots: ca.Roots, Email: "other@example.com", CheckEvery: checkEvery,
+	})
+	waittest.True(t, "the renewed certificate", func() bool { return isLater(other.Expiries()[0].NotAfter) })
 }
 
 // balancer passes the connections of the CA on to a replica, or holds them.
