@@ -201,6 +201,9 @@ func (s *process) prepare(ctx context.Context, p *parts) error {
 		return err
 	}
 	p.engines.warnOfLocalFiles(s.db.Dialect(), s.cfg)
+	if err := p.resources.WarnOfMissingEngines(ctx); err != nil {
+		return err
+	}
 	if err := p.resources.ReleaseOwn(ctx); err != nil {
 		return err
 	}

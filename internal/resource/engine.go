@@ -49,6 +49,14 @@ const Embedded = "embedded"
 
 const formerEmbedded = "redka"
 
+// currentName returns the name of an engine that a row may name as it was called once.
+func currentName(engine string) string {
+	if engine == formerEmbedded {
+		return Embedded
+	}
+	return engine
+}
+
 // Engine provides databases or key-value stores. Its methods return Unavailable if it cannot be
 // reached. They may be repeated, by any replica, after a crash in the middle of one.
 type Engine interface {

@@ -80,6 +80,22 @@ func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
 		p.Type.noun(), p.Name, p.Engine, p.Region)
 }
 
+// WarnOfMissingEngines logs how many databases and key-value stores were created by engines that their regions do
+// not have now, as after a start without the configuration file.
+func (m *Manager) WarnOfMissingEngines(ctx context.Context) error {
+	all, err := m.Store.origins(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if _, err := m.engineOf(&Provisioned{Type: o.Type, Region: o.Region, Engine: o.Engine}); err != nil {
+			m.Log.Warn("resources cannot be used: their region does not have the engine now that has created them",
+				"region", o.Region, "type", o.Type, "engine", o.Engine, "count", o.Count)
+		}
+	}
+	return nil
+}
+
 // call calls a method of an engine. It returns Unavailable if the engine does not respond in time.
 func (m *Manager) call(ctx context.Context, p *Provisioned, verb string, do func(context.Context, *Provisioned) error) error {
 	m.step("%s %s", verb, p.Name)

@@ -3,6 +3,7 @@ package resource
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -310,8 +311,20 @@ func TestResourceOfAnotherEngineIsListedAndUnavailable(t *testing.T) {
 			if got := f.listed(); len(got) != 1 {
 				f.t.Errorf("listed: %v", got)
 			}
+			if got := f.missingEngines(); !strings.Contains(got, "region=local type=db engine=files count=1") {
+				f.t.Errorf("logged at the start: %q", got)
+			}
 		}
 	})
+}
+
+// missingEngines returns what is logged at the start of a process about engines that its regions do not have.
+func (f *fixture) missingEngines() string {
+	f.t.Helper()
+	var log strings.Builder
+	f.Log = slog.New(slog.NewTextHandler(&log, nil))
+	f.must(f.WarnOfMissingEngines(f.t.Context()))
+	return log.String()
 }
 
 // TestStoreOfTheFormerEmbeddedEngine has a row that names the engine as it was called once.
@@ -321,6 +334,9 @@ func TestStoreOfTheFormerEmbeddedEngine(t *testing.T) {
 		_, err := f.create(NewResource{Type: KV, Name: new("x")})
 		f.must(err)
 		f.kvs.name = Embedded
+		if got := f.missingEngines(); got != "" {
+			f.t.Errorf("logged at the start: %q", got)
+		}
 		f.must(f.delete(Named{Type: KV, Name: "x"}))
 	})
 }

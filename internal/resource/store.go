@@ -42,9 +42,7 @@ func (s *Store) scan(r db.Row) (*Provisioned, error) {
 		&p.CreatedBy, &p.CreatedAt, &p.UpdatedAt, &p.version); err != nil {
 		return nil, err
 	}
-	if p.Engine == formerEmbedded {
-		p.Engine = Embedded
-	}
+	p.Engine = currentName(p.Engine)
 	plain, err := s.Ring.Open(passwordPurpose, password)
 	if err != nil {
 		return nil, fmt.Errorf("open password of %s: %w", p.ID, err)
@@ -133,6 +131,26 @@ func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, 
 		set[id] = true
 	}
 	return set, nil
+}
+
+// origin is what a number of resources have in common: the engine that has created them, in a region.
+type origin struct {
+	Type           Type
+	Region, Engine string
+	Count          int64
+}
+
+// origins returns those of all resources.
+func (s *Store) origins(ctx context.Context) ([]origin, error) {
+	all, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (o origin, err error) {
+		err = row.Scan(&o.Type, &o.Region, &o.Engine, &o.Count)
+		o.Engine = currentName(o.Engine)
+		return o, err
+	}, `SELECT type, region, engine, count(*) FROM resources GROUP BY type, region, engine ORDER BY type, region, engine`)
+	if err != nil {
+		return nil, fmt.Errorf("list engines of resources: %w", err)
+	}
+	return all, nil
 }
 
 // served returns the resources of a region that another server serves.
