@@ -53,6 +53,7 @@ func TestSignInWithChromium(t *testing.T) {
 	if strings.Contains(scope, "webhook:write") || !strings.Contains(scope, "storage:read") {
 		t.Errorf("the scopes are %q, want storage:read and not webhook:write", scope)
 	}
+	waittest.True(t, "the page of the application", func() bool { return pageTitle(b) == "arrived" })
 	b.Do(chromedp.Navigate(s.URL+"/account"), chromedp.WaitVisible(chromedp.CSS(`.rows`)))
 	b.Screenshot("account")
 	b.Do(chromedp.Navigate(s.URL+"/device"), chromedp.WaitVisible(chromedp.CSS(`input.code`)))

@@ -34,11 +34,18 @@ func TestChromiumLoadsTheFrontChannel(t *testing.T) {
 	p.Config.RedirectURL = rp.URL + "/callback"
 	b := chromium.New(t)
 	b.Do(chromedp.EmulateViewport(390, 844))
+	// arrived waits for the browser at the application. A page that is still loading would be aborted by the next one.
+	arrived := func() *url.URL {
+		t.Helper()
+		at := waittest.Receive(t, "the browser at the application", requests)
+		waittest.True(t, "the page of the application", func() bool { return pageTitle(b) == "application" })
+		return at
+	}
 	b.Open(p.Config.AuthCodeURL("s"))
 	b.Do(chromedp.KeyEvent(installation.AdminEmail), chromedp.KeyEvent("\t"))
 	b.Do(chromedp.KeyEvent(installation.AdminPassword), chromedp.KeyEvent("\r"))
 	b.Do(chromedp.WaitVisible(chromedp.CSS(`button[value="approve"]`)), chromedp.Click(chromedp.CSS(`button[value="approve"]`)))
-	code := waittest.Receive(t, "the browser at the application", requests).Query().Get("code")
+	code := arrived().Query().Get("code")
 	if _, err := p.Config.Exchange(t.Context(), code); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +56,7 @@ func TestChromiumLoadsTheFrontChannel(t *testing.T) {
 	if out.Path != "/out" || out.Query().Get("iss") != s.URL || out.Query().Get("sid") == "" {
 		t.Errorf("got %s", out)
 	}
-	if bye := waittest.Receive(t, "the browser at the application", requests); bye.Path != "/bye" {
+	if bye := arrived(); bye.Path != "/bye" {
 		t.Errorf("got %s", bye)
 	}
 
@@ -57,7 +64,7 @@ func TestChromiumLoadsTheFrontChannel(t *testing.T) {
 	b.Open(p.Config.AuthCodeURL("s"))
 	b.Do(chromedp.KeyEvent(installation.AdminEmail), chromedp.KeyEvent("\t"))
 	b.Do(chromedp.KeyEvent(installation.AdminPassword), chromedp.KeyEvent("\r"))
-	code = waittest.Receive(t, "the browser at the application", requests).Query().Get("code")
+	code = arrived().Query().Get("code")
 	if _, err := p.Config.Exchange(t.Context(), code); err != nil {
 		t.Fatal(err)
 	}
