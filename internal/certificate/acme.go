@@ -70,9 +70,9 @@ func NewACME(o ACMEOptions) (*ACME, error) {
 	return a, nil
 }
 
-// independent is an issuer whose orders do not name the certificate that they replace. A CA refuses that name if it
-// does not know the certificate, or knows it as that of another account, and the library would order in the same
-// way again until the certificate has expired. The library names it for issuers of its own type only.
+// independent is an issuer whose orders do not have the field replaces of RFC 9773. A CA refuses an order that
+// replaces a certificate which it does not know, or which belongs to another account, and the library would send the
+// same order again until the certificate has expired. It sets the field only for issuers of its own type.
 type independent struct{ *certmagic.ACMEIssuer }
 
 // challengePorts returns the host and the ports of the listeners that answer challenges. The library

@@ -80,8 +80,8 @@ func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
 		p.Type.noun(), p.Name, p.Engine, p.Region)
 }
 
-// WarnOfMissingEngines logs how many databases and key-value stores were created by engines that their regions do
-// not have now, as after a start without the configuration file.
+// WarnOfMissingEngines logs how many databases and key-value stores were created by engines that their regions no
+// longer have, as after a start without the configuration file.
 func (m *Manager) WarnOfMissingEngines(ctx context.Context) error {
 	all, err := m.Store.origins(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *Manager) WarnOfMissingEngines(ctx context.Context) error {
 	}
 	for _, o := range all {
 		if _, err := m.engineOf(&Provisioned{Type: o.Type, Region: o.Region, Engine: o.Engine}); err != nil {
-			m.Log.Warn("resources cannot be used: their region does not have the engine now that has created them",
+			m.Log.Warn("resources cannot be used: their region no longer has the engine that created them",
 				"region", o.Region, "type", o.Type, "engine", o.Engine, "count", o.Count)
 		}
 	}
