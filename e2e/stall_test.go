@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"steward/e2e/installation"
 )
 
@@ -33,33 +35,52 @@ func TestStalledSendersStopNobodyElse(t *testing.T) {
 }
 
 // TestJunkBodiesTakeBoundedMemory has one organization send bodies of many tiny values, with and
-// without an Idempotency-Key, while another one is served.
+// without an Idempotency-Key, while another one sends events and stores a thread.
 func TestJunkBodiesTakeBoundedMemory(t *testing.T) {
 	t.Parallel()
 	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		victim := s.SecondOrganization()
 		events := victim.NewHook("orders")
-		junk := `{"metadata":{"x":[` + strings.Repeat(`[[{}]],`, 1<<20) + `0]}}`
+		bodies := junkBodies(s.OrgID)
 		var senders sync.WaitGroup
 		defer senders.Wait()
 		for i := range 8 {
 			senders.Go(func() {
-				for n := range 2 {
+				for n, junk := range bodies {
 					headers := []string{"Idempotency-Key", fmt.Sprint(i, n)}[:2*(i%2)]
-					r, err := s.Try("POST", "/session", junk, headers...)
-					if err != nil || r.Status != 422 && r.Status != 503 {
-						t.Errorf("junk: %v, %v", r, err)
+					r, err := s.Try("POST", "/session", junk.text, headers...)
+					if err != nil || r.Status != junk.status && r.Status != 503 {
+						t.Errorf("body %d: %v, %v", n, r, err)
 					}
 				}
 			})
 		}
-		for range 50 {
+		for range 25 {
 			victim.Ingest(events, "short")
 			victim.Call("PUT", "/thread/t", object{"project_id": "p", "user_data": `"` + strings.Repeat("x", 300<<10) + `"`}).Want(200)
 		}
 		senders.Wait()
 		checkMemory(s)
 	})
+}
+
+type junkBody struct {
+	text   string
+	status int
+}
+
+// junkBodies returns sessions of an organization with metadata that takes many times its size in memory.
+func junkBodies(orgID string) []junkBody {
+	start := func(metadata string) string {
+		return `{"id":"s","orgId":"` + orgID + `","projectId":"p","routeId":"r","environment":"e","devmode":true,"url":"u",` +
+			`"method":"m","trigger":"t","metadata":{"x":[` + metadata + `0]}}`
+	}
+	return []junkBody{
+		{start(nestedObjects(8 << 20)), 413}, // too many values
+		{start(nestedObjects(9 << 17)), 422}, // almost as many as are decoded
+		{start(nestedObjects(1 << 20)), 201},
+		{start(strings.Repeat(`[[{}]],`, 95_000)), 201},
+	}
 }
 
 // stallSenders opens requests that announce a body of a megabyte and send a part of it. They stay open
@@ -84,4 +105,51 @@ func stallSenders(s *installation.Steward, n int, request string, size int) {
 		})
 	}
 	opened.Wait()
+}
+
+// TestJunkFramesTakeBoundedMemory has sockets of one organization send frames of many tiny values, while
+// another one saves threads.
+func TestJunkFramesTakeBoundedMemory(t *testing.T) {
+	t.Parallel()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		victim := openSocket(s.SecondOrganization())
+		save := func(data string) string { return `{"id":"i","action":"save","data":{"thread_id":"t",` + data + `}}` }
+		frames := []string{
+			save(`"metadata":{"x":[` + nestedObjects(1<<20) + `0]}`),                  // stored
+			save(`"metadata":{"x":[` + nestedObjects(9<<17) + `0]}`),                  // refused
+			save(`"operations":[` + strings.Repeat("0,", 390_000) + `0]`),             // of another form
+			save(`"operations":[` + strings.Repeat("0,", 1<<20) + `0],"metadata":{}`), // too many values
+		}
+		var senders sync.WaitGroup
+		defer senders.Wait()
+		for range 8 {
+			a := openSocket(s)
+			senders.Go(func() {
+				for n, text := range frames {
+					_ = a.conn.Write(t.Context(), websocket.MessageText, []byte(text)) // fails if the socket is closed
+					r, err := a.read()
+					status := websocket.CloseStatus(err)
+					switch {
+					case status == websocket.StatusTryAgainLater:
+						return
+					case strings.Contains(r.Error, "too many large requests"):
+					case r.Success != (n == 0) || (status == websocket.StatusMessageTooBig) != (n == len(frames)-1):
+						t.Errorf("frame %d: %+v, %v", n, r, err)
+					}
+				}
+			})
+		}
+		for range 25 {
+			victim.do("save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", 300<<10) + `"`})
+		}
+		senders.Wait()
+		checkMemory(s)
+	})
+}
+
+// nestedObjects returns elements of an array, in a number of bytes or a few less. Each byte takes 60 when
+// they are decoded.
+func nestedObjects(size int) string {
+	nested := strings.Repeat(`{"a":`, 100) + "0" + strings.Repeat("}", 100) + ","
+	return strings.Repeat(nested, size/len(nested)-1)
 }

@@ -77,11 +77,12 @@ func wire(b base) (*parts, error) {
 	p.lastSeen = &account.Seen{Store: p.accounts}
 	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject}
 	p.keyChecker = &apikey.Checker{Store: p.apiKeys}
+	decoding := web.NewDecoding()
 	p.threads = &thread.Store{
-		DB: b.db, Now: b.now, Ring: b.ring, Retention: b.cfg.ThreadRetention, Audit: p.auditLog.Record,
+		DB: b.db, Now: b.now, Ring: b.ring, Retention: b.cfg.ThreadRetention, Audit: p.auditLog.Record, Decoding: decoding,
 		Project: p.accounts.EnsureProject, DefaultProject: p.accounts.Oldest,
 	}
-	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject}
+	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject, Decoding: decoding}
 	p.oauth = b.wireOAuth(p.auditLog, p.accounts)
 	p.apiKeys.Consented = p.oauth.clients.RequireConsent
 	b.db.Watch(auth.Callers, p.keyChecker.Forget)
@@ -176,6 +177,7 @@ func (p *parts) newServer() *server.Server {
 		Proxies:     p.cfg.TrustedProxies,
 		Log:         p.log,
 		Memory:      budget.NewPool(p.poolSizes.api, web.MaxBody),
+		Decoding:    p.threads.Decoding,
 		Databases:   p.engines.embeddedDB,
 		Ready:       p.db.Ping,
 		Disk:        p.databaseDisk,

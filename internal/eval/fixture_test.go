@@ -45,7 +45,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	clock := func() time.Time { return f.now }
 	lines := &audit.Store{DB: d, Now: clock}
 	f.accounts = &account.Store{DB: d, Now: clock, Audit: lines.Record}
-	f.store = &Store{DB: d, Now: clock, Audit: lines.Record, Project: f.accounts.EnsureProject}
+	f.store = &Store{DB: d, Now: clock, Audit: lines.Record, Project: f.accounts.EnsureProject, Decoding: web.NewDecoding()}
 	f.accounts.ProjectGone = []func(*db.Tx, string, string) error{f.store.DeleteOfProject}
 	e := &Handler{Store: f.store}
 	api := web.NewAPI([]web.Route{

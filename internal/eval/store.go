@@ -11,6 +11,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/web"
 )
 
 // Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go,
@@ -23,6 +24,8 @@ type Store struct {
 	// Project makes sure that a named project exists, or returns an error if the caller may not use
 	// it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
+	// Decoding is that of results.
+	Decoding *web.Decoding
 
 	// large has the lists that are known to have more than page.MaxCounted rows.
 	large       page.CountCache

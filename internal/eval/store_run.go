@@ -202,8 +202,14 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (R
 	if err != nil {
 		return Run{}, err
 	}
-	if !stored.completedAs(o) {
-		return Run{}, errs.New(errs.Conflict, "this run was completed with another outcome")
+	err = s.Decoding.Do(ctx, caller.OrgID, stored.Result, func() error {
+		if !stored.completedAs(o) {
+			return errs.New(errs.Conflict, "this run was completed with another outcome")
+		}
+		return nil
+	})
+	if err != nil {
+		return Run{}, err
 	}
 	return stored, nil
 }

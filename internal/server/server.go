@@ -63,9 +63,11 @@ type Server struct {
 	Auth        *Authenticator
 	Idempotency *idempotency.Store
 	// Memory is for the bodies of requests and for large responses.
-	Memory  *budget.Pool
-	Proxies web.Proxies
-	Log     *slog.Logger
+	Memory *budget.Pool
+	// Decoding is that of the bodies.
+	Decoding *web.Decoding
+	Proxies  web.Proxies
+	Log      *slog.Logger
 	// Ready returns an error if requests cannot be served.
 	Ready func(context.Context) error
 	// Disk is that of the database, unless it is elsewhere.
@@ -84,6 +86,7 @@ const IngestRoute = "/in/{id}/{token}"
 func (s *Server) Handler() http.Handler {
 	api := web.NewAPI(s.Routes(), s.guard(s.Auth.Guard), s.Idempotency.Serve)
 	api.Memory = s.Memory
+	api.Decoding = s.Decoding
 	api.ServeDocs()
 	api.Handle("GET /thread/ws", s.Socket)
 	api.Handle(IngestRoute, s.Ingest)
@@ -93,7 +96,7 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
-	s.Console.Mount(api.Handle, s.consoleAPI(api.Decoding))
+	s.Console.Mount(api.Handle, s.consoleAPI())
 	observed := web.Observe(s.Log, s.Done, api)
 	if s.Trace != nil {
 		observed = s.Trace(observed)
@@ -103,11 +106,11 @@ func (s *Server) Handler() http.Handler {
 
 // consoleAPI returns the handler of the table for the console. It is made with the first request: a
 // process that serves no console has the table once.
-func (s *Server) consoleAPI(decoding *budget.Queue) http.Handler {
+func (s *Server) consoleAPI() http.Handler {
 	made := sync.OnceValue(func() *web.API {
 		api := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
 		api.Memory = s.Memory
-		api.Decoding = decoding
+		api.Decoding = s.Decoding
 		return api
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })

@@ -103,7 +103,7 @@ func drawEdit(t *rapid.T, s *Store) edit {
 		texts := []string{`{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"c":3}`}
 		d.Metadata = page.Some(Metadata(rapid.SampledFrom(texts).Draw(t, "metadata")))
 	}
-	e, err := s.newEdit(d)
+	e, err := s.newEdit(t.Context(), &auth.Caller{}, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/waittest"
+	"steward/internal/web"
 )
 
 const org = "org_a"
@@ -52,7 +53,7 @@ func newStore(t testing.TB, d *db.DB) *Store {
 	must(t, err)
 	c := &clock{at: time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)}
 	return &Store{
-		DB: d, Now: c.now, Ring: ring, Retention: time.Hour,
+		DB: d, Now: c.now, Ring: ring, Retention: time.Hour, Decoding: web.NewDecoding(),
 		Audit: func(*db.Tx, string, string) error { return nil },
 		Project: func(_ *db.Tx, caller *auth.Caller, _, projectID string) error {
 			if !caller.Sees(projectID) {

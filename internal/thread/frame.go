@@ -26,7 +26,7 @@ func (s *Socket) next(c *conn) bool {
 		}
 		return false
 	}
-	a, status := parseAction(kind, text)
+	a, status := s.parse(c, kind, text)
 	if status != 0 {
 		charge.Release()
 		c.closeWhenIdle(status)
@@ -41,13 +41,25 @@ func (s *Socket) next(c *conn) bool {
 	return true
 }
 
-// closeStatus returns the status for a frame that was not read to its end; 0 if the connection is
-// lost.
+// parse is parseAction, in turn for a large frame.
+func (s *Socket) parse(c *conn, kind websocket.MessageType, text []byte) (a *action, status websocket.StatusCode) {
+	err := s.Store.Decoding.Do(c.ctx, c.orgID, text, func() error {
+		a, status = parseAction(kind, text)
+		return nil
+	})
+	if err != nil {
+		status = closeStatus(err)
+	}
+	return a, status
+}
+
+// closeStatus returns the status for a frame that was not read to its end or not decoded; 0 if the
+// connection is lost.
 func closeStatus(err error) websocket.StatusCode {
 	switch {
-	case errors.Is(err, budget.ErrFull):
+	case errors.Is(err, budget.ErrFull), errs.KindOf(err) == errs.Unavailable:
 		return websocket.StatusTryAgainLater
-	case errors.Is(err, errReadOnly):
+	case errors.Is(err, errReadOnly), errs.KindOf(err) == errs.TooLarge:
 		return websocket.StatusMessageTooBig
 	case errs.KindOf(err) == errs.Unauthorized:
 		return websocket.StatusPolicyViolation

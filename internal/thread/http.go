@@ -116,7 +116,7 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 // Start serves POST /session.
 func (h *Handler) Start(ctx context.Context, in *struct{ Body Start }) (Session, error) {
 	caller := auth.From(ctx)
-	if err := in.Body.check(); err != nil {
+	if err := h.Store.Decoding.Do(ctx, caller.OrgID, in.Body.Metadata, in.Body.check); err != nil {
 		return Session{}, err
 	}
 	if in.Body.OrgID != caller.OrgID {
@@ -127,10 +127,11 @@ func (h *Handler) Start(ctx context.Context, in *struct{ Body Start }) (Session,
 
 // Complete serves PUT /session.
 func (h *Handler) Complete(ctx context.Context, in *struct{ Body Completion }) (Session, error) {
-	if err := in.Body.check(); err != nil {
+	caller := auth.From(ctx)
+	if err := h.Store.Decoding.Do(ctx, caller.OrgID, in.Body.Metadata, in.Body.check); err != nil {
 		return Session{}, err
 	}
-	return h.Store.Complete(ctx, auth.From(ctx), in.Body)
+	return h.Store.Complete(ctx, caller, in.Body)
 }
 
 // Sessions serves GET /session.

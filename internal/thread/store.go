@@ -12,6 +12,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
+	"steward/internal/web"
 )
 
 // Store is all SQL of this package.
@@ -19,6 +20,8 @@ type Store struct {
 	DB   *db.DB
 	Now  func() time.Time
 	Ring *seal.Ring
+	// Decoding is that of metadata and of frames.
+	Decoding *web.Decoding
 	// Retention is how long the rows of deleted threads are kept.
 	Retention time.Duration
 	// Audit writes an entry of the audit log in the same transaction. Saves have none: a runtime saves
@@ -56,9 +59,13 @@ func (s *Store) open(purpose string, sealed []byte) (*string, error) {
 func (s *Store) Put(
 	ctx context.Context, caller *auth.Caller, threadID string, match page.IfMatch, p Put,
 ) (Thread, error) {
-	var faults errs.Faults
-	metadata := p.check(&faults)
-	if err := faults.Err(); err != nil {
+	var metadata indexedMetadata
+	err := s.Decoding.Do(ctx, caller.OrgID, p.Metadata, func() error {
+		var faults errs.Faults
+		metadata = p.check(&faults)
+		return faults.Err()
+	})
+	if err != nil {
 		return Thread{}, err
 	}
 	e := edit{
@@ -66,7 +73,7 @@ func (s *Store) Put(
 		userData: sealText(s.Ring, threadData, p.UserData), metadata: &metadata,
 	}
 	var t Thread
-	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		var err error
 		t, err = s.writeOne(tx, caller, e)
 		return err

@@ -23,7 +23,7 @@ const (
 
 // save sets user_data and metadata of a thread, as far as they were sent.
 func (s *Store) save(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
-	e, err := s.newEdit(d)
+	e, err := s.newEdit(ctx, caller, d)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Store) merge(ctx context.Context, caller *auth.Caller, d frameData) (*s
 	if err := state.Check(d.Operations); err != nil {
 		return nil, err
 	}
-	e, err := s.newEdit(frameData{ThreadID: d.ThreadID, Metadata: d.Metadata})
+	e, err := s.newEdit(ctx, caller, frameData{ThreadID: d.ThreadID, Metadata: d.Metadata})
 	if err != nil {
 		return nil, err
 	}
@@ -109,18 +109,22 @@ func (s *Store) largeUserData(
 	return version, sealed, nil
 }
 
-// newEdit returns the edit of a save. It returns Invalid for values that cannot be stored.
-func (s *Store) newEdit(d frameData) (edit, error) {
-	var faults errs.Faults
+// newEdit returns the edit of a save. It returns Invalid for values that cannot be stored, and the errors
+// of Decoding.
+func (s *Store) newEdit(ctx context.Context, caller *auth.Caller, d frameData) (edit, error) {
 	e := edit{id: d.ThreadID}
-	if text := d.UserData.Ptr(); text != nil {
-		checkUserData(&faults, "data.user_data", *text)
-	}
-	if d.Metadata.Sent {
-		metadata := checkMetadata(&faults, "data.metadata", d.Metadata.Value)
-		e.metadata = &metadata
-	}
-	if err := faults.Err(); err != nil {
+	err := s.Decoding.Do(ctx, caller.OrgID, d.Metadata.Value, func() error {
+		var faults errs.Faults
+		if text := d.UserData.Ptr(); text != nil {
+			checkUserData(&faults, "data.user_data", *text)
+		}
+		if d.Metadata.Sent {
+			metadata := checkMetadata(&faults, "data.metadata", d.Metadata.Value)
+			e.metadata = &metadata
+		}
+		return faults.Err()
+	})
+	if err != nil {
 		return edit{}, err
 	}
 	if d.UserData.Sent {

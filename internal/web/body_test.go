@@ -65,21 +65,40 @@ func TestLargeBodiesAreDecodedInTurn(t *testing.T) {
 			api.ServeHTTP(w, r)
 			return w.Code
 		}
-		if err := api.Decoding.Enter(t.Context(), "other", ""); err != nil {
+		if err := api.Decoding.queue.Enter(t.Context(), "other", ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := send("org", 1000); got != 204 {
 			t.Errorf("a small body had to wait: %d", got)
 		}
 		start := time.Now()
-		if got := send("org", largeBody); got != 503 || time.Since(start) != decodeWait {
+		if got := send("org", largeText); got != 503 || time.Since(start) != decodeWait {
 			t.Errorf("%d after %s", got, time.Since(start))
 		}
-		api.Decoding.Leave("other")
-		if got := send("org", largeBody); got != 204 || api.Decoding.Running() != 0 {
-			t.Errorf("%d, and %d bodies are being decoded", got, api.Decoding.Running())
+		api.Decoding.queue.Leave("other")
+		if got := send("org", largeText); got != 204 || api.Decoding.queue.Running() != 0 {
+			t.Errorf("%d, and %d bodies are being decoded", got, api.Decoding.queue.Running())
 		}
 	})
+}
+
+// TestTooManyValuesAreNotDecoded decodes texts with as many values as are allowed, and with one more. Marks
+// within strings do not count.
+func TestTooManyValuesAreNotDecoded(t *testing.T) {
+	note := `"` + strings.Repeat(`[{,:\"`, MaxBody/6) + `\\"`
+	for text, want := range map[string]bool{
+		"[" + strings.Repeat("[],", MaxBody/3-1) + "0]":            true,
+		"[" + strings.Repeat("[],", MaxBody/3) + "0]":              false,
+		"[" + strings.Repeat("0,", maxMarks-2) + note + "]":        true,
+		"[" + strings.Repeat("0,", maxMarks) + note + "]":          false,
+		"[" + note + strings.Repeat(`,{"":0}`, maxMarks/3) + "]":   true,
+		"[" + note + strings.Repeat(`,{"":0}`, maxMarks/3+1) + "]": false,
+	} {
+		err := NewDecoding().Do(t.Context(), "org", []byte(text), func() error { return nil })
+		if (err == nil) != want || err != nil && errs.KindOf(err) != errs.TooLarge {
+			t.Errorf("%.20s of %d bytes: %v", text, len(text), err)
+		}
+	}
 }
 
 func sendIncompleteBody(t *testing.T, status int, after time.Duration) {

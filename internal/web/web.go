@@ -184,9 +184,8 @@ type API struct {
 	// Memory is for the bodies of requests and for large responses that are being read. Requests that
 	// find no room are refused with 503.
 	Memory *budget.Pool
-	// Decoding has large bodies decoded one after the other, in turn over organizations: a hostile one
-	// takes thirty times its size in memory, and a processor for a second.
-	Decoding *budget.Queue
+	// Decoding is that of the bodies.
+	Decoding *Decoding
 
 	mux  *http.ServeMux
 	huma huma.API
@@ -220,7 +219,7 @@ type Keyed struct {
 // in the form of the request's face. If idempotent is nil, Idempotency-Key is ignored.
 func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	configureHuma()
-	a := &API{mux: http.NewServeMux(), Memory: budget.NewPool(defaultMemory, MaxBody), Decoding: budget.NewQueue(1)}
+	a := &API{mux: http.NewServeMux(), Memory: budget.NewPool(defaultMemory, MaxBody), Decoding: NewDecoding()}
 	served := &routeMux{api: a, mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]*servedRoute{}}
 	a.huma = humago.New(served, document())
 	for i, r := range table {
@@ -330,12 +329,16 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 			return
 		}
 		serve := func(w http.ResponseWriter, r *http.Request) {
-			parsed, err := m.parse(route, r, body)
+			var p *parsed
+			err := m.api.Decoding.Do(r.Context(), orgOf(r.Context()), body, func() (err error) {
+				p, err = route.parse(r, body)
+				return err
+			})
 			if err != nil {
 				Fail(w, r, err)
 				return
 			}
-			next(w, r.WithContext(context.WithValue(r.Context(), parsedKey{}, parsed)))
+			next(w, r.WithContext(context.WithValue(r.Context(), parsedKey{}, p)))
 		}
 		keys := r.Header["Idempotency-Key"]
 		if len(keys) > 0 && route.Method == http.MethodPost && m.idempotent != nil {
@@ -344,28 +347,6 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 		}
 		serve(w, r)
 	})
-}
-
-const (
-	// largeBody is the size above which bodies are decoded in turn.
-	largeBody = 256 << 10
-	// decodeWait is how long a request waits for its turn.
-	decodeWait = 10 * time.Second
-)
-
-// parse is servedRoute.parse, in turn for a large body.
-func (m *routeMux) parse(route *servedRoute, r *http.Request, body []byte) (*parsed, error) {
-	if len(body) <= largeBody {
-		return route.parse(r, body)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), decodeWait)
-	defer cancel()
-	org := orgOf(ctx)
-	if err := m.api.Decoding.Enter(ctx, org, ""); err != nil {
-		return nil, errs.Unavailablef(nil, "too many large requests are being served") // maybe of others
-	}
-	defer m.api.Decoding.Leave(org)
-	return route.parse(r, body)
 }
 
 // orgOf returns the organization of a request's caller, "" if there is none.
