@@ -1,7 +1,7 @@
 // Package waittest waits in tests for something that happens in the background. It imports no other
 // package of Steward.
 //
-// A wait ends when its condition holds, or fails when nothing has moved for a minute. It has no
+// A wait ends when its condition holds, or fails when nothing has moved for three minutes. It has no
 // deadline of its own, so that a slow or busy machine does not fail a test that makes progress.
 package waittest
 
@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// stalled is how long a state may stay the same before the test fails.
-const stalled = time.Minute
+// stalled is how long a state may stay the same before the test fails. It is longer than the pauses of a
+// minute after which libraries try something again.
+const stalled = 3 * time.Minute
 
 // Until polls until done is true. The state is whatever shows progress, such as the number of rows
-// processed so far; the test fails when it has not changed for a minute.
+// processed so far; the test fails when it has not changed for three minutes.
 func Until[S comparable](t testing.TB, what string, poll func() (state S, done bool)) {
 	t.Helper()
 	last, done := poll()
