@@ -52,7 +52,7 @@ func limitMemory(ctx context.Context) {
 // poolSizes has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
 type poolSizes struct {
-	ingest, deliveries, api, databases, threads, keyValue, keys, tails int64
+	ingest, deliveries, api, databases, threads, keyValue, keys, tails, messages int64
 }
 
 // poolSizesWithin returns the sizes for a process that may use this many bytes.
@@ -67,6 +67,7 @@ func poolSizesWithin(limit int64) poolSizes {
 		keyValue:   min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
 		keys:       limit / 4,
 		tails:      min(limit/16, 32<<20),
+		messages:   min(limit/4, 512<<20),
 	}
 }
 

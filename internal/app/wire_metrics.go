@@ -61,6 +61,8 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"ingest": p.webhooks.ingest.Memory,
 		"api":    p.server.Memory,
 
+		"s3_messages": p.storage.server.Messages,
+
 		"thread_sockets":         p.server.Socket.Open,
 		"thread_sockets_unknown": p.server.Socket.Unauthenticated,
 		"thread_frames":          p.server.Socket.Frames,

@@ -45,6 +45,7 @@ func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storag
 		Buckets: s.buckets, Index: index, Blobs: blobs,
 		Uploads: &object.Uploads{DB: b.db, Index: index, Blobs: blobs, Now: b.now},
 		Origin:  b.addresses.S3URL, Console: b.addresses.BaseURL, Domain: b.cfg.S3Domain, Log: b.log, Now: b.now,
+		Messages: s3.NewMessages(b.poolSizes.messages),
 	}
 	s.handler = &object.Handler{
 		Buckets: s.buckets, Index: index, Totals: s.totals, Audit: auditLog.Record,

@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// maxMessage is the maximum size of a body that is not an object, such as a list of keys to
-	// delete. Those are read into memory.
-	maxMessage = 8 << 20
 	// maxObject is the maximum size of an object or part in one request, as in S3.
 	maxObject = 5 << 30
 	// chunked is the length of a body with Transfer-Encoding: chunked.
@@ -46,9 +43,7 @@ func (s *Server) serve(ctx fiber.Ctx, o operation) error {
 	if c, ok := connOf(ctx.RequestCtx()); ok {
 		c.receive(s.Limits.Stall)
 	}
-	if err := s.check(ctx, o); err != nil {
-		sendError(ctx, err)
-	} else if err := s.next(ctx); err != nil {
+	if err := s.checked(ctx, o); err != nil {
 		return err
 	}
 	if err := sendTags(ctx); err != nil {
@@ -64,6 +59,21 @@ func (s *Server) serve(ctx fiber.Ctx, o operation) error {
 		ctx.Response().Header.SetConnectionClose()
 	}
 	return nil
+}
+
+// checked passes a request on, or answers it with an error if it must not be.
+func (s *Server) checked(ctx fiber.Ctx, o operation) error {
+	if err := s.check(ctx, o); err != nil {
+		sendError(ctx, err)
+		return nil
+	}
+	message, err := s.takeMessage(ctx, o)
+	if err != nil {
+		sendError(ctx, err)
+		return nil
+	}
+	defer message.Release()
+	return s.next(ctx)
 }
 
 // discardBody reads the rest of a request's body. A client whose body is not read may see a reset
@@ -121,8 +131,8 @@ func (s *Server) check(ctx fiber.Ctx, o operation) s3err.S3Error {
 	return s.checkBody(ctx, o)
 }
 
-// checkBody returns an error if the body of a request is too large to be read into memory, and is
-// not an object, which is streamed.
+// checkBody returns an error if a form is too large, or if the length of what is not an object is
+// unknown.
 func (s *Server) checkBody(ctx fiber.Ctx, o operation) s3err.S3Error {
 	length := int64(ctx.Request().Header.ContentLength())
 	switch {
@@ -130,12 +140,8 @@ func (s *Server) checkBody(ctx fiber.Ctx, o operation) s3err.S3Error {
 		return nil
 	case length == chunked:
 		return s3err.GetAPIError(s3err.ErrMissingContentLength)
-	case s.isForm(ctx):
-		if length > maxObject+maxFields {
-			return s3err.GetEntityTooLargeErr(length, maxObject)
-		}
-	case length > maxMessage:
-		return s3err.GetMaxMessageLengthExceeded(maxMessage)
+	case s.isForm(ctx) && length > maxObject+maxFields:
+		return s3err.GetEntityTooLargeErr(length, maxObject)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/versity/versitygw/s3api"
 	"github.com/versity/versitygw/s3api/middlewares"
 
+	"steward/internal/budget"
 	"steward/internal/object"
 	"steward/internal/web"
 )
@@ -39,6 +40,9 @@ type Server struct {
 	// Region is the region that clients must sign for; "" means DefaultRegion.
 	Region string
 	Limits Limits
+	// Messages is the memory for bodies that are not objects, made by NewMessages. Requests that find no
+	// room get SlowDown. By default it has 512 MiB.
+	Messages *budget.Pool
 	// TLS returns a listener that serves TLS on the connections of another one; nil for plain HTTP.
 	TLS func(net.Listener) net.Listener
 	Log *slog.Logger
@@ -90,6 +94,9 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 // Start serves the connections of a listener in the background until Shutdown.
 func (s *Server) Start(listener net.Listener) error {
 	s.Limits = s.Limits.withDefaults()
+	if s.Messages == nil {
+		s.Messages = NewMessages(512 << 20)
+	}
 	setRegion(&s.Region)
 	base, stop := context.WithCancel(context.Background())
 	api, err := s.newAPI(base)
