@@ -115,8 +115,20 @@ func TestConsoleAsksForARecentSignIn(t *testing.T) {
 	c.wait("the prompt", asked)
 	c.LoadAxe()
 	c.Check("sign-in-again")
-	c.press("Cancel")
+	// The page sends the request again every few seconds; the prompt is cancelled at such a moment.
+	chromium.Evaluate[bool](c.Browser, `new Promise(done => {
+		const before = fetch;
+		window.fetch = (...args) => {
+			const response = before(...args);
+			if ((args[1] ?? args[0]).method === 'POST') {
+				window.fetch = before;
+				setTimeout(() => { `+control("Cancel")+`.click(); done(true) });
+			}
+			return response;
+		};
+	})`)
 	c.see("A new sign-in is needed")
+	c.wait("no prompt", `!`+asked)
 	c.press("Invite")
 	c.wait("the prompt", asked)
 	address := chromium.Evaluate[string](c.Browser, control("Sign in")+`.href`)

@@ -27,14 +27,15 @@ export function setCaller(c: Caller) {
   caller = c;
 }
 
-// SignInAgain asks for a new sign-in. ask returns whether to send a request again, and end is called
-// when it is no longer refused.
+// SignInAgain asks for a new sign-in. ask returns the number of the prompt if a request is to be sent
+// again, or 0. One that was, and is refused again, passes that number: the user may have cancelled the
+// prompt in the meantime. end is called when it is no longer refused.
 export interface SignInAgain {
-  ask(): Promise<boolean>;
+  ask(prompt: number): Promise<number>;
   end(again: boolean): void;
 }
 
-let signInAgain: SignInAgain = { ask: async () => false, end: () => undefined };
+let signInAgain: SignInAgain = { ask: async () => 0, end: () => undefined };
 
 // setSignInAgain is called by the module with the dialog, as setCaller is by the session.
 export function setSignInAgain(s: SignInAgain) {
@@ -53,8 +54,9 @@ async function isStale(response: Response): Promise<boolean> {
 async function repeated(request: () => Promise<Response>): Promise<Response> {
   let response = await request();
   if (!(await isStale(response))) return response;
-  while (await isStale(response)) {
-    if (!(await signInAgain.ask())) return response;
+  for (let prompt = 0; await isStale(response);) {
+    prompt = await signInAgain.ask(prompt);
+    if (!prompt) return response;
     response = await request();
   }
   signInAgain.end(true);

@@ -6,10 +6,14 @@ import { session } from './session.svelte';
 class Recent {
   // asking is whether the page asks for a new sign-in.
   asking = $state(false);
-  private waiting: ((again: boolean) => void)[] = [];
+  // prompt is the number of the prompt, which changes when it is cancelled.
+  private prompt = 1;
+  private waiting: ((prompt: number) => void)[] = [];
 
-  // ask returns whether to send a request again.
-  ask(): Promise<boolean> {
+  // ask returns the number of the prompt once a request is to be sent again, or 0 if that, or the one
+  // that the request was sent again for, is cancelled.
+  ask(prompt: number): Promise<number> {
+    if (prompt && prompt !== this.prompt) return Promise.resolve(0);
     this.asking = true;
     return new Promise((resolve) => this.waiting.push(resolve));
   }
@@ -25,12 +29,13 @@ class Recent {
   end(again: boolean) {
     this.asking = false;
     this.resolve(again);
+    if (!again) this.prompt++;
   }
 
   private resolve(again: boolean) {
     const waiting = this.waiting;
     this.waiting = [];
-    for (const resolve of waiting) resolve(again);
+    for (const resolve of waiting) resolve(again ? this.prompt : 0);
   }
 }
 
