@@ -43,7 +43,7 @@ func (s *Server) serve(ctx fiber.Ctx, o operation) error {
 	if c, ok := connOf(ctx.RequestCtx()); ok {
 		c.receive(s.Limits.Stall)
 	}
-	if err := s.checked(ctx, o); err != nil {
+	if err := s.pass(ctx, o); err != nil {
 		return err
 	}
 	if err := sendTags(ctx); err != nil {
@@ -61,8 +61,8 @@ func (s *Server) serve(ctx fiber.Ctx, o operation) error {
 	return nil
 }
 
-// checked passes a request on, or answers it with an error if it must not be.
-func (s *Server) checked(ctx fiber.Ctx, o operation) error {
+// pass passes a request on, or answers it with an error if it must not be.
+func (s *Server) pass(ctx fiber.Ctx, o operation) error {
 	if err := s.check(ctx, o); err != nil {
 		sendError(ctx, err)
 		return nil
