@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/letsencrypt/pebble/v2/ca"
+	"github.com/letsencrypt/pebble/v2/core"
 	"github.com/letsencrypt/pebble/v2/db"
 	"github.com/letsencrypt/pebble/v2/va"
 	"github.com/letsencrypt/pebble/v2/wfe"
@@ -67,7 +68,7 @@ func Start(t testing.TB, o Options) *Server {
 	if o.FirstOnly {
 		handler = s.afterFirst(handler, issuing(0))
 	}
-	server := httptest.NewTLSServer(s.counting(handler))
+	server := httptest.NewTLSServer(s.counting(forgetting(store, handler)))
 	t.Cleanup(server.Close)
 	s.URL = server.URL + wfe.DirectoryPath
 	roots = append(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})...)
@@ -102,6 +103,26 @@ const (
 	finalizePath    = "/finalize-order/"
 	renewalInfoPath = "/draft-ietf-acme-ari-03/renewalInfo/"
 )
+
+// forgetting makes every order validate its domains: even with PEBBLE_AUTHZREUSE=0, Pebble reuses a valid
+// authorization for one order in a hundred. It finds authorizations by their order's account, so we cut that link
+// as soon as the order is finalized.
+func forgetting(store *db.MemoryStore, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id, ok := strings.CutPrefix(r.URL.Path, finalizePath); ok {
+			if order := store.GetOrderByID(id); order != nil {
+				order.RLock()
+				for _, authorization := range order.AuthorizationObjects {
+					authorization.Lock()
+					authorization.Order = &core.Order{ID: id}
+					authorization.Unlock()
+				}
+				order.RUnlock()
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // counting counts the orders that a handler accepts.
 func (s *Server) counting(next http.Handler) http.Handler {
