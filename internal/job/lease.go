@@ -77,15 +77,27 @@ func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, 0) }
 
 // release is Release for a job that has run at a time, or not if that is 0.
 func (l *Lease) release(ctx context.Context, ran stamp.Time) error {
-	if _, err := l.DB.Exec(ctx, `UPDATE leases SET owner = '', until = 0, ran_at = CASE WHEN ran_at < $3 THEN $3 ELSE ran_at END
-		WHERE name IN (SELECT name FROM leases WHERE name = $1 AND owner = $2`+db.SkipLocked(l.DB.Dialect())+`)`,
-		l.Name, l.Owner, ran); err != nil {
-		return fmt.Errorf("release lease %s: %w", l.Name, err)
+	// Another process that finds the lease taken locks its row for a moment. If we gave up then, the lease would
+	// stay held until it expires.
+	for try := 1; ; try++ {
+		released, err := l.DB.Exec(ctx, `UPDATE leases SET owner = '', until = 0, ran_at = CASE WHEN ran_at < $3 THEN $3 ELSE ran_at END
+			WHERE name IN (SELECT name FROM leases WHERE name = $1 AND owner = $2`+db.SkipLocked(l.DB.Dialect())+`)`,
+			l.Name, l.Owner, ran)
+		if err != nil {
+			return fmt.Errorf("release lease %s: %w", l.Name, err)
+		}
+		if released > 0 || try == releaseTries {
+			return nil
+		}
+		time.Sleep(releasePause)
 	}
-	return nil
 }
 
 const (
+	// A release finds the row of its lease locked for a moment at most, unless a process has stopped in the
+	// middle of a transaction. It tries releaseTries times, with pauses between.
+	releaseTries = 5
+	releasePause = 10 * time.Millisecond
 	// firstCheck is when a job is looked at after the start of a process, and checkEvery how often
 	// later.
 	firstCheck = 5 * time.Second

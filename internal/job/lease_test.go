@@ -125,7 +125,7 @@ func newJob(d *db.DB, c *clock, owner string, do func(context.Context) error) *j
 
 // TestJobRunsOnceInAnInterval runs a job on two replicas, and again after both were replaced.
 func TestJobRunsOnceInAnInterval(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachInBubble(t, func(t *testing.T, d *db.DB) {
 		c := newClock()
 		var calls atomic.Int64
 		runs := int64(0)
@@ -164,7 +164,7 @@ func idle(t *testing.T, d *db.DB) bool {
 // TestStoppedJobIsContinuedAtOnce stops a process in the middle of a job. The clock stands still, so no
 // lease expires, and the interval does not end.
 func TestStoppedJobIsContinuedAtOnce(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachInBubble(t, func(t *testing.T, d *db.DB) {
 		c := newClock()
 		started := make(chan string, 2)
 		for _, owner := range []string{"a", "b"} {
@@ -187,7 +187,7 @@ func TestStoppedJobIsContinuedAtOnce(t *testing.T) {
 
 // TestLongJobKeepsItsLease has a job that takes longer than its lease.
 func TestLongJobKeepsItsLease(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachInBubble(t, func(t *testing.T, d *db.DB) {
 		c := newClock()
 		var g job.Group
 		started := make(chan bool, 1)
@@ -213,7 +213,7 @@ func TestLongJobKeepsItsLease(t *testing.T) {
 
 // TestJobWithoutWorkTakesNoLease has a job that asks for work before it writes.
 func TestJobWithoutWorkTakesNoLease(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachInBubble(t, func(t *testing.T, d *db.DB) {
 		asked := make(chan bool)
 		j := newJob(d, newClock(), "a", func(context.Context) error { return errors.New("there was work") })
 		j.Pending = func(context.Context) (bool, error) { asked <- true; return false, nil }
