@@ -12,13 +12,13 @@ package tracing
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -51,13 +51,16 @@ type Tracer struct {
 	propagator propagation.TraceContext
 }
 
-// Start returns a tracer that exports to a collector. The SDK reads the headers, certificates, timeouts and
-// compression of requests to the collector, the attributes of the process and the size of the queue from the environment
-// (OTEL_EXPORTER_OTLP_HEADERS and others).
+// Start returns a tracer that exports to a collector. The exporter reads the headers, certificates, timeout and
+// compression of requests to the collector from the environment (OTEL_EXPORTER_OTLP_HEADERS and others), and the
+// SDK the attributes of the process and the size of the queue.
 func Start(ctx context.Context, o Options) (*Tracer, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint+"/v1/traces"))
-	if err != nil {
-		return nil, fmt.Errorf("--otlp-endpoint: %w", err)
+	if strings.HasPrefix(o.Endpoint, "http:") && (setting("CERTIFICATE") != "" || setting("CLIENT_CERTIFICATE") != "") {
+		return nil, errors.New("--otlp-endpoint: must be https:// with OTEL_EXPORTER_OTLP_CERTIFICATE or …_CLIENT_CERTIFICATE")
+	}
+	exporter, err := newExporter(o.Endpoint, o.Version)
+	if err != nil { // what could be read is used
+		o.Log.Warn("some settings for exporting traces are invalid, and ignored", "error", err)
 	}
 	described, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "steward"), attribute.String("service.version", o.Version)),

@@ -210,3 +210,18 @@ func TestJSONEndsWithOneLineBreak(t *testing.T) {
 		t.Errorf("%v: %q", err, out.String())
 	}
 }
+
+// TestWideCharactersAreCutWhole cuts a text whose characters take two columns of a terminal.
+func TestWideCharactersAreCutWhole(t *testing.T) {
+	columns := []output.Column{{Title: "NAME", Path: "name"}, {Title: "SIZE", Path: "size"}}
+	for width, want := range map[int]string{
+		0:  "NAME                    SIZE\n写真のバケツ生命のcafe\u0301  12\n",
+		17: "NAME         SIZE\n写真のバケ…  12\n",
+		18: "NAME          SIZE\n写真のバケ…   12\n",
+	} {
+		got := print(t, &output.Printer{Format: output.Table, Width: width}, columns, `{"name":"写真のバケツ生命のcafe\u0301","size":12}`)
+		if got != want {
+			t.Errorf("width %d: %s", width, cmp.Diff(want, got))
+		}
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/rivo/uniseg"
 )
 
 const (
@@ -27,9 +27,9 @@ const (
 func fit(columns []Column, rows [][]string, limit int) []int {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
-		widths[i] = text.StringWidth(c.Title)
+		widths[i] = uniseg.StringWidth(c.Title)
 		for _, row := range rows {
-			widths[i] = max(widths[i], text.StringWidth(row[i]))
+			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
 		}
 	}
 	if limit == 0 {
@@ -67,7 +67,7 @@ func (l layout) shrink(kind Cut, least int) bool {
 		for i, c := range l.columns {
 			floor := least
 			if least >= minColumn {
-				floor = max(least, text.StringWidth(c.Title))
+				floor = max(least, uniseg.StringWidth(c.Title))
 			}
 			if c.Cut == kind && l.widths[i] > floor && (widest < 0 || l.widths[i] > l.widths[widest]) {
 				widest = i
@@ -107,7 +107,7 @@ func (l *List) writeRow(cells []string, style string) error {
 			color = statusColor(cell)
 		}
 		b.WriteString(l.printer.Paint(color, cell))
-		b.WriteString(strings.Repeat(" ", max(0, l.widths[i]-text.StringWidth(cell))) + gap)
+		b.WriteString(strings.Repeat(" ", max(0, l.widths[i]-uniseg.StringWidth(cell))) + gap)
 	}
 	_, err := io.WriteString(l.printer.Out, strings.TrimRight(b.String(), " ")+"\n")
 	return err
@@ -116,15 +116,29 @@ func (l *List) writeRow(cells []string, style string) error {
 // cut returns a cell that is no wider than its column. Of an id, its prefix and its end are kept: ids of
 // the same time begin alike.
 func (c Column) cut(cell string, width int) string {
-	if text.StringWidth(cell) <= width {
+	if uniseg.StringWidth(cell) <= width {
 		return cell
 	}
 	prefix := strings.Index(cell, "_") + 1
 	end := len(cell) - (width - prefix - 1)
-	if c.Kind == Ident && len(cell) == text.StringWidth(cell) && len(cell)-end >= 4 {
+	if c.Kind == Ident && len(cell) == uniseg.StringWidth(cell) && len(cell)-end >= 4 {
 		return cell[:prefix] + "…" + cell[end:]
 	}
-	return text.Snip(cell, width, "…")
+	return snip(cell, width)
+}
+
+// snip returns the beginning of a cell that is wider than its column.
+func snip(cell string, width int) string {
+	taken := 1 // the ellipsis
+	rest, state := cell, -1
+	for rest != "" {
+		_, after, w, next := uniseg.FirstGraphemeClusterInString(rest, state)
+		if taken += w; taken > width {
+			break
+		}
+		rest, state = after, next
+	}
+	return cell[:len(cell)-len(rest)] + "…"
 }
 
 // Paint returns a text in a colour, if colours may be printed.

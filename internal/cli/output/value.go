@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/rivo/uniseg"
 )
 
 // Kind is how the value of a column is shown.
@@ -228,11 +228,11 @@ func (p *Printer) writeFields(raw json.RawMessage) error {
 	names := keys(raw)
 	width := 0
 	for _, name := range names {
-		width = max(width, text.StringWidth(name))
+		width = max(width, uniseg.StringWidth(name))
 	}
 	var b strings.Builder
 	for _, name := range names {
-		line := p.Paint(bold, Clean(name)) + strings.Repeat(" ", width-text.StringWidth(name)) + gap + p.explained(name, item[name])
+		line := p.Paint(bold, Clean(name)) + strings.Repeat(" ", width-uniseg.StringWidth(name)) + gap + p.explained(name, item[name])
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err = io.WriteString(p.Out, b.String())

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
@@ -75,6 +76,8 @@ func openStore(ctx context.Context, s *session.Session, in noun.Input) (*storeSh
 	options.DisableIdentity = true
 	options.PoolSize = 1 // so that MULTI, SELECT and the like hold for what follows
 	options.MaxRetries = -1
+	// It would greet a server with a command that the store's user may not call.
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	k := &storeShell{Session: s, client: redis.NewClient(options)}
 	if prefix := e.Env["REDIS_KEY_PREFIX"]; prefix != "" {
 		k.prefix = &keyPrefix{prefix, redis.NewClient(options)}

@@ -41,7 +41,7 @@ func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resou
 // clientOptions returns the options of a client of this process.
 func (e *Engine) clientOptions(p *resource.Provisioned) *redis.Options {
 	return &redis.Options{
-		Dialer: e.dialPipe, Username: p.ID, Password: p.Password, Protocol: 2, PoolSize: 1, MaxRetries: -1,
+		Dialer: e.dialPipe, Username: p.ID, Password: p.Password, Protocol: 2, PoolSize: 1, PipelinePoolSize: -1, MaxRetries: -1,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -68,7 +69,8 @@ func parseAddress(adminURL string) (*address, error) {
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.PoolSize = 8
-	o.MaxRetries = 1 // so that a server that does not answer is reported soon
+	o.PipelinePoolSize = -1 // pipelines take their connections from PoolSize
+	o.MaxRetries = 1        // so that a server that does not answer is reported soon
 	a.options = o
 	return a, nil
 }
@@ -125,7 +127,8 @@ func (a *address) client() redis.UniversalClient {
 	}
 	o := &redis.ClusterOptions{
 		Addrs: a.hosts, ContextTimeoutEnabled: true,
-		NewClient: func(node *redis.Options) *redis.Client { return a.clientOf(node.Addr) },
+		ClusterStateReloadInterval: 10 * time.Second, // a minute is long after a failover
+		NewClient:                  func(node *redis.Options) *redis.Client { return a.clientOf(node.Addr) },
 	}
 	if a.form == sentinel {
 		o.ClusterSlots = a.slotsOfSentinels

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -48,7 +47,7 @@ func (c *Receiver) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	sent, err := io.ReadAll(body)
-	var export collector.ExportTraceServiceRequest
+	var export otlp.TracesData
 	if err == nil {
 		err = proto.Unmarshal(sent, &export)
 	}
