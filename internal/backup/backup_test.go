@@ -234,7 +234,7 @@ func TestEncryption(t *testing.T) {
 			backup.Decryption{},
 		},
 		"passphrase": {
-			backup.Encryption{Passphrase: "correct horse"},
+			backup.Encryption{Passphrase: "correct horse", WorkFactor: cheap},
 			backup.Decryption{Passphrase: secret("correct horse")},
 			backup.Decryption{Passphrase: secret("battery staple")},
 		},

@@ -3,6 +3,7 @@ package backup
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 type Encryption struct {
 	Passphrase string
 	Recipients string // one on each line, as age has them
+	// WorkFactor replaces that of passphrases, for tests that need not be safe.
+	WorkFactor int
 }
 
 // IsSet reports whether backups are encrypted.
@@ -52,7 +55,7 @@ func (e Encryption) recipients() ([]age.Recipient, error) {
 		if err != nil {
 			return nil, fmt.Errorf("passphrase: %w", err)
 		}
-		r.SetWorkFactor(workFactor)
+		r.SetWorkFactor(cmp.Or(e.WorkFactor, workFactor))
 		return []age.Recipient{r}, nil
 	case e.Recipients != "":
 		all, err := age.ParseRecipients(strings.NewReader(e.Recipients))

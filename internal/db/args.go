@@ -47,6 +47,7 @@ func number(text string) (n numbered) {
 // arguments returns a statement and its arguments by number. It returns errs.Invalid for text that cannot
 // be stored, and an error if the names of Args are not those of the statement.
 func (d *DB) arguments(text string, args []any) (string, []any, error) {
+	d.observer.statement(text)
 	if len(args) != 1 {
 		return text, args, checkText(args)
 	}

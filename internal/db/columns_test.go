@@ -13,7 +13,7 @@ func TestEarlierSchemaIsMigratedLater(t *testing.T) {
 	must(t, err)
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
-			o := dbtest.Options(t, dialect)
+			o := dbtest.Empty(t, dialect)
 			for _, want := range []int64{12, newest} {
 				o.Migrations = db.MigrationsUpTo(want)
 				d, err := db.Open(t.Context(), o)

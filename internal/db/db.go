@@ -114,6 +114,9 @@ type Observer struct {
 	// Invalidated is called when changes of other replicas were applied to the caches of this one, with
 	// the time since the oldest of them was made.
 	Invalidated func(lag time.Duration)
+	// Statement is called with the text of each statement before it runs. Tests check with it that
+	// every statement runs on both engines.
+	Statement func(text string)
 }
 
 func (o Observer) commit(writes int, wait time.Duration) {
@@ -136,6 +139,12 @@ const SlowWrite = 100 * time.Millisecond
 func (o Observer) held(ctx context.Context, took time.Duration) {
 	if o.SlowWrite != nil && took > SlowWrite {
 		o.SlowWrite(origin(ctx), took)
+	}
+}
+
+func (o Observer) statement(text string) {
+	if o.Statement != nil {
+		o.Statement(text)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 func TestInspectReadsAnOpenDatabase(t *testing.T) {
 	for name, o := range map[string]db.Options{
-		"sqlite": {Path: filepath.Join(t.TempDir(), "x.db")}, "postgres": {URL: dbtest.Postgres(t)},
+		"sqlite": {Path: filepath.Join(t.TempDir(), "x.db")}, "postgres": {URL: dbtest.EmptyPostgres(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "postgres" {

@@ -86,7 +86,7 @@ func postgresContents(t *testing.T, o db.Options) map[string]string {
 func TestMigrationThatFailsChangesNothing(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
-			o := dbtest.Options(t, dialect)
+			o := dbtest.Empty(t, dialect)
 			filled(t, o)
 			before := contents(t, o)
 			newer := o
@@ -135,7 +135,7 @@ func filledBefore(t *testing.T, o db.Options) {
 // TestMigrationThatFailsKeepsTheLogOfAKilledProcess copies the files of an open database, as a killed
 // process leaves them.
 func TestMigrationThatFailsKeepsTheLogOfAKilledProcess(t *testing.T) {
-	o := dbtest.Options(t, db.SQLite)
+	o := dbtest.Empty(t, db.SQLite)
 	d, err := db.Open(t.Context(), o)
 	must(t, err)
 	for i := range 100 {
@@ -165,12 +165,12 @@ func TestMigrationThatFailsKeepsTheLogOfAKilledProcess(t *testing.T) {
 
 // TestDamagedDatabaseIsNotMigrated overwrites pages of the file: of its tables, and of its schema.
 func TestDamagedDatabaseIsNotMigrated(t *testing.T) {
-	filling := dbtest.Options(t, db.SQLite)
+	filling := dbtest.Empty(t, db.SQLite)
 	filled(t, filling)
 	whole, err := os.ReadFile(filling.Path)
 	must(t, err)
 	for _, page := range []int{0, 1, 3, 20, 60, len(whole)/4096 - 1} {
-		o := dbtest.Options(t, db.SQLite)
+		o := dbtest.Empty(t, db.SQLite)
 		broken := bytes.Clone(whole)
 		copy(broken[page*4096:], bytes.Repeat([]byte("broken"), 600))
 		must(t, os.WriteFile(o.Path, broken, 0o600))
@@ -187,7 +187,7 @@ func TestDamagedDatabaseIsNotMigrated(t *testing.T) {
 }
 
 func TestMigrationNeedsSpace(t *testing.T) {
-	o := dbtest.Options(t, db.SQLite)
+	o := dbtest.Empty(t, db.SQLite)
 	o.Reserve = 1 << 60
 	filled(t, o) // a new file needs little
 	before := contents(t, o)

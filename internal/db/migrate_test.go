@@ -93,7 +93,7 @@ func TestSQLiteTablesAreStrict(t *testing.T) {
 func TestMigratedDatabaseOpensAgain(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
-			o := dbtest.Options(t, dialect)
+			o := dbtest.Empty(t, dialect)
 			for range 2 {
 				d, err := db.Open(t.Context(), o)
 				must(t, err)
@@ -108,7 +108,7 @@ func TestMigratedDatabaseOpensAgain(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
-			o := dbtest.Options(t, dialect)
+			o := dbtest.Empty(t, dialect)
 			newer := o
 			newer.Migrations = withMigrations(t, map[string]string{"9000_more.sql": "ALTER TABLE meta ADD COLUMN more TEXT NULL;"})
 			for _, options := range []db.Options{o, newer, o, newer} {
@@ -133,7 +133,7 @@ func TestNewerSchema(t *testing.T) {
 
 // TestReplicasMigrateAtOnce opens an empty database from several replicas at the same time.
 func TestReplicasMigrateAtOnce(t *testing.T) {
-	url := dbtest.Postgres(t)
+	url := dbtest.EmptyPostgres(t)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -151,7 +151,7 @@ func TestReplicasMigrateAtOnce(t *testing.T) {
 }
 
 func TestFileIsPrivate(t *testing.T) {
-	o := dbtest.Options(t, db.SQLite)
+	o := dbtest.Empty(t, db.SQLite)
 	o.Path = filepath.Join(filepath.Dir(o.Path), "a ?#%41.db")
 	d, err := db.Open(t.Context(), o)
 	must(t, err)
@@ -167,7 +167,7 @@ func TestFileIsPrivate(t *testing.T) {
 }
 
 func TestAsynchronousServerIsRefused(t *testing.T) {
-	url := dbtest.Postgres(t)
+	url := dbtest.EmptyPostgres(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	must(t, err)
 	defer conn.Close(t.Context())

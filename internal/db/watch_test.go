@@ -176,12 +176,11 @@ func TestListenIsRestoredAfterALostConnection(t *testing.T) {
 	runWatch(t, here)
 	runWatch(t, there)
 	waittest.Receive(t, "the call at the start", calls)
-	var killed int
-	must(t, here.Read(t.Context()).Row(`SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
-		WHERE datname = current_database() AND query LIKE 'SELECT name, n, %FROM epochs'`).Scan(&killed))
-	if killed != 2 {
-		t.Errorf("%d connections were terminated, not those of both replicas", killed)
-	}
+	waittest.Until(t, "the connections of both replicas to be terminated", func() (killed int, done bool) {
+		must(t, here.Read(t.Context()).Row(`SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
+			WHERE datname = current_database() AND query LIKE 'SELECT name, n, %FROM epochs'`).Scan(&killed))
+		return killed, killed == 2
+	})
 	// What is sent while nobody listens is lost, so it is sent until it arrives.
 	waittest.True(t, "a notification on the new connection", func() bool {
 		here.Notify("work")

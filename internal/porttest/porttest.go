@@ -2,32 +2,50 @@
 package porttest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"sync"
+	"syscall"
 	"testing"
 )
 
-// given has the ports that were returned. Their servers may not listen yet, or not all the time.
-var given sync.Map
-
-// Free returns a port of the loopback address that is free, and each port once. It is below those that Linux
-// gives to listeners without a port and to connections, so that it stays free while its server is stopped.
+// Free returns a port of the loopback address that is free, and stays so until the test ends: whether
+// its server listens, has not started yet, or is stopped, no other test gets the port. It is below those
+// that Linux gives to listeners without a port and to connections.
 func Free(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
 		port := 10_000 + rand.IntN(20_000)
-		if _, again := given.LoadOrStore(port, true); again {
-			continue
-		}
-		if l, err := net.Listen("tcp", Address(port)); err == nil {
-			_ = l.Close()
+		socket, err := reserve(port)
+		if err == nil {
+			t.Cleanup(func() { _ = syscall.Close(socket) })
 			return port
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
 		}
 	}
 	t.Fatal("no port is free")
 	return 0
+}
+
+// reserve returns a socket that is bound to a port and does not listen. Its own bind fails if the port is
+// in use at all. From then on it allows addresses to be reused, and so do servers, which Linux lets
+// listen on the port as long as no other one does.
+func reserve(port int) (socket int, err error) {
+	socket, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	err = syscall.Bind(socket, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	if err == nil {
+		err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	}
+	if err != nil {
+		_ = syscall.Close(socket)
+		return 0, err
+	}
+	return socket, nil
 }
 
 // Address returns the loopback address with a port.

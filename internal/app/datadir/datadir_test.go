@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -195,14 +196,16 @@ func writeFile(t *testing.T, name, content string) string {
 // TestLockWaitsForAMoment acquires a lock that steward doctor holds while it looks for a server.
 func TestLockWaitsForAMoment(t *testing.T) {
 	dir := t.TempDir()
-	held, err := Acquire(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.AfterFunc(20*time.Millisecond, held.Release)
-	lock, err := Acquire(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lock.Release()
+	synctest.Test(t, func(t *testing.T) {
+		held, err := Acquire(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(20*time.Millisecond, held.Release)
+		lock, err := Acquire(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock.Release()
+	})
 }

@@ -1,11 +1,16 @@
 // Package dbtest provides tests with real databases: a SQLite file in a temporary directory, and
-// PostgreSQL on a private server. Of Steward it imports db, porttest and waittest.
+// PostgreSQL on a private server.
 //
-// The server is started when a test first needs it, once per test process, and ends with that process,
-// however that ends (server.go). STEWARD_TEST_POSTGRES names a server to use instead.
-// STEWARD_TEST_POOLER=transaction has tests reach it through PgBouncer with that pool mode.
-// STEWARD_TEST_FSYNC=1 makes the private one durable, and as slow as a real one, for benchmarks. No test
-// is skipped if there is no server: it fails and says what to install.
+// A test process migrates the schema once for each engine. Its databases are copies of the result
+// (template.go), in memory if there is room (memory.go).
+//
+// The server starts when a test first needs it, once per test process, and ends with that process,
+// however that ends (server.go). STEWARD_TEST_POSTGRES names a server to use instead, and
+// STEWARD_TEST_TEMPLATE a database there with the current schema: `make test` sets both, so that all
+// packages share one server. STEWARD_TEST_POOLER=transaction makes tests reach it through PgBouncer
+// with that pool mode. STEWARD_TEST_FSYNC=1 makes the private one durable, and as slow as a real one,
+// for benchmarks. STEWARD_TEST_STATEMENTS names a directory for a log of the statements that ran on
+// each engine (statements.go). No test is skipped if there is no server: it fails and says what to install.
 package dbtest
 
 import (
@@ -18,6 +23,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,6 +43,30 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	}
 }
 
+// EachInBubble runs a test on a new database of each engine, in a bubble of synctest. Its time stands
+// still while anybody works, also while a statement runs on PostgreSQL, and whatever waits for a timer
+// costs no time. So nothing may wait for a lock on PostgreSQL until a timer ends.
+func EachInBubble(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	for _, dialect := range Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			o := Options(t, dialect) // whose cleanup must not be in the bubble
+			synctest.Test(t, func(t *testing.T) {
+				d, err := db.Open(t.Context(), o)
+				if err != nil {
+					t.Fatalf("open %s: %v", dialect, err)
+				}
+				defer func() {
+					if err := d.Close(); err != nil {
+						t.Errorf("close %s: %v", dialect, err)
+					}
+				}()
+				test(t, d)
+			})
+		})
+	}
+}
+
 // Open opens a new database with the current schema. It is closed when the test ends.
 func Open(t testing.TB, dialect db.Dialect) *db.DB {
 	t.Helper()
@@ -52,44 +82,93 @@ func Open(t testing.TB, dialect db.Dialect) *db.DB {
 	return d
 }
 
-// Options returns the options of a new, empty database, for tests that open it themselves.
+// Options returns the options of a new database with the current schema, for tests that open it
+// themselves.
 func Options(t testing.TB, dialect db.Dialect) db.Options {
 	t.Helper()
-	o := db.Options{Log: slog.New(slog.DiscardHandler)}
 	if dialect == db.Postgres {
-		o.URL = Postgres(t)
-		if mode := os.Getenv(poolerVariable); mode != "" {
-			o.URL = PgBouncer(t, o.URL, mode)
-			o.Pooler = mode
-		}
-	} else {
-		o.Path = filepath.Join(t.TempDir(), "steward.db")
+		return postgresOptions(t, Postgres(t))
+	}
+	o := Empty(t, dialect)
+	if err := os.WriteFile(o.Path, sqliteTemplate(t), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return o
 }
 
-// poolerVariable is the environment variable with the pool mode of PgBouncer.
-const poolerVariable = "STEWARD_TEST_POOLER"
+// Empty returns the options of a new database without a schema, for tests of migrations.
+func Empty(t testing.TB, dialect db.Dialect) db.Options {
+	t.Helper()
+	if dialect == db.Postgres {
+		return postgresOptions(t, EmptyPostgres(t))
+	}
+	return db.Options{Path: filepath.Join(tempDir(t), "steward.db"), Log: quiet, Observer: observer(t, db.SQLite)}
+}
+
+func postgresOptions(t testing.TB, url string) db.Options {
+	t.Helper()
+	o := db.Options{URL: url, Log: quiet, Observer: observer(t, db.Postgres)}
+	if mode := os.Getenv("STEWARD_TEST_POOLER"); mode != "" {
+		o.URL = PgBouncer(t, url, mode)
+		o.Pooler = mode
+	}
+	return o
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// Postgres returns the URL of a new database with the current schema. It is dropped when the test ends.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	server := serverURL(t)
+	// PostgreSQL's other strategy writes all of the template to its log.
+	return create(t, server, "STRATEGY file_copy TEMPLATE "+postgresTemplate(t, server))
+}
+
+// EmptyPostgres returns the URL of a new database without a schema. It is dropped when the test ends.
+func EmptyPostgres(t testing.TB) string {
+	t.Helper()
+	return create(t, serverURL(t), "")
+}
+
+// OwnServer makes the tests of this process use a server of their own. TestMain calls it in packages whose
+// tests see the transactions of others: no event is read until every older transaction on the server has ended.
+func OwnServer() {
+	for _, name := range []string{"STEWARD_TEST_POSTGRES", "STEWARD_TEST_TEMPLATE"} {
+		if err := os.Unsetenv(name); err != nil {
+			panic(err) // the name is valid
+		}
+	}
+}
+
+// serverURL returns the URL of the server that the tests share.
+func serverURL(t testing.TB) string {
+	t.Helper()
+	if server := os.Getenv("STEWARD_TEST_POSTGRES"); server != "" {
+		return server
+	}
+	own, err := private()
+	if err != nil {
+		t.Fatalf("PostgreSQL for tests: %v", err)
+	}
+	return own.URL
+}
 
 var databases atomic.Int64
 
-// Postgres returns the URL of a new, empty database, which is dropped when the test ends.
-func Postgres(t testing.TB) string {
+func create(t testing.TB, server, clause string) string {
 	t.Helper()
-	server := os.Getenv("STEWARD_TEST_POSTGRES")
-	if server == "" {
-		own, err := private()
-		if err != nil {
-			t.Fatalf("PostgreSQL for tests: %v", err)
-		}
-		server = own.url
-	}
 	name := fmt.Sprintf("steward_test_%d_%d", os.Getpid(), databases.Add(1))
-	command(t, server, "CREATE DATABASE "+name)
+	command(t, server, "CREATE DATABASE "+name+" "+clause)
 	t.Cleanup(func() { command(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return withDatabase(server, name)
+}
+
+// withDatabase returns the URL of another database on a server.
+func withDatabase(server, name string) string {
 	u, err := url.Parse(server)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) // a connection was made with it
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -97,7 +176,7 @@ func Postgres(t testing.TB) string {
 
 func command(t testing.TB, server, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {

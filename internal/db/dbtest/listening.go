@@ -70,7 +70,7 @@ func newFiles(t testing.TB, script string, args ...string) *Server {
 	var err error
 	s.bin, err = findBin()
 	s.must(err)
-	s.dir, err = os.MkdirTemp("", "steward-pg-")
+	s.dir, err = os.MkdirTemp(memory(), "steward-pg-")
 	s.must(err)
 	t.Cleanup(func() { s.must(os.RemoveAll(s.dir)) })
 	s.owner, err = unprivileged(s.dir)

@@ -20,14 +20,23 @@ var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: " 
 	"install the Debian package postgresql, or set STEWARD_TEST_POSTGRES to the URL of a server")
 
 // private starts the server of this test process once.
-var private = sync.OnceValues(start)
+var private = sync.OnceValues(StartShared)
 
-// running is a server that runs as long as this process.
-type running struct {
-	url string
-	// stdin is the standard input of the wrapper. The kernel closes it when this process ends, even by
-	// kill -9, and then the wrapper stops the server. It is kept here so that it is not collected.
-	stdin io.WriteCloser
+// Shared is a server for many tests. It runs until Stop, or as long as this process.
+type Shared struct {
+	URL string
+	// wrapper runs the server until its standard input ends. The kernel closes that when this process
+	// ends, even by kill -9.
+	wrapper *exec.Cmd
+	stdin   io.WriteCloser
+}
+
+// Stop ends the server and removes its files.
+func (s *Shared) Stop() error {
+	if err := s.stdin.Close(); err != nil {
+		return err
+	}
+	return s.wrapper.Wait()
 }
 
 // wrapper runs the server until its standard input ends, then removes everything.
@@ -45,12 +54,13 @@ rm -rf "$dir"
 // locale is a linguistic one: SQLite sorts by bytes, and code that relies on that must say so.
 const locale = "--locale=C --locale-provider=icu --icu-locale=en-US"
 
-func start() (*running, error) {
+// StartShared starts a server for many tests.
+func StartShared() (*Shared, error) {
 	bin, err := findBin()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "steward-pg-")
+	dir, err := os.MkdirTemp(memory(), "steward-pg-")
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +90,7 @@ func start() (*running, error) {
 	}
 	query := url.Values{"host": {dir}}
 	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: query.Encode()}
-	return &running{url: u.String(), stdin: stdin}, nil
+	return &Shared{URL: u.String(), wrapper: cmd, stdin: stdin}, nil
 }
 
 // ready reads the log of the server until that accepts connections, and discards the rest, so that the
@@ -101,7 +111,7 @@ func ready(log io.Reader) error {
 // settings are the arguments of a server. Planner, JIT and memory are at PostgreSQL's defaults, so that
 // tests and benchmarks run on what people have.
 func settings(dir string) []string {
-	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300"}
+	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=1000"}
 	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
 		set = append(set, "fsync=off", "full_page_writes=off")
 	}

@@ -43,7 +43,7 @@ func TestEveryTableIsCopiedOrExcluded(t *testing.T) {
 // fixture returns a database with rows in every table that the first version had.
 func fixture(t *testing.T) *db.DB {
 	t.Helper()
-	file, err := os.Open("../../../e2e/testdata/datadir-abd5c4b-sqlite.tar.gz")
+	file, err := os.Open("../../../e2e/long/operations/testdata/datadir-abd5c4b-sqlite.tar.gz")
 	must(t, err)
 	defer func() { _ = file.Close() }()
 	compressed, err := gzip.NewReader(file)
