@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// event is a line of `go test -json` (go doc test2json).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of build-output
+	Test        string
+	Elapsed     float64 // seconds
+	Output      string
+	FailedBuild string
+}
+
+// report prints a line for each package as it ends, and the output of tests that fail.
+type report struct {
+	output   map[string]*strings.Builder // of tests that run, by package and name
+	builds   map[string]*strings.Builder // of packages that do not compile
+	packages []timed
+	tests    []timed
+	passed   int
+	failed   int
+	skipped  int
+}
+
+func newReport() *report {
+	return &report{output: map[string]*strings.Builder{}, builds: map[string]*strings.Builder{}}
+}
+
+// read reads events until they end.
+func (r *report) read(events io.Reader) error {
+	for d := json.NewDecoder(events); ; {
+		var e event
+		if err := d.Decode(&e); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("output of go test: %w", err)
+		}
+		switch {
+		case e.Action == "build-output":
+			write(r.builds, e.ImportPath, e.Output)
+		case e.Action == "output" && strings.HasPrefix(e.Output, "=== "): // RUN, PAUSE, CONT
+		case e.Action == "output":
+			write(r.output, e.Package+" "+e.Test, e.Output)
+		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
+		case e.Test == "":
+			r.packageEnded(e)
+		default:
+			r.testEnded(e)
+		}
+	}
+}
+
+func write(to map[string]*strings.Builder, key, text string) {
+	if to[key] == nil {
+		to[key] = &strings.Builder{}
+	}
+	to[key].WriteString(text)
+}
+
+func (r *report) testEnded(e event) {
+	key := e.Package + " " + e.Test
+	if e.Action == "fail" {
+		fmt.Print(r.output[key])
+	}
+	delete(r.output, key)
+	if strings.Contains(e.Test, "/") {
+		return
+	}
+	r.tests = append(r.tests, timed{e.Package + " " + e.Test, seconds(e.Elapsed)})
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+	default:
+		r.skipped++
+		fmt.Printf("SKIP\t%s %s\n", e.Package, e.Test)
+	}
+}
+
+func (r *report) packageEnded(e event) {
+	switch e.Action {
+	case "pass":
+		fmt.Printf("ok  \t%s\t%.1fs\n", e.Package, e.Elapsed)
+		r.packages = append(r.packages, timed{e.Package, seconds(e.Elapsed)})
+	case "fail":
+		if text := r.builds[e.FailedBuild]; text != nil {
+			fmt.Print(text)
+		}
+		// A test that was running when the process ended has no event of its own.
+		for key, text := range r.output {
+			if strings.HasPrefix(key, e.Package+" ") {
+				fmt.Print(text)
+			}
+		}
+		fmt.Printf("FAIL\t%s\t%.1fs\n", e.Package, e.Elapsed)
+		r.packages = append(r.packages, timed{e.Package, seconds(e.Elapsed)})
+		r.failed = max(r.failed, 1)
+	}
+	for key := range r.output {
+		if strings.HasPrefix(key, e.Package+" ") {
+			delete(r.output, key)
+		}
+	}
+}
+
+// summarize prints how long the packages and the slowest tests took.
+func (r *report) summarize(took time.Duration) {
+	fmt.Printf("\nPackages, slowest first:\n")
+	for _, p := range slowestFirst(r.packages) {
+		fmt.Printf("%8.1fs  %s\n", p.took.Seconds(), p.name)
+	}
+	fmt.Printf("\nThe ten slowest tests:\n")
+	slowest := slowestFirst(r.tests)
+	for _, t := range slowest[:min(10, len(slowest))] {
+		fmt.Printf("%8.1fs  %s\n", t.took.Seconds(), t.name)
+	}
+	fmt.Printf("\n%d packages in %s\n%d passed, %d failed, %d skipped\n",
+		len(r.packages), took.Round(time.Second), r.passed, r.failed, r.skipped)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
