@@ -18,7 +18,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	josejwt "github.com/go-jose/go-jose/v4/jwt"
 
-	"steward/internal/db"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/providertest"
 )
@@ -37,20 +36,17 @@ type module struct {
 	test func(f *fixture, a *app, b *browser)
 }
 
-// runModules runs modules one after the other, on one provider for each database.
+// runModules runs modules one after the other, on one provider.
 func runModules(t *testing.T, modules []module) {
-	providertest.Each(t, func(t *testing.T, f *fixture) {
-		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE users SET first_name = 'Ada', last_name = 'Lovelace' WHERE id = $1`, f.UserID)
-			return err
-		}))
-		for _, m := range modules {
-			t.Run(m.name, func(t *testing.T) {
-				f.T = t
-				m.test(f, f.NewApp(providertest.Confidential), f.Browser())
-			})
-		}
-	})
+	f := providertest.OnSQLite(t)
+	_, err := f.DB.Exec(t.Context(), `UPDATE users SET first_name = 'Ada', last_name = 'Lovelace' WHERE id = $1`, f.UserID)
+	providertest.Must(t, err)
+	for _, m := range modules {
+		t.Run(m.name, func(t *testing.T) {
+			f.T = t
+			m.test(f, f.NewApp(providertest.Confidential), f.Browser())
+		})
+	}
 }
 
 // tokensIn gets tokens with a code for the user of a browser, who signs in if asked.

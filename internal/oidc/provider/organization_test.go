@@ -19,44 +19,43 @@ const organizationApp = `{"redirect_uris": ["https://rp.example.com/callback"], 
 // TestScopeOrganizationTellsAboutTheOrganizationOfTheClient checks the claims of an owner, a member of two
 // organizations, and a user of another one, before and after the membership is disabled.
 func TestScopeOrganizationTellsAboutTheOrganizationOfTheClient(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a := relyingParty{f.NewApp(organizationApp)}
-		name, err := f.Accounts.OrgName(t.Context(), f.OrgID)
-		providertest.Must(t, err)
-		const password = "a password of another user"
-		memberID := f.NewUser("member@example.com", password)
-		f.NewUser("stranger@example.com", password)
-		write := func(statement string, args ...any) {
-			t.Helper()
-			providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-				if _, err := tx.Exec(statement, args...); err != nil {
-					return err
-				}
-				return tx.Invalidate(auth.Callers)
-			}))
-		}
-		write(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+	f := providertest.OnSQLite(t)
+	a := relyingParty{f.NewApp(organizationApp)}
+	name, err := f.Accounts.OrgName(t.Context(), f.OrgID)
+	providertest.Must(t, err)
+	const password = "a password of another user"
+	memberID := f.NewUser("member@example.com", password)
+	f.NewUser("stranger@example.com", password)
+	write := func(statement string, args ...any) {
+		t.Helper()
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec(statement, args...); err != nil {
+				return err
+			}
+			return tx.Invalidate(auth.Callers)
+		}))
+	}
+	write(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 			VALUES ($1, $2, 'viewer', 1, 0, 0)`, f.OrgID, memberID)
 
-		role := func(role string) map[string]any {
-			return map[string]any{"org_id": f.OrgID, "org_name": name, "role": role, "groups": []any{}}
-		}
-		a.wantOrganization(t, providertest.OwnerEmail, providertest.OwnerPassword, role("owner"))
-		token := a.wantOrganization(t, "member@example.com", password, role("viewer"))
-		a.wantOrganization(t, "stranger@example.com", password, nil)
+	role := func(role string) map[string]any {
+		return map[string]any{"org_id": f.OrgID, "org_name": name, "role": role, "groups": []any{}}
+	}
+	a.wantOrganization(t, providertest.OwnerEmail, providertest.OwnerPassword, role("owner"))
+	token := a.wantOrganization(t, "member@example.com", password, role("viewer"))
+	a.wantOrganization(t, "stranger@example.com", password, nil)
 
-		write(`UPDATE members SET disabled = TRUE WHERE org_id = $1 AND user_id = $2`, f.OrgID, memberID)
-		a.wantUserInfo(t, token, nil)
-		a.wantOrganization(t, "member@example.com", password, nil)
-		write(`UPDATE members SET disabled = FALSE, role = 'admin' WHERE org_id = $1 AND user_id = $2`, f.OrgID, memberID)
-		a.wantUserInfo(t, token, role("admin"))
+	write(`UPDATE members SET disabled = TRUE WHERE org_id = $1 AND user_id = $2`, f.OrgID, memberID)
+	a.wantUserInfo(t, token, nil)
+	a.wantOrganization(t, "member@example.com", password, nil)
+	write(`UPDATE members SET disabled = FALSE, role = 'admin' WHERE org_id = $1 AND user_id = $2`, f.OrgID, memberID)
+	a.wantUserInfo(t, token, role("admin"))
 
-		// Without the scope there are no claims.
-		got := f.NewApp(providertest.Confidential).Tokens()
-		if claims := organizationClaims(providertest.Claims(t, got["id_token"])); claims != nil {
-			t.Errorf("without the scope: %v", claims)
-		}
-	})
+	// Without the scope there are no claims.
+	got := f.NewApp(providertest.Confidential).Tokens()
+	if claims := organizationClaims(providertest.Claims(t, got["id_token"])); claims != nil {
+		t.Errorf("without the scope: %v", claims)
+	}
 }
 
 // relyingParty is an application that reads the claims about organizations.

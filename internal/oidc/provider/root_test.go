@@ -4,13 +4,11 @@ import (
 	"net/http"
 	"testing"
 
-	"steward/internal/db"
-	"steward/internal/db/dbtest"
 	"steward/internal/oidc/provider/providertest"
 )
 
 func TestRootLeadsBrowsersToTheConsoleAndTellsOthersWhereTheAPIIs(t *testing.T) {
-	f := providertest.New(t, dbtest.Open(t, db.SQLite))
+	f := providertest.OnSQLite(t)
 	b := f.Browser()
 	page := b.Do("GET", f.URL+"/", nil, "Accept", "text/html,application/xhtml+xml,*/*;q=0.8").
 		Want(http.StatusSeeOther)

@@ -16,49 +16,48 @@ import (
 
 // TestPromptMaxAgeAndHintAreHonoured also checks that prompt=none never shows a page.
 func TestPromptMaxAgeAndHintAreHonoured(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a := f.NewApp(providertest.Confidential)
-		b := f.Browser()
-		wantRedirect := func(r *providertest.Response, code string) {
-			t.Helper()
-			u, err := url.Parse(r.Want(http.StatusSeeOther).Header.Get("Location"))
-			providertest.Must(t, err)
-			if got := u.Query(); got.Get("error") != code || got.Get("state") != "xyz" || got.Get("iss") != f.URL {
-				t.Fatalf("got %v, want %s", got, code)
-			}
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	b := f.Browser()
+	wantRedirect := func(r *providertest.Response, code string) {
+		t.Helper()
+		u, err := url.Parse(r.Want(http.StatusSeeOther).Header.Get("Location"))
+		providertest.Must(t, err)
+		if got := u.Query(); got.Get("error") != code || got.Get("state") != "xyz" || got.Get("iss") != f.URL {
+			t.Fatalf("got %v, want %s", got, code)
 		}
-		wantRedirect(b.Get(a.AuthorizeURL("prompt", "none")), "login_required")
-		tokens := a.Redeem(b.Complete(b.Get(a.AuthorizeURL())).Get("code")).Want(http.StatusOK).JSON()
-		wantRedirect(b.Get(a.AuthorizeURL("prompt", "none", "scope", "openid webhook:read")), "consent_required")
-		wantRedirect(b.Get(a.AuthorizeURL("prompt", "none login")), oauth.InvalidRequest)
-		b.Get(a.AuthorizeURL("prompt", "none", "id_token_hint", tokens["id_token"].(string))).
-			Want(http.StatusSeeOther)
+	}
+	wantRedirect(b.Get(a.AuthorizeURL("prompt", "none")), "login_required")
+	tokens := a.Redeem(b.Complete(b.Get(a.AuthorizeURL())).Get("code")).Want(http.StatusOK).JSON()
+	wantRedirect(b.Get(a.AuthorizeURL("prompt", "none", "scope", "openid webhook:read")), "consent_required")
+	wantRedirect(b.Get(a.AuthorizeURL("prompt", "none login")), oauth.InvalidRequest)
+	b.Get(a.AuthorizeURL("prompt", "none", "id_token_hint", tokens["id_token"].(string))).
+		Want(http.StatusSeeOther)
 
+	f.Clock.Add(time.Minute)
+	wantRedirect(b.Get(a.AuthorizeURL("prompt", "none", "max_age", "30")), "login_required")
+	b.Get(a.AuthorizeURL("max_age", "300")).Want(http.StatusSeeOther)
+	for _, pairs := range [][]string{{"max_age", "30"}, {"prompt", "login"}, {"max_age", "0"}} {
+		page := b.Get(a.AuthorizeURL(pairs...)).Want(http.StatusOK)
+		if !strings.Contains(page.Body, `name="password"`) {
+			t.Fatalf("%v shows no sign-in page", pairs)
+		}
+		if b.Complete(page).Get("code") == "" {
+			t.Fatalf("%v: no code after signing in again", pairs)
+		}
 		f.Clock.Add(time.Minute)
-		wantRedirect(b.Get(a.AuthorizeURL("prompt", "none", "max_age", "30")), "login_required")
-		b.Get(a.AuthorizeURL("max_age", "300")).Want(http.StatusSeeOther)
-		for _, pairs := range [][]string{{"max_age", "30"}, {"prompt", "login"}, {"max_age", "0"}} {
-			page := b.Get(a.AuthorizeURL(pairs...)).Want(http.StatusOK)
-			if !strings.Contains(page.Body, `name="password"`) {
-				t.Fatalf("%v shows no sign-in page", pairs)
-			}
-			if b.Complete(page).Get("code") == "" {
-				t.Fatalf("%v: no code after signing in again", pairs)
-			}
-			f.Clock.Add(time.Minute)
-		}
-		hinted := b.Get(a.AuthorizeURL("prompt", "login", "login_hint", "someone@example.com")).Want(http.StatusOK)
-		if !strings.Contains(hinted.Body, `value="someone@example.com"`) {
-			t.Fatal("login_hint is not filled in")
-		}
-		f.NewUser("other@example.com", "another password")
-		other := f.Browser()
-		page := other.Get(a.AuthorizeURL("id_token_hint", tokens["id_token"].(string)))
-		result := other.CompleteAs(page, "other@example.com", "another password")
-		if result.Get("error") != "login_required" {
-			t.Fatalf("a user who is not that of the hint got %v", result)
-		}
-	})
+	}
+	hinted := b.Get(a.AuthorizeURL("prompt", "login", "login_hint", "someone@example.com")).Want(http.StatusOK)
+	if !strings.Contains(hinted.Body, `value="someone@example.com"`) {
+		t.Fatal("login_hint is not filled in")
+	}
+	f.NewUser("other@example.com", "another password")
+	other := f.Browser()
+	page := other.Get(a.AuthorizeURL("id_token_hint", tokens["id_token"].(string)))
+	result := other.CompleteAs(page, "other@example.com", "another password")
+	if result.Get("error") != "login_required" {
+		t.Fatalf("a user who is not that of the hint got %v", result)
+	}
 }
 
 // setRedirects replaces the redirect URIs of a client.
@@ -136,23 +135,22 @@ func TestConsentDoesNotCoverANewerRedirectURI(t *testing.T) {
 }
 
 func TestLoopbackPortsAreNotNewerRedirectURIs(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		const v4, v6 = "http://127.0.0.1/cb", "http://[::1]/cb"
-		a, b := f.NewApp(providertest.Confidential), f.Browser()
-		setRedirects(a, v4)
-		b.Complete(b.Get(a.AuthorizeURL("redirect_uri", v4)))
-		setRedirects(a, v4, "http://127.0.0.1:5000/cb", v6)
-		for _, uri := range []string{v4, "http://127.0.0.1:4711/cb", "http://127.0.0.1:5000/cb"} {
-			if got := silent(b, a, uri); got != "code" {
-				t.Errorf("%s: %s", uri, got)
-			}
+	f := providertest.OnSQLite(t)
+	const v4, v6 = "http://127.0.0.1/cb", "http://[::1]/cb"
+	a, b := f.NewApp(providertest.Confidential), f.Browser()
+	setRedirects(a, v4)
+	b.Complete(b.Get(a.AuthorizeURL("redirect_uri", v4)))
+	setRedirects(a, v4, "http://127.0.0.1:5000/cb", v6)
+	for _, uri := range []string{v4, "http://127.0.0.1:4711/cb", "http://127.0.0.1:5000/cb"} {
+		if got := silent(b, a, uri); got != "code" {
+			t.Errorf("%s: %s", uri, got)
 		}
-		page := wantAsked(b, a, "http://[::1]:4711/cb")
-		b.Submit(page).Want(http.StatusSeeOther)
-		if got := silent(b, a, "http://[::1]:4712/cb"); got != "code" {
-			t.Errorf("another port after the consent: %s", got)
-		}
-	})
+	}
+	page := wantAsked(b, a, "http://[::1]:4711/cb")
+	b.Submit(page).Want(http.StatusSeeOther)
+	if got := silent(b, a, "http://[::1]:4712/cb"); got != "code" {
+		t.Errorf("another port after the consent: %s", got)
+	}
 }
 
 // TestConsentsOfEarlierVersionsCoverTheirRedirectURIs gives a client and a consent what the migration

@@ -146,63 +146,61 @@ func (a *keyApp) refused(why, assertion string) {
 }
 
 func TestAssertionsOfAllAlgorithmsAuthenticate(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		var signers []*signer
-		for _, alg := range []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA} {
-			signers = append(signers, newSigner(t, alg, string(alg)))
-		}
-		a := newKeyApp(f, nil, registered(t, signers...))
-		for _, s := range signers {
-			a.token(s.sign(a.claims(nil), nil)).Want(http.StatusOK)
-			without := *s
-			without.kid = ""
-			a.token(without.sign(a.claims(nil), nil)).Want(http.StatusOK)
-		}
-		// A key without an id is tried whatever the assertion names.
-		unnamed := newSigner(t, jose.ES256, "")
-		b := newKeyApp(f, nil, registered(t, unnamed))
-		b.token((&signer{t: t, alg: jose.ES256, kid: "x", key: unnamed.key}).sign(b.claims(nil), nil)).Want(http.StatusOK)
-		a.signer = signers[2]
-		for _, aud := range []any{f.URL, f.URL + "/oauth/token", []string{"https://other.example", f.URL}} {
-			a.token(a.signer.sign(a.claims(map[string]any{"aud": aud}), nil)).Want(http.StatusOK)
-		}
-		// The client id may be sent as well, if it is the same.
-		a.send("/oauth/token", a.good(), "grant_type", "client_credentials", "client_id", a.ID).Want(http.StatusOK)
-		a.send("/oauth/token", a.good(), "grant_type", "client_credentials", "client_id", oidc.CLIClientID).
-			WantRefused(oauth.InvalidRequest)
-	})
+	f := providertest.OnSQLite(t)
+	var signers []*signer
+	for _, alg := range []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA} {
+		signers = append(signers, newSigner(t, alg, string(alg)))
+	}
+	a := newKeyApp(f, nil, registered(t, signers...))
+	for _, s := range signers {
+		a.token(s.sign(a.claims(nil), nil)).Want(http.StatusOK)
+		without := *s
+		without.kid = ""
+		a.token(without.sign(a.claims(nil), nil)).Want(http.StatusOK)
+	}
+	// A key without an id is tried whatever the assertion names.
+	unnamed := newSigner(t, jose.ES256, "")
+	b := newKeyApp(f, nil, registered(t, unnamed))
+	b.token((&signer{t: t, alg: jose.ES256, kid: "x", key: unnamed.key}).sign(b.claims(nil), nil)).Want(http.StatusOK)
+	a.signer = signers[2]
+	for _, aud := range []any{f.URL, f.URL + "/oauth/token", []string{"https://other.example", f.URL}} {
+		a.token(a.signer.sign(a.claims(map[string]any{"aud": aud}), nil)).Want(http.StatusOK)
+	}
+	// The client id may be sent as well, if it is the same.
+	a.send("/oauth/token", a.good(), "grant_type", "client_credentials", "client_id", a.ID).Want(http.StatusOK)
+	a.send("/oauth/token", a.good(), "grant_type", "client_credentials", "client_id", oidc.CLIClientID).
+		WantRefused(oauth.InvalidRequest)
 }
 
 // TestAssertionsWorkAtEveryEndpoint checks all endpoints for clients, each with its own URL as audience.
 func TestAssertionsWorkAtEveryEndpoint(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newSigner(t, jose.ES256, "a")
-		a := newKeyApp(f, s, registered(t, s))
-		at := func(path string, pairs ...string) *providertest.Response {
-			assertion := s.sign(a.claims(map[string]any{"aud": f.URL + path}), nil)
-			a.send(path, "x"+assertion, pairs...).WantError(http.StatusUnauthorized, oauth.InvalidClient)
-			return a.send(path, assertion, pairs...)
-		}
-		var params []string
-		for name, values := range a.Params() {
-			params = append(params, name, values[0])
-		}
-		at("/par", params...).Want(http.StatusCreated)
-		at("/device_authorization").Want(http.StatusOK)
-		tokens := at("/oauth/token", "grant_type", "authorization_code", "code", a.Code(), "redirect_uri",
-			providertest.Callback, "code_verifier", providertest.Verifier).Want(http.StatusOK)
-		if r := at("/introspect", "token", tokens.Text("access_token")).Want(http.StatusOK); r.JSON()["active"] != true {
-			t.Error(r.Body)
-		}
-		at("/revoke", "token", tokens.Text("access_token")).Want(http.StatusOK)
-		if r := at("/introspect", "token", tokens.Text("access_token")).Want(http.StatusOK); r.JSON()["active"] != false {
-			t.Error(r.Body)
-		}
-		// An assertion for one endpoint is not one for another, but for that of the token endpoint.
-		r := a.send("/revoke", s.sign(a.claims(map[string]any{"aud": f.URL + "/par"}), nil), "token", "x")
-		r.WantError(http.StatusUnauthorized, oauth.InvalidClient)
-		a.send("/par", s.sign(a.claims(map[string]any{"aud": f.URL + "/oauth/token"}), nil), params...).Want(http.StatusCreated)
-	})
+	f := providertest.OnSQLite(t)
+	s := newSigner(t, jose.ES256, "a")
+	a := newKeyApp(f, s, registered(t, s))
+	at := func(path string, pairs ...string) *providertest.Response {
+		assertion := s.sign(a.claims(map[string]any{"aud": f.URL + path}), nil)
+		a.send(path, "x"+assertion, pairs...).WantError(http.StatusUnauthorized, oauth.InvalidClient)
+		return a.send(path, assertion, pairs...)
+	}
+	var params []string
+	for name, values := range a.Params() {
+		params = append(params, name, values[0])
+	}
+	at("/par", params...).Want(http.StatusCreated)
+	at("/device_authorization").Want(http.StatusOK)
+	tokens := at("/oauth/token", "grant_type", "authorization_code", "code", a.Code(), "redirect_uri",
+		providertest.Callback, "code_verifier", providertest.Verifier).Want(http.StatusOK)
+	if r := at("/introspect", "token", tokens.Text("access_token")).Want(http.StatusOK); r.JSON()["active"] != true {
+		t.Error(r.Body)
+	}
+	at("/revoke", "token", tokens.Text("access_token")).Want(http.StatusOK)
+	if r := at("/introspect", "token", tokens.Text("access_token")).Want(http.StatusOK); r.JSON()["active"] != false {
+		t.Error(r.Body)
+	}
+	// An assertion for one endpoint is not one for another, but for that of the token endpoint.
+	r := a.send("/revoke", s.sign(a.claims(map[string]any{"aud": f.URL + "/par"}), nil), "token", "x")
+	r.WantError(http.StatusUnauthorized, oauth.InvalidClient)
+	a.send("/par", s.sign(a.claims(map[string]any{"aud": f.URL + "/oauth/token"}), nil), params...).Want(http.StatusCreated)
 }
 
 func TestBadAssertionsAreRefused(t *testing.T) {
@@ -303,45 +301,44 @@ func hmac(t *testing.T, claims map[string]any, secret []byte) string {
 // TestOneMethodOfAuthentication checks that a client with keys has no other way, and that methods are not
 // mixed.
 func TestOneMethodOfAuthentication(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		s := newSigner(t, jose.EdDSA, "a")
-		before := f.NewApp(providertest.Confidential)
-		secret := before.Secret
-		before.Update(patchOf(t, `{"token_endpoint_auth_method": "private_key_jwt", `+registered(t, s)+`}`))
-		a := &keyApp{App: before, signer: s}
-		a.token(a.good()).Want(http.StatusOK)
+	f := providertest.OnSQLite(t)
+	s := newSigner(t, jose.EdDSA, "a")
+	before := f.NewApp(providertest.Confidential)
+	secret := before.Secret
+	before.Update(patchOf(t, `{"token_endpoint_auth_method": "private_key_jwt", `+registered(t, s)+`}`))
+	a := &keyApp{App: before, signer: s}
+	a.token(a.good()).Want(http.StatusOK)
 
-		a.Post("/oauth/token", "grant_type", "client_credentials").WantError(http.StatusUnauthorized, oauth.InvalidClient)
-		post := func(pairs ...string) *providertest.Response {
-			return a.send("/oauth/token", a.good(), append(pairs, "grant_type", "client_credentials")...)
-		}
-		post("client_secret", secret).WantRefused(oauth.InvalidRequest)
-		post("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer").WantRefused(oauth.InvalidRequest)
-		post("client_assertion_type", "").WantRefused(oauth.InvalidRequest)
-		post("client_assertion", "").WantRefused(oauth.InvalidRequest)
-		a.PostAs(f.Browser(), "/oauth/token", []string{"client_assertion", a.good(), "client_assertion_type", assertionType}).
-			WantRefused(oauth.InvalidRequest)
-		inURL := f.URL + "/oauth/token?client_assertion=" + a.good()
-		f.Browser().Do("POST", inURL, map[string][]string{"client_id": {a.ID}}).Want(http.StatusBadRequest)
-		public := a.WithSecret("")
-		public.Post("/oauth/token", "grant_type", "client_credentials").WantError(http.StatusUnauthorized, oauth.InvalidClient)
+	a.Post("/oauth/token", "grant_type", "client_credentials").WantError(http.StatusUnauthorized, oauth.InvalidClient)
+	post := func(pairs ...string) *providertest.Response {
+		return a.send("/oauth/token", a.good(), append(pairs, "grant_type", "client_credentials")...)
+	}
+	post("client_secret", secret).WantRefused(oauth.InvalidRequest)
+	post("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer").WantRefused(oauth.InvalidRequest)
+	post("client_assertion_type", "").WantRefused(oauth.InvalidRequest)
+	post("client_assertion", "").WantRefused(oauth.InvalidRequest)
+	a.PostAs(f.Browser(), "/oauth/token", []string{"client_assertion", a.good(), "client_assertion_type", assertionType}).
+		WantRefused(oauth.InvalidRequest)
+	inURL := f.URL + "/oauth/token?client_assertion=" + a.good()
+	f.Browser().Do("POST", inURL, map[string][]string{"client_id": {a.ID}}).Want(http.StatusBadRequest)
+	public := a.WithSecret("")
+	public.Post("/oauth/token", "grant_type", "client_credentials").WantError(http.StatusUnauthorized, oauth.InvalidClient)
 
-		_, err := f.Clients.RotateSecret(f.Ctx, &oidc.ClientPath{ID: a.ID})
-		if errs.KindOf(err) != errs.Invalid {
-			t.Errorf("rotate the secret of a client with keys: %v", err)
-		}
-		// Another method brings a new secret, and ends the keys.
-		back := patchOf(t, `{"token_endpoint_auth_method": "client_secret_post"}`)
-		updated, err := f.Clients.Store.Update(f.Ctx, auth.From(f.Ctx), a.ID, page.IfMatch{}, back)
-		providertest.Must(t, err)
-		if updated.ClientSecret == "" || updated.ClientSecret == secret || updated.Client.JWKS != nil {
-			t.Errorf("%+v", updated)
-		}
-		a.refused("client with a secret", a.good())
-		a.WithSecret(updated.ClientSecret).Post("/oauth/token", "grant_type", "client_credentials").Want(http.StatusOK)
-		a.WithSecret(secret).Post("/oauth/token", "grant_type", "client_credentials").
-			WantError(http.StatusUnauthorized, oauth.InvalidClient)
-	})
+	_, err := f.Clients.RotateSecret(f.Ctx, &oidc.ClientPath{ID: a.ID})
+	if errs.KindOf(err) != errs.Invalid {
+		t.Errorf("rotate the secret of a client with keys: %v", err)
+	}
+	// Another method brings a new secret, and ends the keys.
+	back := patchOf(t, `{"token_endpoint_auth_method": "client_secret_post"}`)
+	updated, err := f.Clients.Store.Update(f.Ctx, auth.From(f.Ctx), a.ID, page.IfMatch{}, back)
+	providertest.Must(t, err)
+	if updated.ClientSecret == "" || updated.ClientSecret == secret || updated.Client.JWKS != nil {
+		t.Errorf("%+v", updated)
+	}
+	a.refused("client with a secret", a.good())
+	a.WithSecret(updated.ClientSecret).Post("/oauth/token", "grant_type", "client_credentials").Want(http.StatusOK)
+	a.WithSecret(secret).Post("/oauth/token", "grant_type", "client_credentials").
+		WantError(http.StatusUnauthorized, oauth.InvalidClient)
 }
 
 func patchOf(t *testing.T, text string) (p oidc.ClientPatch) {

@@ -11,8 +11,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"steward/internal/auth"
-	"steward/internal/db"
-	"steward/internal/db/dbtest"
 	"steward/internal/id"
 	"steward/internal/oidc/provider/providertest"
 	"steward/internal/webhook/send"
@@ -59,7 +57,7 @@ func fail(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInt
 func at(uri string) string { return `"jwks_uri": "` + uri + `"` }
 
 func TestPublishedKeysAreReadWhenNeeded(t *testing.T) {
-	f := providertest.New(t, dbtest.Open(t, db.SQLite))
+	f := providertest.OnSQLite(t)
 	first, second := newSigner(t, jose.ES256, "first"), newSigner(t, jose.RS256, "second")
 	p := newPublisher(t, publish(t, first))
 	wantRequests := func(want int64) {
@@ -111,7 +109,7 @@ func TestPublishedKeysAreReadWhenNeeded(t *testing.T) {
 }
 
 func TestBadPublishersAreRefused(t *testing.T) {
-	f := providertest.New(t, dbtest.Open(t, db.SQLite))
+	f := providertest.OnSQLite(t)
 	s := newSigner(t, jose.ES256, "a")
 	good := newPublisher(t, publish(t, s))
 	for why, serve := range map[string]http.HandlerFunc{
@@ -159,7 +157,7 @@ func TestBadPublishersAreRefused(t *testing.T) {
 
 // TestKeysAreNotReadFromPrivateNetworks uses the egress check of an installation that others can reach.
 func TestKeysAreNotReadFromPrivateNetworks(t *testing.T) {
-	f := providertest.New(t, dbtest.Open(t, db.SQLite))
+	f := providertest.OnSQLite(t)
 	s := newSigner(t, jose.ES256, "a")
 	p := newPublisher(t, publish(t, s))
 	public := f.NewProvider()
@@ -188,7 +186,7 @@ func TestKeysAreNotReadFromPrivateNetworks(t *testing.T) {
 
 // TestConcurrentRequestsShareOneRequestForKeys holds the response back until all assertions were sent.
 func TestConcurrentRequestsShareOneRequestForKeys(t *testing.T) {
-	f := providertest.New(t, dbtest.Open(t, db.SQLite))
+	f := providertest.OnSQLite(t)
 	s := newSigner(t, jose.ES256, "a")
 	started, release := make(chan struct{}, 100), make(chan struct{})
 	p := newPublisher(t, func(w http.ResponseWriter, r *http.Request) {
@@ -225,7 +223,7 @@ func TestConcurrentRequestsShareOneRequestForKeys(t *testing.T) {
 // does not answer.
 func TestSlowPublishersOfOneOrganizationDelayNoOther(t *testing.T) {
 	const clients, share = 10, 8
-	f := providertest.New(t, dbtest.Open(t, db.SQLite))
+	f := providertest.OnSQLite(t)
 	s := newSigner(t, jose.ES256, "a")
 	release := make(chan struct{})
 	slow := newPublisher(t, func(w http.ResponseWriter, r *http.Request) {

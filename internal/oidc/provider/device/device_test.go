@@ -62,24 +62,23 @@ func TestDeviceFlow(t *testing.T) {
 
 // TestDevicePageListsAllScopes connects a second device, which gets what was granted to the first one.
 func TestDevicePageListsAllScopes(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a, b := f.NewApp(providertest.Public), f.Browser()
-		for _, device := range []string{"first", "second"} {
-			d := a.Post("/device_authorization", "scope", "openid email offline_access").Want(http.StatusOK)
-			page := b.Get(d.Text("verification_uri_complete"))
-			if device == "first" {
-				page = b.SignIn(page)
-			}
-			for _, scope := range []string{"openid", "email", "offline_access"} {
-				if !page.Asks(scope) {
-					t.Errorf("the page of the %s device does not list %s: %s", device, scope, page.Body)
-				}
-			}
-			b.Submit(page).Want(http.StatusOK)
-			got := a.Post("/oauth/token", "grant_type", oidc.DeviceCode, "device_code", d.Text("device_code"))
-			if got.Want(http.StatusOK).Text("scope") != "openid email offline_access" {
-				t.Errorf("the %s device gets %s", device, got.Body)
+	f := providertest.OnSQLite(t)
+	a, b := f.NewApp(providertest.Public), f.Browser()
+	for _, device := range []string{"first", "second"} {
+		d := a.Post("/device_authorization", "scope", "openid email offline_access").Want(http.StatusOK)
+		page := b.Get(d.Text("verification_uri_complete"))
+		if device == "first" {
+			page = b.SignIn(page)
+		}
+		for _, scope := range []string{"openid", "email", "offline_access"} {
+			if !page.Asks(scope) {
+				t.Errorf("the page of the %s device does not list %s: %s", device, scope, page.Body)
 			}
 		}
-	})
+		b.Submit(page).Want(http.StatusOK)
+		got := a.Post("/oauth/token", "grant_type", oidc.DeviceCode, "device_code", d.Text("device_code"))
+		if got.Want(http.StatusOK).Text("scope") != "openid email offline_access" {
+			t.Errorf("the %s device gets %s", device, got.Body)
+		}
+	}
 }

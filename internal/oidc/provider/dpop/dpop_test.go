@@ -14,19 +14,18 @@ import (
 )
 
 func TestWeakRSAKeysAreRefusedInProofs(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a := f.NewApp(providertest.Confidential)
-		for bits, status := range map[int]int{1024: http.StatusBadRequest, 2048: http.StatusOK} {
-			key, err := rsa.GenerateKey(rand.Reader, bits)
-			providertest.Must(t, err)
-			proof := (&providertest.ProofMaker{T: t, Key: key, Alg: jose.RS256, Now: f.Clock.Now}).Proof("1", "POST",
-				f.URL+"/oauth/token", "")
-			r := a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"}, "DPoP", proof)
-			if r.Want(status); status != http.StatusOK {
-				r.WantRefused(oauth.InvalidDPoPProof)
-			}
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	for bits, status := range map[int]int{1024: http.StatusBadRequest, 2048: http.StatusOK} {
+		key, err := rsa.GenerateKey(rand.Reader, bits)
+		providertest.Must(t, err)
+		proof := (&providertest.ProofMaker{T: t, Key: key, Alg: jose.RS256, Now: f.Clock.Now}).Proof("1", "POST",
+			f.URL+"/oauth/token", "")
+		r := a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"}, "DPoP", proof)
+		if r.Want(status); status != http.StatusOK {
+			r.WantRefused(oauth.InvalidDPoPProof)
 		}
-	})
+	}
 }
 
 // TestBoundTokensNeedAProofOfTheirKey covers the token endpoint, userinfo, the management API and

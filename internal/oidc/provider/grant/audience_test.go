@@ -77,42 +77,41 @@ func wantFor(a *providertest.App, server *providertest.App, token string) {
 }
 
 func TestResourceChoosesTheAudience(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		server, other := resourceServer(f, api), resourceServer(f, "urn:example:other")
-		for _, settings := range []string{providertest.Confidential, providertest.Public} {
-			a := f.NewApp(settings)
-			tokens := a.Redeem(a.Code("resource", api)).Want(http.StatusOK)
-			wantFor(a, server, tokens.Text("access_token"))
-			if other.Active(tokens.Text("access_token")) {
-				t.Error("another resource server can introspect the token")
-			}
-			if got := audienceOf(t, tokens.Text("id_token")); !slices.Equal(got, []string{a.ID}) {
-				t.Errorf("the aud of the ID token is %v", got)
-			}
-			// The grant remembers the resource.
-			next := a.Refresh(tokens.Text("refresh_token")).Want(http.StatusOK)
-			wantFor(a, server, next.Text("access_token"))
-			again := a.Post("/oauth/token", "grant_type", "refresh_token", "refresh_token", next.Text("refresh_token"),
-				"resource", api).Want(http.StatusOK)
-			wantFor(a, server, again.Text("access_token"))
-			a.Post("/revoke", "token", again.Text("access_token")).Want(http.StatusOK)
-			if server.Active(again.Text("access_token")) {
-				t.Error("a revoked token is active")
-			}
+	f := providertest.OnSQLite(t)
+	server, other := resourceServer(f, api), resourceServer(f, "urn:example:other")
+	for _, settings := range []string{providertest.Confidential, providertest.Public} {
+		a := f.NewApp(settings)
+		tokens := a.Redeem(a.Code("resource", api)).Want(http.StatusOK)
+		wantFor(a, server, tokens.Text("access_token"))
+		if other.Active(tokens.Text("access_token")) {
+			t.Error("another resource server can introspect the token")
 		}
-		a := f.NewApp(providertest.Confidential)
-		machine := a.Post("/oauth/token", "grant_type", "client_credentials", "resource", api).Want(http.StatusOK)
-		wantFor(a, server, machine.Text("access_token"))
+		if got := audienceOf(t, tokens.Text("id_token")); !slices.Equal(got, []string{a.ID}) {
+			t.Errorf("the aud of the ID token is %v", got)
+		}
+		// The grant remembers the resource.
+		next := a.Refresh(tokens.Text("refresh_token")).Want(http.StatusOK)
+		wantFor(a, server, next.Text("access_token"))
+		again := a.Post("/oauth/token", "grant_type", "refresh_token", "refresh_token", next.Text("refresh_token"),
+			"resource", api).Want(http.StatusOK)
+		wantFor(a, server, again.Text("access_token"))
+		a.Post("/revoke", "token", again.Text("access_token")).Want(http.StatusOK)
+		if server.Active(again.Text("access_token")) {
+			t.Error("a revoked token is active")
+		}
+	}
+	a := f.NewApp(providertest.Confidential)
+	machine := a.Post("/oauth/token", "grant_type", "client_credentials", "resource", api).Want(http.StatusOK)
+	wantFor(a, server, machine.Text("access_token"))
 
-		// Without resource, or with that of this server, everything is as it was.
-		for _, resource := range []string{"", f.URL, f.URL + "/"} {
-			token := a.Tokens("resource", resource)["access_token"].(string)
-			f.Userinfo(token).Want(http.StatusOK)
-			if server.Active(token) || !slices.Equal(audienceOf(t, token), []string{f.URL}) {
-				t.Errorf("%q: aud %v", resource, audienceOf(t, token))
-			}
+	// Without resource, or with that of this server, everything is as it was.
+	for _, resource := range []string{"", f.URL, f.URL + "/"} {
+		token := a.Tokens("resource", resource)["access_token"].(string)
+		f.Userinfo(token).Want(http.StatusOK)
+		if server.Active(token) || !slices.Equal(audienceOf(t, token), []string{f.URL}) {
+			t.Errorf("%q: aud %v", resource, audienceOf(t, token))
 		}
-	})
+	}
 }
 
 func TestResourceOfPushedRequestsAndDevices(t *testing.T) {
@@ -151,59 +150,58 @@ func TestResourceOfPushedRequestsAndDevices(t *testing.T) {
 
 // TestWrongResourcesAreRefused also checks that a wrong resource voids nothing.
 func TestWrongResourcesAreRefused(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		server, second := resourceServer(f, api), resourceServer(f, "urn:example:second")
-		a := f.NewApp(providertest.Confidential)
-		for _, resource := range []string{
-			"https://unknown.example.com", api + "/", api + "#x", "api", "//api.example.com/v1", a.ID, "\x00", "\xff",
-		} {
-			got := f.Browser().Get(a.AuthorizeURL("resource", resource)).Location()
-			if got.Get("error") != oauth.InvalidTarget || got.Get("state") != "xyz" {
-				t.Errorf("%q at /authorize: %v", resource, got)
-			}
-			a.Post("/oauth/token", "grant_type", "client_credentials", "resource", resource).
-				WantRefused(oauth.InvalidTarget)
-			f.NewApp(providertest.Public).Post("/device_authorization", "resource", resource).
-				WantRefused(oauth.InvalidTarget)
+	f := providertest.OnSQLite(t)
+	server, second := resourceServer(f, api), resourceServer(f, "urn:example:second")
+	a := f.NewApp(providertest.Confidential)
+	for _, resource := range []string{
+		"https://unknown.example.com", api + "/", api + "#x", "api", "//api.example.com/v1", a.ID, "\x00", "\xff",
+	} {
+		got := f.Browser().Get(a.AuthorizeURL("resource", resource)).Location()
+		if got.Get("error") != oauth.InvalidTarget || got.Get("state") != "xyz" {
+			t.Errorf("%q at /authorize: %v", resource, got)
 		}
-		two := a.Params()
-		two["resource"] = []string{api, "urn:example:second"}
-		got := f.Browser().Get(f.URL + "/authorize?" + two.Encode()).Location()
-		if got.Get("error") != oauth.InvalidTarget ||
-			!strings.Contains(got.Get("error_description"), "only one resource") {
-			t.Errorf("two resources: %v", got)
-		}
-		form := url.Values{"grant_type": {"client_credentials"}, "resource": two["resource"]}
-		form.Set("client_id", a.ID)
-		form.Set("client_secret", a.Secret)
-		f.Browser().Do("POST", f.URL+"/oauth/token", form).WantRefused(oauth.InvalidTarget)
+		a.Post("/oauth/token", "grant_type", "client_credentials", "resource", resource).
+			WantRefused(oauth.InvalidTarget)
+		f.NewApp(providertest.Public).Post("/device_authorization", "resource", resource).
+			WantRefused(oauth.InvalidTarget)
+	}
+	two := a.Params()
+	two["resource"] = []string{api, "urn:example:second"}
+	got := f.Browser().Get(f.URL + "/authorize?" + two.Encode()).Location()
+	if got.Get("error") != oauth.InvalidTarget ||
+		!strings.Contains(got.Get("error_description"), "only one resource") {
+		t.Errorf("two resources: %v", got)
+	}
+	form := url.Values{"grant_type": {"client_credentials"}, "resource": two["resource"]}
+	form.Set("client_id", a.ID)
+	form.Set("client_secret", a.Secret)
+	f.Browser().Do("POST", f.URL+"/oauth/token", form).WantRefused(oauth.InvalidTarget)
 
-		redeem := func(code, resource string) *providertest.Response {
-			return a.Post("/oauth/token", "grant_type", "authorization_code", "code", code,
-				"redirect_uri", providertest.Callback, "code_verifier", providertest.Verifier, "resource", resource)
-		}
-		code := a.Code("resource", api)
-		redeem(code, "urn:example:second").WantRefused(oauth.InvalidTarget)
-		redeem(code, f.URL).WantRefused(oauth.InvalidTarget)
-		tokens := redeem(code, api).Want(http.StatusOK)
-		plain := a.Code()
-		redeem(plain, api).WantRefused(oauth.InvalidTarget) // the user was asked for this server
-		redeem(plain, f.URL).Want(http.StatusOK)
-		refresh := []string{"grant_type", "refresh_token", "refresh_token", tokens.Text("refresh_token")}
-		a.Post("/oauth/token", append(refresh, "resource", "urn:example:second")...).WantRefused(oauth.InvalidTarget)
+	redeem := func(code, resource string) *providertest.Response {
+		return a.Post("/oauth/token", "grant_type", "authorization_code", "code", code,
+			"redirect_uri", providertest.Callback, "code_verifier", providertest.Verifier, "resource", resource)
+	}
+	code := a.Code("resource", api)
+	redeem(code, "urn:example:second").WantRefused(oauth.InvalidTarget)
+	redeem(code, f.URL).WantRefused(oauth.InvalidTarget)
+	tokens := redeem(code, api).Want(http.StatusOK)
+	plain := a.Code()
+	redeem(plain, api).WantRefused(oauth.InvalidTarget) // the user was asked for this server
+	redeem(plain, f.URL).Want(http.StatusOK)
+	refresh := []string{"grant_type", "refresh_token", "refresh_token", tokens.Text("refresh_token")}
+	a.Post("/oauth/token", append(refresh, "resource", "urn:example:second")...).WantRefused(oauth.InvalidTarget)
 
-		// Once the audience is gone, its server learns nothing and no tokens are issued for it.
-		code = a.Code("resource", api)
-		setAudience(server, "null")
-		if server.Active(tokens.Text("access_token")) {
-			t.Error("the client can introspect tokens for an audience that it has no more")
-		}
-		a.Post("/oauth/token", refresh...).WantRefused(oauth.InvalidTarget)
-		a.Redeem(code).WantRefused(oauth.InvalidTarget)
-		setAudience(server, `"`+api+`"`)
-		wantFor(a, server, a.Post("/oauth/token", refresh...).Want(http.StatusOK).Text("access_token"))
-		if second.Active(tokens.Text("access_token")) {
-			t.Error("another resource server can introspect the token")
-		}
-	})
+	// Once the audience is gone, its server learns nothing and no tokens are issued for it.
+	code = a.Code("resource", api)
+	setAudience(server, "null")
+	if server.Active(tokens.Text("access_token")) {
+		t.Error("the client can introspect tokens for an audience that it has no more")
+	}
+	a.Post("/oauth/token", refresh...).WantRefused(oauth.InvalidTarget)
+	a.Redeem(code).WantRefused(oauth.InvalidTarget)
+	setAudience(server, `"`+api+`"`)
+	wantFor(a, server, a.Post("/oauth/token", refresh...).Want(http.StatusOK).Text("access_token"))
+	if second.Active(tokens.Text("access_token")) {
+		t.Error("another resource server can introspect the token")
+	}
 }

@@ -111,30 +111,29 @@ func TestNativeClientsAskEachTime(t *testing.T) {
 }
 
 func TestConsentPageShowsOwnerAndDestination(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE orgs SET name = 'Harbour & Sons' WHERE id = $1`, f.OrgID)
-			return err
-		}))
-		for uri, want := range map[string]string{
-			providertest.Callback:         "You will be sent to <strong>rp.example.com</strong>",
-			"http://127.0.0.1:4711/cb":    "You will be sent to <strong>127.0.0.1:4711</strong>",
-			"com.example.app://cb/x":      "You will be sent to the app <strong>com.example.app</strong> on this device",
-			"https://rp.example.com:8/cb": "You will be sent to <strong>rp.example.com:8</strong>",
-		} {
-			a, b := f.NewApp(strings.ReplaceAll(providertest.Public, providertest.Callback, uri)), f.Browser()
-			page := b.SignIn(b.Get(a.AuthorizeURL("redirect_uri", uri))).Want(http.StatusOK)
-			if !strings.Contains(page.Body, want) || !strings.Contains(page.Body, "by Harbour &amp; Sons") {
-				t.Errorf("%s: %s", uri, page.Body)
-			}
+	f := providertest.OnSQLite(t)
+	providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE orgs SET name = 'Harbour & Sons' WHERE id = $1`, f.OrgID)
+		return err
+	}))
+	for uri, want := range map[string]string{
+		providertest.Callback:         "You will be sent to <strong>rp.example.com</strong>",
+		"http://127.0.0.1:4711/cb":    "You will be sent to <strong>127.0.0.1:4711</strong>",
+		"com.example.app://cb/x":      "You will be sent to the app <strong>com.example.app</strong> on this device",
+		"https://rp.example.com:8/cb": "You will be sent to <strong>rp.example.com:8</strong>",
+	} {
+		a, b := f.NewApp(strings.ReplaceAll(providertest.Public, providertest.Callback, uri)), f.Browser()
+		page := b.SignIn(b.Get(a.AuthorizeURL("redirect_uri", uri))).Want(http.StatusOK)
+		if !strings.Contains(page.Body, want) || !strings.Contains(page.Body, "by Harbour &amp; Sons") {
+			t.Errorf("%s: %s", uri, page.Body)
 		}
-		a, b := f.NewApp(providertest.Public), f.Browser()
-		d := a.Post("/device_authorization").Want(http.StatusOK)
-		page := b.SignIn(b.Get(d.Text("verification_uri_complete"))).Want(http.StatusOK)
-		if !strings.Contains(page.Body, "by Harbour &amp; Sons") || strings.Contains(page.Body, "sent to") {
-			t.Errorf("device: %s", page.Body)
-		}
-	})
+	}
+	a, b := f.NewApp(providertest.Public), f.Browser()
+	d := a.Post("/device_authorization").Want(http.StatusOK)
+	page := b.SignIn(b.Get(d.Text("verification_uri_complete"))).Want(http.StatusOK)
+	if !strings.Contains(page.Body, "by Harbour &amp; Sons") || strings.Contains(page.Body, "sent to") {
+		t.Errorf("device: %s", page.Body)
+	}
 }
 
 // TestConsentsAreAudited looks at the log of the organization that owns the client. The user
@@ -196,32 +195,31 @@ func TestConsentIsRememberedAndOnlyNewScopesAreAsked(t *testing.T) {
 // TestConsentPageShowsTheRequestedScopes also checks that a required scope cannot be declined and
 // that no scope can be added.
 func TestConsentPageShowsTheRequestedScopes(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a, b := f.NewApp(providertest.Confidential), f.Browser()
-		asked := []string{"openid", "email", "webhook:write"}
-		page := b.SignIn(b.Get(a.AuthorizeURL("scope", strings.Join(asked, " "))))
-		text := strings.NewReplacer("&#39;", "'", "&amp;", "&").Replace(page.Want(http.StatusOK).Body)
-		for _, s := range oidc.Scopes() {
-			shown := strings.Contains(text, ">"+s.ConsentTitle) && strings.Contains(text, ">"+s.ConsentDescription+"<")
-			if shown != slices.Contains(asked, s.Name) {
-				t.Errorf("%s: shown is %t", s.Name, shown)
-			}
+	f := providertest.OnSQLite(t)
+	a, b := f.NewApp(providertest.Confidential), f.Browser()
+	asked := []string{"openid", "email", "webhook:write"}
+	page := b.SignIn(b.Get(a.AuthorizeURL("scope", strings.Join(asked, " "))))
+	text := strings.NewReplacer("&#39;", "'", "&amp;", "&").Replace(page.Want(http.StatusOK).Body)
+	for _, s := range oidc.Scopes() {
+		shown := strings.Contains(text, ">"+s.ConsentTitle) && strings.Contains(text, ">"+s.ConsentDescription+"<")
+		if shown != slices.Contains(asked, s.Name) {
+			t.Errorf("%s: shown is %t", s.Name, shown)
 		}
-		if strings.Count(text, ">sensitive<") != 1 {
-			t.Error("not exactly the sensitive scope is marked")
-		}
-		_, action, values := page.Form()
-		values["scope"] = []string{"email"} // declines webhook:write and tries to decline openid
-		tokens := a.Redeem(b.Complete(b.Do("POST", f.URL+action, values)).Get("code")).Want(http.StatusOK)
-		if got := tokens.Text("scope"); got != "openid email" {
-			t.Errorf("got %q", got)
-		}
-		values["scope"] = []string{"webhook:read"} // was not requested
-		tokens = a.Redeem(b.Complete(b.Do("POST", f.URL+action, values)).Get("code")).Want(http.StatusOK)
-		if got := tokens.Text("scope"); got != "openid email" {
-			t.Errorf("a scope was added to the form: %q", got)
-		}
-	})
+	}
+	if strings.Count(text, ">sensitive<") != 1 {
+		t.Error("not exactly the sensitive scope is marked")
+	}
+	_, action, values := page.Form()
+	values["scope"] = []string{"email"} // declines webhook:write and tries to decline openid
+	tokens := a.Redeem(b.Complete(b.Do("POST", f.URL+action, values)).Get("code")).Want(http.StatusOK)
+	if got := tokens.Text("scope"); got != "openid email" {
+		t.Errorf("got %q", got)
+	}
+	values["scope"] = []string{"webhook:read"} // was not requested
+	tokens = a.Redeem(b.Complete(b.Do("POST", f.URL+action, values)).Get("code")).Want(http.StatusOK)
+	if got := tokens.Text("scope"); got != "openid email" {
+		t.Errorf("a scope was added to the form: %q", got)
+	}
 }
 
 func TestNarrowedConsentRevokesTokensAndWiderConsentDoesNot(t *testing.T) {

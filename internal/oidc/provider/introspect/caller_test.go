@@ -67,60 +67,58 @@ func TestClientOfADeletedProjectDoesNotActForTheOrganization(t *testing.T) {
 
 // TestTokenForAnotherAudienceIsRefused signs a token as the token endpoint does, for another audience.
 func TestTokenForAnotherAudienceIsRefused(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a := f.NewApp(providertest.Confidential)
-		c, err := f.Clients.Store.Lookup(t.Context(), a.ID)
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	c, err := f.Clients.Store.Lookup(t.Context(), a.ID)
+	providertest.Must(t, err)
+	issuer := f.Issuer()
+	for audience, want := range map[string]errs.Kind{f.URL: "", "https://api.example.com": errs.Unauthorized} {
+		claims := issuer.NewAccess(c, c.ID, []string{"webhook:read"}, "")
+		claims.Audience = []string{audience}
+		token, err := issuer.SignAccess(t.Context(), claims)
 		providertest.Must(t, err)
-		issuer := f.Issuer()
-		for audience, want := range map[string]errs.Kind{f.URL: "", "https://api.example.com": errs.Unauthorized} {
-			claims := issuer.NewAccess(c, c.ID, []string{"webhook:read"}, "")
-			claims.Audience = []string{audience}
-			token, err := issuer.SignAccess(t.Context(), claims)
-			providertest.Must(t, err)
-			if _, err := f.Provider.Caller(t.Context(), token); errs.KindOf(err) != want {
-				t.Errorf("a token for %s: %v", audience, err)
-			}
+		if _, err := f.Provider.Caller(t.Context(), token); errs.KindOf(err) != want {
+			t.Errorf("a token for %s: %v", audience, err)
 		}
-	})
+	}
 }
 
 func TestBoundTokenCallsManagementAPIWithItsProof(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a := f.NewApp(providertest.Confidential)
-		key, other := f.NewProofMaker(), f.NewProofMaker()
-		token := a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"},
-			"DPoP", key.Proof("1", "POST", f.URL+"/oauth/token", "")).Want(http.StatusOK).Text("access_token")
-		uri := f.URL + "/sdk/webhook/list"
-		path := "/sdk/webhook/list?limit=1"
-		good := key.Ahead(29*time.Second).Proof("2", "GET", uri, token)
-		caller, _, err := f.BoundCaller(path, token, good)
-		providertest.Must(t, err)
-		if caller.ClientID != a.ID || caller.Role != auth.Member {
-			t.Errorf("got %+v", caller)
-		}
-		for name, test := range map[string]struct{ token, proof, challenge string }{
-			"used again": {token, good, oauth.InvalidDPoPProof},
-			"from the future": {
-				token, key.Ahead(32*time.Second).Proof("3", "GET", uri, token),
-				oauth.InvalidDPoPProof,
-			},
-			"of another key": {token, other.Proof("4", "GET", uri, token), oauth.InvalidDPoPProof},
-			"for another path": {
-				token, key.Proof("5", "GET", f.URL+"/webhook/list", token),
-				oauth.InvalidDPoPProof,
-			},
-			"for another token":   {token, key.Proof("6", "GET", uri, "another"), oauth.InvalidDPoPProof},
-			"for another method":  {token, key.Proof("7", "PUT", uri, token), oauth.InvalidDPoPProof},
-			"without an ath":      {token, key.Proof("8", "GET", uri, ""), oauth.InvalidDPoPProof},
-			"with a Bearer token": {a.MachineToken(), key.Proof("9", "GET", uri, token), "Bearer error"},
-		} {
-			_, _, err := f.BoundCaller(path, test.token, test.proof)
-			providertest.WantChallenge(t, name, err, test.challenge)
-		}
-		_, err = f.Provider.Caller(t.Context(), token)
-		providertest.WantChallenge(t, "as Bearer", err, `DPoP error="invalid_token"`)
-		providertest.WantChallenge(t, "as Bearer", err, `algs="ES256 `)
-	})
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	key, other := f.NewProofMaker(), f.NewProofMaker()
+	token := a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"},
+		"DPoP", key.Proof("1", "POST", f.URL+"/oauth/token", "")).Want(http.StatusOK).Text("access_token")
+	uri := f.URL + "/sdk/webhook/list"
+	path := "/sdk/webhook/list?limit=1"
+	good := key.Ahead(29*time.Second).Proof("2", "GET", uri, token)
+	caller, _, err := f.BoundCaller(path, token, good)
+	providertest.Must(t, err)
+	if caller.ClientID != a.ID || caller.Role != auth.Member {
+		t.Errorf("got %+v", caller)
+	}
+	for name, test := range map[string]struct{ token, proof, challenge string }{
+		"used again": {token, good, oauth.InvalidDPoPProof},
+		"from the future": {
+			token, key.Ahead(32*time.Second).Proof("3", "GET", uri, token),
+			oauth.InvalidDPoPProof,
+		},
+		"of another key": {token, other.Proof("4", "GET", uri, token), oauth.InvalidDPoPProof},
+		"for another path": {
+			token, key.Proof("5", "GET", f.URL+"/webhook/list", token),
+			oauth.InvalidDPoPProof,
+		},
+		"for another token":   {token, key.Proof("6", "GET", uri, "another"), oauth.InvalidDPoPProof},
+		"for another method":  {token, key.Proof("7", "PUT", uri, token), oauth.InvalidDPoPProof},
+		"without an ath":      {token, key.Proof("8", "GET", uri, ""), oauth.InvalidDPoPProof},
+		"with a Bearer token": {a.MachineToken(), key.Proof("9", "GET", uri, token), "Bearer error"},
+	} {
+		_, _, err := f.BoundCaller(path, test.token, test.proof)
+		providertest.WantChallenge(t, name, err, test.challenge)
+	}
+	_, err = f.Provider.Caller(t.Context(), token)
+	providertest.WantChallenge(t, "as Bearer", err, `DPoP error="invalid_token"`)
+	providertest.WantChallenge(t, "as Bearer", err, `algs="ES256 `)
 }
 
 // TestAccessTokenCallsManagementAPI checks the caller of the management API: the user of the token

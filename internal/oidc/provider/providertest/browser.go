@@ -23,6 +23,13 @@ func (f *Fixture) Browser() *Browser {
 	return &Browser{Fixture: f, HTTP: &http.Client{Jar: jar, CheckRedirect: stay}}
 }
 
+// BrowserAt returns a new browser at an address.
+func (f *Fixture) BrowserAt(address string) *Browser {
+	b := f.Browser()
+	b.Address = address
+	return b
+}
+
 // Do sends a request, with a form unless that is nil.
 func (b *Browser) Do(method, target string, form url.Values, headers ...string) *Response {
 	b.Fixture.T.Helper()

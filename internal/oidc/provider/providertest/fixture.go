@@ -1,12 +1,15 @@
 // Package providertest makes a provider for the tests of its packages: on a real database, behind a real
 // HTTP server, with an organization and its owner, and with browsers and applications that use it. Besides
 // base packages it imports account, admission, apikey, audit, federation, jwt, links, oauth, oidc,
-// oidc/keys, oidc/provider, oidc/registration, oidc/upstream, password, selfservice, signin, upstream and
-// webhook/send.
+// oidc/keys, oidc/provider, oidc/registration, oidc/upstream, password, selfservice, session, signin, upstream
+// and webhook/send.
 package providertest
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -37,6 +40,8 @@ import (
 	"steward/internal/stamp"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
+
+	"golang.org/x/crypto/argon2"
 )
 
 // Clock is a clock that tests advance.
@@ -125,6 +130,12 @@ func Each(t *testing.T, test func(t *testing.T, f *Fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, New(t, d)) })
 }
 
+// OnSQLite returns a fixture for a test of what does not depend on the database.
+func OnSQLite(t *testing.T) *Fixture {
+	t.Helper()
+	return New(t, dbtest.Open(t, db.SQLite))
+}
+
 // New returns a fixture on a database.
 func New(t *testing.T, d *db.DB) *Fixture {
 	t.Helper()
@@ -145,7 +156,7 @@ func New(t *testing.T, d *db.DB) *Fixture {
 		Clients: &oidc.Handler{Store: store, Keys: signing},
 	}
 	Must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-		first, err := accounts.Bootstrap(tx, strings.ToUpper(OwnerEmail), OwnerPassword) // stored in lower case
+		first, err := bootstrap(accounts, tx, strings.ToUpper(OwnerEmail), OwnerPassword) // stored in lower case
 		f.OrgID, f.UserID = first.OrgID, first.UserID
 		return err
 	}))
@@ -174,7 +185,7 @@ func (f *Fixture) NewProvider() *provider.Provider {
 				f.Checked.Add(1)
 				return account.CheckPassword(hash, password)
 			},
-			Derive: account.HashPassword, Problem: account.PasswordProblem, MinLength: account.MinPassword,
+			Derive: cheapHash, Problem: account.PasswordProblem, MinLength: account.MinPassword,
 		},
 		Users: f.directory(), OrgName: f.Accounts.OrgName,
 		Answers: links.Answers{Register: f.Accounts.Register, Join: f.Accounts.Join, Decline: f.Accounts.Decline},
@@ -324,12 +335,37 @@ func Must(t testing.TB, err error) {
 // NewUser creates a user of another organization.
 func (f *Fixture) NewUser(email, password string) (userID string) {
 	f.T.Helper()
-	var first account.First
+	return f.NewOwner(email, password).UserID
+}
+
+// NewOwner creates another organization with its owner.
+func (f *Fixture) NewOwner(email, password string) (first account.First) {
+	f.T.Helper()
 	Must(f.T, f.DB.Write(f.T.Context(), func(tx *db.Tx) (err error) {
-		first, err = f.Accounts.Bootstrap(tx, email, password)
+		first, err = bootstrap(f.Accounts, tx, email, password)
 		return err
 	}))
-	return first.UserID
+	return first
+}
+
+// bootstrap creates an organization whose owner has a password with a cheap hash.
+func bootstrap(accounts *account.Store, tx *db.Tx, email, password string) (account.First, error) {
+	first, err := accounts.Bootstrap(tx, email, "")
+	if err != nil {
+		return first, err
+	}
+	_, err = tx.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, first.UserID, cheapHash(password))
+	return first, err
+}
+
+// cheapHash returns a hash of a password like that of package account, whose parameters make it a thousand
+// times cheaper: most tests check passwords, and few are about what that costs.
+func cheapHash(password string) string {
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	key := argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=8,t=1,p=1$%s$%s", argon2.Version, encode(salt), encode(key))
 }
 
 // Userinfo presents an access token to the userinfo endpoint.

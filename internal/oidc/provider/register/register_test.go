@@ -31,12 +31,20 @@ type fixture struct{ *providertest.Fixture }
 
 func each(t *testing.T, mode registration.Mode, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		p := f.NewProvider()
-		p.Registration = mode
-		f.Serve(p)
-		test(t, &fixture{f})
-	})
+	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) { test(t, open(f, mode)) })
+}
+
+// onSQLite returns a fixture for a test of what does not depend on the database.
+func onSQLite(t *testing.T, mode registration.Mode) *fixture {
+	t.Helper()
+	return open(providertest.OnSQLite(t), mode)
+}
+
+func open(f *providertest.Fixture, mode registration.Mode) *fixture {
+	p := f.NewProvider()
+	p.Registration = mode
+	f.Serve(p)
+	return &fixture{f}
 }
 
 // token creates an initial access token.
@@ -85,14 +93,13 @@ func (f *fixture) app(r *providertest.Response) *providertest.App {
 }
 
 func TestRegistrationIsOffByDefault(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, plain *providertest.Fixture) {
-		f := &fixture{plain}
-		f.register(editor, "").Want(http.StatusNotFound)
-		document := f.Browser().Get(f.URL + "/.well-known/openid-configuration").Want(http.StatusOK).JSON()
-		if _, has := document["registration_endpoint"]; has {
-			t.Error("the discovery document has a registration endpoint")
-		}
-	})
+	plain := providertest.OnSQLite(t)
+	f := &fixture{plain}
+	f.register(editor, "").Want(http.StatusNotFound)
+	document := f.Browser().Get(f.URL + "/.well-known/openid-configuration").Want(http.StatusOK).JSON()
+	if _, has := document["registration_endpoint"]; has {
+		t.Error("the discovery document has a registration endpoint")
+	}
 }
 
 // TestClientSignsAUserInWithNothingButTheAddress does what an MCP client does that knows the address of an
@@ -132,18 +139,17 @@ func TestClientSignsAUserInWithNothingButTheAddress(t *testing.T) {
 
 // TestRegisteredClientAsksEachTime also checks that a client with an https redirect URI asks.
 func TestRegisteredClientAsksEachTime(t *testing.T) {
-	each(t, registration.ByToken, func(t *testing.T, f *fixture) {
-		a := f.app(f.register(site, f.token(registration.NewToken{}).Value).Want(http.StatusCreated))
-		b := f.Browser()
-		b.Complete(b.Get(a.AuthorizeURL()))
-		again := b.Get(a.AuthorizeURL()).Want(http.StatusOK)
-		if !strings.Contains(again.Body, "registered itself") {
-			t.Errorf("got %s", again.Body)
-		}
-		if got := b.Get(a.AuthorizeURL("prompt", "none")).Location().Get("error"); got != "interaction_required" {
-			t.Errorf("got %s", got)
-		}
-	})
+	f := onSQLite(t, registration.ByToken)
+	a := f.app(f.register(site, f.token(registration.NewToken{}).Value).Want(http.StatusCreated))
+	b := f.Browser()
+	b.Complete(b.Get(a.AuthorizeURL()))
+	again := b.Get(a.AuthorizeURL()).Want(http.StatusOK)
+	if !strings.Contains(again.Body, "registered itself") {
+		t.Errorf("got %s", again.Body)
+	}
+	if got := b.Get(a.AuthorizeURL("prompt", "none")).Location().Get("error"); got != "interaction_required" {
+		t.Errorf("got %s", got)
+	}
 }
 
 func TestRegistrationNeedsAToken(t *testing.T) {
@@ -174,86 +180,83 @@ func TestRegistrationNeedsAToken(t *testing.T) {
 }
 
 func TestAnonymousClientsAreOnTheMachineOfTheirUser(t *testing.T) {
-	each(t, registration.Loopback, func(t *testing.T, f *fixture) {
-		f.register(site, "").WantRefused("invalid_redirect_uri")
-		f.register(strings.Replace(editor, "none", "client_secret_post", 1), "").WantRefused("invalid_client_metadata")
-		f.register(strings.Replace(editor, "http://127.0.0.1/", "http://127.0.0.1.evil.example/", 1), "").WantRefused("invalid_redirect_uri")
-		f.register(strings.Replace(editor, "http://127.0.0.1/", "com.example.app:/", 1), "").WantRefused("invalid_redirect_uri")
-		f.register(editor, "iat_wrong").WantError(http.StatusUnauthorized, "invalid_token")
-		f.register(site, f.token(registration.NewToken{}).Value).Want(http.StatusCreated)
-		if f.register(editor, "").Want(http.StatusCreated).Text("scope") != "openid profile email offline_access" {
-			t.Error("the default scopes are others")
-		}
-	})
+	f := onSQLite(t, registration.Loopback)
+	f.register(site, "").WantRefused("invalid_redirect_uri")
+	f.register(strings.Replace(editor, "none", "client_secret_post", 1), "").WantRefused("invalid_client_metadata")
+	f.register(strings.Replace(editor, "http://127.0.0.1/", "http://127.0.0.1.evil.example/", 1), "").WantRefused("invalid_redirect_uri")
+	f.register(strings.Replace(editor, "http://127.0.0.1/", "com.example.app:/", 1), "").WantRefused("invalid_redirect_uri")
+	f.register(editor, "iat_wrong").WantError(http.StatusUnauthorized, "invalid_token")
+	f.register(site, f.token(registration.NewToken{}).Value).Want(http.StatusCreated)
+	if f.register(editor, "").Want(http.StatusCreated).Text("scope") != "openid profile email offline_access" {
+		t.Error("the default scopes are others")
+	}
 }
 
 func TestMetadataThatAreRefused(t *testing.T) {
-	each(t, registration.ByToken, func(t *testing.T, f *fixture) {
-		token := f.token(registration.NewToken{}).Value
-		with := func(field, value string) string {
-			var m map[string]json.RawMessage
-			providertest.Must(t, json.Unmarshal([]byte(site), &m))
-			m[field] = json.RawMessage(value)
-			text, err := json.Marshal(m)
-			providertest.Must(t, err)
-			return string(text)
+	f := onSQLite(t, registration.ByToken)
+	token := f.token(registration.NewToken{}).Value
+	with := func(field, value string) string {
+		var m map[string]json.RawMessage
+		providertest.Must(t, json.Unmarshal([]byte(site), &m))
+		m[field] = json.RawMessage(value)
+		text, err := json.Marshal(m)
+		providertest.Must(t, err)
+		return string(text)
+	}
+	for body, code := range map[string]string{
+		with("redirect_uris", `["http://rp.example.com/"]`):      "invalid_redirect_uri",
+		with("redirect_uris", `["https://rp.example.com/#a"]`):   "invalid_redirect_uri",
+		with("redirect_uris", `[]`):                              "invalid_redirect_uri",
+		with("redirect_uris", `"https://rp.example.com/"`):       "invalid_redirect_uri",
+		with("grant_types", `["client_credentials"]`):            "invalid_client_metadata",
+		with("grant_types", `["implicit"]`):                      "invalid_client_metadata",
+		with("response_types", `["token"]`):                      "invalid_client_metadata",
+		with("token_endpoint_auth_method", `"tls_client_auth"`):  "invalid_client_metadata",
+		with("token_endpoint_auth_method", `"private_key_jwt"`):  "invalid_client_metadata",
+		with("scope", `"openid root"`):                           "invalid_client_metadata",
+		with("client_name", `"a\u0000b"`):                        "invalid_client_metadata",
+		with("client_uri", `"javascript:alert(1)"`):              "invalid_client_metadata",
+		with("client_name", `"`+strings.Repeat("a", 300)+`"`):    "invalid_client_metadata",
+		with("client_name", `"`+strings.Repeat("a", 70_000)+`"`): "invalid_client_metadata",
+		`[]`:   "invalid_client_metadata",
+		`{`:    "invalid_client_metadata",
+		"null": "invalid_client_metadata",
+		with("grant_types", `["urn:ietf:params:oauth:grant-type:device_code"]`):    "invalid_client_metadata",
+		with("grant_types", `["urn:ietf:params:oauth:grant-type:token-exchange"]`): "invalid_client_metadata",
+	} {
+		r := f.register(body, token)
+		if r.Status != http.StatusBadRequest || r.JSON()["error"] != code {
+			t.Errorf("%.80s: %d %s", body, r.Status, r.Body)
 		}
-		for body, code := range map[string]string{
-			with("redirect_uris", `["http://rp.example.com/"]`):      "invalid_redirect_uri",
-			with("redirect_uris", `["https://rp.example.com/#a"]`):   "invalid_redirect_uri",
-			with("redirect_uris", `[]`):                              "invalid_redirect_uri",
-			with("redirect_uris", `"https://rp.example.com/"`):       "invalid_redirect_uri",
-			with("grant_types", `["client_credentials"]`):            "invalid_client_metadata",
-			with("grant_types", `["implicit"]`):                      "invalid_client_metadata",
-			with("response_types", `["token"]`):                      "invalid_client_metadata",
-			with("token_endpoint_auth_method", `"tls_client_auth"`):  "invalid_client_metadata",
-			with("token_endpoint_auth_method", `"private_key_jwt"`):  "invalid_client_metadata",
-			with("scope", `"openid root"`):                           "invalid_client_metadata",
-			with("client_name", `"a\u0000b"`):                        "invalid_client_metadata",
-			with("client_uri", `"javascript:alert(1)"`):              "invalid_client_metadata",
-			with("client_name", `"`+strings.Repeat("a", 300)+`"`):    "invalid_client_metadata",
-			with("client_name", `"`+strings.Repeat("a", 70_000)+`"`): "invalid_client_metadata",
-			`[]`:   "invalid_client_metadata",
-			`{`:    "invalid_client_metadata",
-			"null": "invalid_client_metadata",
-			with("grant_types", `["urn:ietf:params:oauth:grant-type:device_code"]`):    "invalid_client_metadata",
-			with("grant_types", `["urn:ietf:params:oauth:grant-type:token-exchange"]`): "invalid_client_metadata",
-		} {
-			r := f.register(body, token)
-			if r.Status != http.StatusBadRequest || r.JSON()["error"] != code {
-				t.Errorf("%.80s: %d %s", body, r.Status, r.Body)
-			}
-		}
-	})
+	}
 }
 
 func TestFloodOfRegistrationsHurtsOneAddressOnly(t *testing.T) {
-	each(t, registration.Loopback, func(t *testing.T, f *fixture) {
-		one := send{method: "POST", target: "/register", body: editor, address: "192.0.2.1"}
-		made := f.do(one).Want(http.StatusCreated)
-		for range 19 {
-			f.do(one).Want(http.StatusCreated)
-		}
-		refused := f.do(one).WantError(http.StatusTooManyRequests, "temporarily_unavailable")
-		if refused.Header.Get("Retry-After") == "" {
-			t.Errorf("got %v", refused.Header)
-		}
-		change := one
-		change.method, change.target = "PUT", made.Text("registration_client_uri")
-		change.token = made.Text("registration_access_token")
-		f.do(change).Want(http.StatusTooManyRequests)
+	f := onSQLite(t, registration.Loopback)
+	one := send{method: "POST", target: "/register", body: editor, address: "192.0.2.1"}
+	made := f.do(one).Want(http.StatusCreated)
+	for range 19 {
+		f.do(one).Want(http.StatusCreated)
+	}
+	refused := f.do(one).WantError(http.StatusTooManyRequests, "temporarily_unavailable")
+	if refused.Header.Get("Retry-After") == "" {
+		t.Errorf("got %v", refused.Header)
+	}
+	change := one
+	change.method, change.target = "PUT", made.Text("registration_client_uri")
+	change.token = made.Text("registration_access_token")
+	f.do(change).Want(http.StatusTooManyRequests)
 
-		other := one
-		other.address = "192.0.2.2"
+	other := one
+	other.address = "192.0.2.2"
+	f.do(other).Want(http.StatusCreated)
+	token := f.token(registration.NewToken{}).Value
+	for range 25 { // with a token, an address can register as many as it likes
+		other.token = token
 		f.do(other).Want(http.StatusCreated)
-		token := f.token(registration.NewToken{}).Value
-		for range 25 { // with a token, an address can register as many as it likes
-			other.token = token
-			f.do(other).Want(http.StatusCreated)
-		}
-		other.token = ""
-		f.do(other).Want(http.StatusCreated)
-	})
+	}
+	other.token = ""
+	f.do(other).Want(http.StatusCreated)
 }
 
 func TestClientManagesItselfOnly(t *testing.T) {
@@ -337,26 +340,25 @@ func TestUpdateKeepsWhatAnAdminHasSet(t *testing.T) {
 // TestScopesOfTheAPI checks that they are granted by name only, and that a token of a restricted creator
 // allows no others than those of the creator.
 func TestScopesOfTheAPI(t *testing.T) {
-	each(t, registration.ByToken, func(t *testing.T, f *fixture) {
-		scoped := strings.Replace(site, `"client_name"`, `"scope": "openid thread:read", "client_name"`, 1)
-		caller := *auth.From(f.Ctx)
-		caller.Scopes = []string{"oauth:write"}
-		weak, err := f.Provider.Tokens.Create(f.Ctx, &caller, registration.NewToken{})
-		providertest.Must(t, err)
-		f.register(scoped, weak.Value).WantRefused("invalid_client_metadata")
-		plain := f.app(f.register(site, weak.Value).Want(http.StatusCreated))
-		if got := plain.Tokens("scope", "openid thread:read")["scope"]; got != "openid" {
-			t.Errorf("got %v", got)
-		}
+	f := onSQLite(t, registration.ByToken)
+	scoped := strings.Replace(site, `"client_name"`, `"scope": "openid thread:read", "client_name"`, 1)
+	caller := *auth.From(f.Ctx)
+	caller.Scopes = []string{"oauth:write"}
+	weak, err := f.Provider.Tokens.Create(f.Ctx, &caller, registration.NewToken{})
+	providertest.Must(t, err)
+	f.register(scoped, weak.Value).WantRefused("invalid_client_metadata")
+	plain := f.app(f.register(site, weak.Value).Want(http.StatusCreated))
+	if got := plain.Tokens("scope", "openid thread:read")["scope"]; got != "openid" {
+		t.Errorf("got %v", got)
+	}
 
-		a := f.app(f.register(scoped, f.token(registration.NewToken{}).Value).Want(http.StatusCreated))
-		f.NewUser("stranger@example.com", "a long password of hers")
-		b := f.Browser()
-		got := b.CompleteAs(b.Get(a.AuthorizeURL("scope", "openid thread:read")), "stranger@example.com", "a long password of hers")
-		if got.Get("error") != "access_denied" {
-			t.Errorf("a user of another organization gets %v", got)
-		}
-	})
+	a := f.app(f.register(scoped, f.token(registration.NewToken{}).Value).Want(http.StatusCreated))
+	f.NewUser("stranger@example.com", "a long password of hers")
+	b := f.Browser()
+	got := b.CompleteAs(b.Get(a.AuthorizeURL("scope", "openid thread:read")), "stranger@example.com", "a long password of hers")
+	if got.Get("error") != "access_denied" {
+		t.Errorf("a user of another organization gets %v", got)
+	}
 }
 
 func TestRegistrationEndsWithTheOrganization(t *testing.T) {
@@ -374,13 +376,12 @@ func TestRegistrationEndsWithTheOrganization(t *testing.T) {
 }
 
 func TestBrowserApplicationsCanRegister(t *testing.T) {
-	each(t, registration.Loopback, func(t *testing.T, f *fixture) {
-		for _, path := range []string{"/register", "/register/oac_1"} {
-			r := f.Browser().Do("OPTIONS", f.URL+path, url.Values{}, "Origin", "http://localhost:6274")
-			r.Want(http.StatusNoContent)
-			if !strings.Contains(r.Header.Get("Access-Control-Allow-Methods"), "PUT") {
-				t.Errorf("%s: %v", path, r.Header)
-			}
+	f := onSQLite(t, registration.Loopback)
+	for _, path := range []string{"/register", "/register/oac_1"} {
+		r := f.Browser().Do("OPTIONS", f.URL+path, url.Values{}, "Origin", "http://localhost:6274")
+		r.Want(http.StatusNoContent)
+		if !strings.Contains(r.Header.Get("Access-Control-Allow-Methods"), "PUT") {
+			t.Errorf("%s: %v", path, r.Header)
 		}
-	})
+	}
 }

@@ -70,36 +70,35 @@ func TestLifetimesOfSessionsAreSettings(t *testing.T) {
 // TestSignInReplacesTheCookie checks that a cookie which somebody has planted or copied before a
 // sign-in is useless after it.
 func TestSignInReplacesTheCookie(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a, b := f.NewApp(providertest.Confidential), f.Browser()
-		at, err := url.Parse(f.URL)
-		providertest.Must(t, err)
-		b.Complete(b.Get(a.AuthorizeURL()))
-		before, thief := b.HTTP.Jar.Cookies(at), f.Browser()
-		thief.HTTP.Jar.SetCookies(at, before)
-		quiet := a.AuthorizeURL("prompt", "none")
-		if !strings.Contains(thief.Get(quiet).Header.Get("Location"), "code=") {
-			t.Fatal("the copied cookie does not work at first")
+	f := providertest.OnSQLite(t)
+	a, b := f.NewApp(providertest.Confidential), f.Browser()
+	at, err := url.Parse(f.URL)
+	providertest.Must(t, err)
+	b.Complete(b.Get(a.AuthorizeURL()))
+	before, thief := b.HTTP.Jar.Cookies(at), f.Browser()
+	thief.HTTP.Jar.SetCookies(at, before)
+	quiet := a.AuthorizeURL("prompt", "none")
+	if !strings.Contains(thief.Get(quiet).Header.Get("Location"), "code=") {
+		t.Fatal("the copied cookie does not work at first")
+	}
+	b.Complete(b.Get(a.AuthorizeURL("prompt", "login")))
+	if !strings.Contains(b.Get(quiet).Header.Get("Location"), "code=") {
+		t.Error("the new cookie does not work")
+	}
+	if !strings.Contains(thief.Get(quiet).Header.Get("Location"), "login_required") {
+		t.Error("the old cookie still works")
+	}
+	fresh := f.Browser()
+	page := fresh.Get(a.AuthorizeURL())
+	in := fresh.Submit(page, "email", providertest.OwnerEmail, "password", providertest.OwnerPassword).
+		Want(http.StatusSeeOther)
+	set := append(page.Header.Values("Set-Cookie"), in.Header.Values("Set-Cookie")...)
+	for _, c := range set {
+		if !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "SameSite=Lax") {
+			t.Errorf("got cookie %s", c)
 		}
-		b.Complete(b.Get(a.AuthorizeURL("prompt", "login")))
-		if !strings.Contains(b.Get(quiet).Header.Get("Location"), "code=") {
-			t.Error("the new cookie does not work")
-		}
-		if !strings.Contains(thief.Get(quiet).Header.Get("Location"), "login_required") {
-			t.Error("the old cookie still works")
-		}
-		fresh := f.Browser()
-		page := fresh.Get(a.AuthorizeURL())
-		in := fresh.Submit(page, "email", providertest.OwnerEmail, "password", providertest.OwnerPassword).
-			Want(http.StatusSeeOther)
-		set := append(page.Header.Values("Set-Cookie"), in.Header.Values("Set-Cookie")...)
-		for _, c := range set {
-			if !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "SameSite=Lax") {
-				t.Errorf("got cookie %s", c)
-			}
-		}
-		if len(set) != 3 {
-			t.Errorf("%d cookies, want those of the form, the session and the device", len(set))
-		}
-	})
+	}
+	if len(set) != 3 {
+		t.Errorf("%d cookies, want those of the form, the session and the device", len(set))
+	}
 }

@@ -13,20 +13,19 @@ import (
 
 // TestVerifierMustMatchTheChallenge includes the downgrade: a verifier without a challenge.
 func TestVerifierMustMatchTheChallenge(t *testing.T) {
-	providertest.Each(t, func(_ *testing.T, f *providertest.Fixture) {
-		a := f.NewApp(providertest.Confidential)
-		redeem := func(code, with string) *providertest.Response {
-			return a.Post("/oauth/token", "grant_type", "authorization_code", "code", code,
-				"redirect_uri", providertest.Callback, "code_verifier", with)
-		}
-		code := a.Code()
-		redeem(code, strings.Repeat("x", 43)).WantRefused(oauth.InvalidGrant)
-		redeem(code, providertest.Verifier).WantRefused(oauth.InvalidGrant) // the code is used up
-		redeem(a.Code(), "").WantRefused(oauth.InvalidGrant)
-		redeem(a.Code("code_challenge", "", "code_challenge_method", ""),
-			providertest.Verifier).WantRefused(oauth.InvalidGrant)
-		redeem(a.Code("code_challenge", "", "code_challenge_method", ""), "").Want(http.StatusOK)
-	})
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	redeem := func(code, with string) *providertest.Response {
+		return a.Post("/oauth/token", "grant_type", "authorization_code", "code", code,
+			"redirect_uri", providertest.Callback, "code_verifier", with)
+	}
+	code := a.Code()
+	redeem(code, strings.Repeat("x", 43)).WantRefused(oauth.InvalidGrant)
+	redeem(code, providertest.Verifier).WantRefused(oauth.InvalidGrant) // the code is used up
+	redeem(a.Code(), "").WantRefused(oauth.InvalidGrant)
+	redeem(a.Code("code_challenge", "", "code_challenge_method", ""),
+		providertest.Verifier).WantRefused(oauth.InvalidGrant)
+	redeem(a.Code("code_challenge", "", "code_challenge_method", ""), "").Want(http.StatusOK)
 }
 
 func TestCodeReuseRevokesItsTokens(t *testing.T) {

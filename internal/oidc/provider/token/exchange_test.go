@@ -103,45 +103,44 @@ func TestExchangedTokensOfAClientItself(t *testing.T) {
 }
 
 func TestExchangeIsRefused(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		app, api, other := f.NewApp(providertest.Confidential), f.NewApp(exchangingAPI), f.NewApp(exchanging)
-		tokens := app.Tokens("resource", apiAudience, "scope", "openid webhook:read webhook:write")
-		forAPI := tokens["access_token"].(string)
-		own := other.Tokens("scope", "openid webhook:read")["access_token"].(string)
-		refresh := app.Tokens()["refresh_token"]
-		for name, c := range map[string]struct {
-			response *providertest.Response
-			code     string
-		}{
-			"not enabled":             {exchange(app, forAPI), oauth.UnauthorizedClient},
-			"neither to nor for it":   {exchange(other, forAPI), oauth.InvalidRequest},
-			"for this server":         {exchange(api, own), oauth.InvalidRequest},
-			"not a token":             {exchange(api, "x"), oauth.InvalidRequest},
-			"forged":                  {exchange(api, forAPI[:len(forAPI)-4]+"AAAA"), oauth.InvalidRequest},
-			"an ID token":             {exchange(api, tokens["id_token"]), oauth.InvalidRequest},
-			"a refresh token":         {exchange(api, refresh), oauth.InvalidRequest},
-			"no subject token":        {exchange(api, ""), oauth.InvalidRequest},
-			"no type":                 {exchange(api, forAPI, "subject_token_type", ""), oauth.InvalidRequest},
-			"another type":            {exchange(api, forAPI, "subject_token_type", "urn:ietf:params:oauth:token-type:id_token"), oauth.InvalidRequest},
-			"another type requested":  {exchange(api, forAPI, "requested_token_type", "urn:ietf:params:oauth:token-type:refresh_token"), oauth.InvalidRequest},
-			"an actor":                {exchange(api, forAPI, "actor_token", own, "actor_token_type", accessTokenType), oauth.InvalidRequest},
-			"scope beyond the client": {exchange(api, forAPI, "scope", "webhook:write"), oauth.InvalidScope},
-			"scope beyond the token":  {exchange(api, forAPI, "scope", "profile"), oauth.InvalidScope},
-			"unknown audience":        {exchange(api, forAPI, "audience", "https://unknown.example.com"), oauth.InvalidTarget},
-			"two audiences":           {exchange(api, forAPI, "audience", apiAudience, "resource", f.URL), oauth.InvalidTarget},
-			"to this server":          {exchange(api, forAPI, "resource", f.URL), oauth.InvalidTarget},
-		} {
-			t.Run(name, func(t *testing.T) { c.response.WantRefused(c.code) })
-		}
-		f.Clock.Add(time.Hour)
-		exchange(api, forAPI).WantRefused(oauth.InvalidRequest) // it has expired
-		var in oidc.NewClient
-		in.Name, in.HomepageURL = "Public", "https://rp.example.com"
-		in.ClientType, in.GrantTypes = page.Some(oidc.Public), page.Some([]string{exchangeGrant})
-		if _, err := f.Clients.Create(f.Ctx, &oidc.CreateRequest{Body: in}); err == nil {
-			t.Error("a public client may exchange tokens")
-		}
-	})
+	f := providertest.OnSQLite(t)
+	app, api, other := f.NewApp(providertest.Confidential), f.NewApp(exchangingAPI), f.NewApp(exchanging)
+	tokens := app.Tokens("resource", apiAudience, "scope", "openid webhook:read webhook:write")
+	forAPI := tokens["access_token"].(string)
+	own := other.Tokens("scope", "openid webhook:read")["access_token"].(string)
+	refresh := app.Tokens()["refresh_token"]
+	for name, c := range map[string]struct {
+		response *providertest.Response
+		code     string
+	}{
+		"not enabled":             {exchange(app, forAPI), oauth.UnauthorizedClient},
+		"neither to nor for it":   {exchange(other, forAPI), oauth.InvalidRequest},
+		"for this server":         {exchange(api, own), oauth.InvalidRequest},
+		"not a token":             {exchange(api, "x"), oauth.InvalidRequest},
+		"forged":                  {exchange(api, forAPI[:len(forAPI)-4]+"AAAA"), oauth.InvalidRequest},
+		"an ID token":             {exchange(api, tokens["id_token"]), oauth.InvalidRequest},
+		"a refresh token":         {exchange(api, refresh), oauth.InvalidRequest},
+		"no subject token":        {exchange(api, ""), oauth.InvalidRequest},
+		"no type":                 {exchange(api, forAPI, "subject_token_type", ""), oauth.InvalidRequest},
+		"another type":            {exchange(api, forAPI, "subject_token_type", "urn:ietf:params:oauth:token-type:id_token"), oauth.InvalidRequest},
+		"another type requested":  {exchange(api, forAPI, "requested_token_type", "urn:ietf:params:oauth:token-type:refresh_token"), oauth.InvalidRequest},
+		"an actor":                {exchange(api, forAPI, "actor_token", own, "actor_token_type", accessTokenType), oauth.InvalidRequest},
+		"scope beyond the client": {exchange(api, forAPI, "scope", "webhook:write"), oauth.InvalidScope},
+		"scope beyond the token":  {exchange(api, forAPI, "scope", "profile"), oauth.InvalidScope},
+		"unknown audience":        {exchange(api, forAPI, "audience", "https://unknown.example.com"), oauth.InvalidTarget},
+		"two audiences":           {exchange(api, forAPI, "audience", apiAudience, "resource", f.URL), oauth.InvalidTarget},
+		"to this server":          {exchange(api, forAPI, "resource", f.URL), oauth.InvalidTarget},
+	} {
+		t.Run(name, func(t *testing.T) { c.response.WantRefused(c.code) })
+	}
+	f.Clock.Add(time.Hour)
+	exchange(api, forAPI).WantRefused(oauth.InvalidRequest) // it has expired
+	var in oidc.NewClient
+	in.Name, in.HomepageURL = "Public", "https://rp.example.com"
+	in.ClientType, in.GrantTypes = page.Some(oidc.Public), page.Some([]string{exchangeGrant})
+	if _, err := f.Clients.Create(f.Ctx, &oidc.CreateRequest{Body: in}); err == nil {
+		t.Error("a public client may exchange tokens")
+	}
 }
 
 // TestExchangeForAUserWhoMayNotUseTheClient has a client that admits no user of the token.
@@ -203,31 +202,30 @@ func TestExchangedTokenIsRevokedWithItsSubject(t *testing.T) {
 
 // TestExchangeKeepsTheBindingToAKey exchanges a token that is bound to a DPoP key.
 func TestExchangeKeepsTheBindingToAKey(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a, b := f.NewApp(exchanging), f.Browser()
-		key, thief := f.NewProofMaker(), f.NewProofMaker()
-		endpoint := f.URL + "/oauth/token"
-		code := a.Code("scope", "openid webhook:read")
-		bound := a.PostAs(b, "/oauth/token", []string{
-			"grant_type", "authorization_code", "code", code, "redirect_uri", providertest.Callback,
-			"code_verifier", providertest.Verifier,
-		}, "DPoP", key.Proof("1", "POST", endpoint, "")).Want(http.StatusOK).Text("access_token")
-		request := []string{"grant_type", exchangeGrant, "subject_token", bound, "subject_token_type", accessTokenType}
-		a.PostAs(b, "/oauth/token", request).WantRefused(oauth.InvalidDPoPProof)
-		a.PostAs(b, "/oauth/token", request, "DPoP", thief.Proof("2", "POST", endpoint, "")).WantRefused(oauth.InvalidDPoPProof)
-		r := a.PostAs(b, "/oauth/token", request, "DPoP", key.Proof("3", "POST", endpoint, "")).Want(http.StatusOK)
-		if r.Text("token_type") != "DPoP" {
-			t.Errorf("got %s", r.Body)
-		}
-		token := r.Text("access_token")
-		if _, err := f.Provider.Caller(t.Context(), token); err == nil {
-			t.Error("a bound token is accepted as Bearer")
-		}
-		target := f.URL + "/webhook/list"
-		if _, _, err := f.BoundCaller(target, token, thief.Proof("4", "GET", target, token)); err == nil {
-			t.Error("a proof of another key is accepted")
-		}
-		_, _, err := f.BoundCaller(target, token, key.Proof("5", "GET", target, token))
-		providertest.Must(t, err)
-	})
+	f := providertest.OnSQLite(t)
+	a, b := f.NewApp(exchanging), f.Browser()
+	key, thief := f.NewProofMaker(), f.NewProofMaker()
+	endpoint := f.URL + "/oauth/token"
+	code := a.Code("scope", "openid webhook:read")
+	bound := a.PostAs(b, "/oauth/token", []string{
+		"grant_type", "authorization_code", "code", code, "redirect_uri", providertest.Callback,
+		"code_verifier", providertest.Verifier,
+	}, "DPoP", key.Proof("1", "POST", endpoint, "")).Want(http.StatusOK).Text("access_token")
+	request := []string{"grant_type", exchangeGrant, "subject_token", bound, "subject_token_type", accessTokenType}
+	a.PostAs(b, "/oauth/token", request).WantRefused(oauth.InvalidDPoPProof)
+	a.PostAs(b, "/oauth/token", request, "DPoP", thief.Proof("2", "POST", endpoint, "")).WantRefused(oauth.InvalidDPoPProof)
+	r := a.PostAs(b, "/oauth/token", request, "DPoP", key.Proof("3", "POST", endpoint, "")).Want(http.StatusOK)
+	if r.Text("token_type") != "DPoP" {
+		t.Errorf("got %s", r.Body)
+	}
+	token := r.Text("access_token")
+	if _, err := f.Provider.Caller(t.Context(), token); err == nil {
+		t.Error("a bound token is accepted as Bearer")
+	}
+	target := f.URL + "/webhook/list"
+	if _, _, err := f.BoundCaller(target, token, thief.Proof("4", "GET", target, token)); err == nil {
+		t.Error("a proof of another key is accepted")
+	}
+	_, _, err := f.BoundCaller(target, token, key.Proof("5", "GET", target, token))
+	providertest.Must(t, err)
 }

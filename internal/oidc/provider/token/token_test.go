@@ -71,20 +71,19 @@ func TestCodesAndTokensExpireAfterTheLifetimesOfTheClient(t *testing.T) {
 // TestTokenResponsesAreCounted checks the hooks for metrics. A grant type that the endpoint does
 // not know has a fixed label, so that clients cannot make up new ones.
 func TestTokenResponsesAreCounted(t *testing.T) {
-	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		a := f.NewApp(providertest.Confidential)
-		token := a.Tokens()["refresh_token"].(string)
-		a.Refresh(token).Want(http.StatusOK)
-		a.Refresh("rt_nothing").Want(http.StatusBadRequest)
-		a.Post("/oauth/token", "grant_type", "password").Want(http.StatusBadRequest)
-		a.WithSecret("wrong").Refresh(token).Want(http.StatusUnauthorized)
-		f.Browser().Do("POST", f.URL+"/oauth/token", nil).Want(http.StatusBadRequest)
-		want := []string{
-			"issued authorization_code", "issued refresh_token", "refused refresh_token invalid_grant",
-			"refused unknown unsupported_grant_type", "refused refresh_token invalid_client", "refused unknown invalid_request",
-		}
-		if _, lines := f.Calls.Take(); !slices.Equal(lines, want) {
-			t.Errorf("got %q, want %q", lines, want)
-		}
-	})
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	token := a.Tokens()["refresh_token"].(string)
+	a.Refresh(token).Want(http.StatusOK)
+	a.Refresh("rt_nothing").Want(http.StatusBadRequest)
+	a.Post("/oauth/token", "grant_type", "password").Want(http.StatusBadRequest)
+	a.WithSecret("wrong").Refresh(token).Want(http.StatusUnauthorized)
+	f.Browser().Do("POST", f.URL+"/oauth/token", nil).Want(http.StatusBadRequest)
+	want := []string{
+		"issued authorization_code", "issued refresh_token", "refused refresh_token invalid_grant",
+		"refused unknown unsupported_grant_type", "refused refresh_token invalid_client", "refused unknown invalid_request",
+	}
+	if _, lines := f.Calls.Take(); !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
 }

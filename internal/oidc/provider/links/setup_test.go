@@ -1,4 +1,4 @@
-package signin_test
+package links_test
 
 import (
 	"net/http"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/db"
 	"steward/internal/oidc/provider/providertest"
 )
 
@@ -15,12 +14,24 @@ import (
 func eachPending(t *testing.T, test func(t *testing.T, f *providertest.Fixture)) {
 	t.Helper()
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
-		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE users SET email = NULL, password_hash = NULL`)
-			return err
-		}))
+		forgetOwner(f)
 		test(t, f)
 	})
+}
+
+// pending returns an installation like those of eachPending, on SQLite.
+func pending(t *testing.T) *providertest.Fixture {
+	t.Helper()
+	f := providertest.OnSQLite(t)
+	forgetOwner(f)
+	return f
+}
+
+// forgetOwner takes the owner's address and password, so that the owner has to be set up.
+func forgetOwner(f *providertest.Fixture) {
+	f.T.Helper()
+	_, err := f.DB.Exec(f.T.Context(), `UPDATE users SET email = NULL, password_hash = NULL`)
+	providertest.Must(f.T, err)
 }
 
 // setUp sends the form of the setup with a token.
@@ -87,88 +98,83 @@ func TestSetupLinkWorksOnce(t *testing.T) {
 
 // TestSetupOnAnotherReplica uses a link that was printed before a restart.
 func TestSetupOnAnotherReplica(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) {
-		token := f.SetupToken()
-		b := f.Browser()
-		page := b.Get(f.URL + "/console/setup").Want(http.StatusOK)
-		f.Serve(f.NewProvider())
-		b.Submit(page, "token", token, "organization", "Acme", "email", "ada@example.com", "password", "a first password").
-			Want(http.StatusSeeOther)
-	})
+	f := pending(t)
+	token := f.SetupToken()
+	b := f.Browser()
+	page := b.Get(f.URL + "/console/setup").Want(http.StatusOK)
+	f.Serve(f.NewProvider())
+	b.Submit(page, "token", token, "organization", "Acme", "email", "ada@example.com", "password", "a first password").
+		Want(http.StatusSeeOther)
 }
 
 func TestSetupRefusesGuessing(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) {
-		token := f.SetupToken()
-		guesser := f.Browser()
-		refused := setUp(guesser, "_"+token[1:]).Want(http.StatusBadRequest)
-		if !strings.Contains(refused.Body, "not valid or has expired") {
-			t.Errorf("got %s", refused.Body)
-		}
-		status := 0
-		for i := 0; i < 40 && status != http.StatusTooManyRequests; i++ {
-			status = setUp(guesser, "guess").Status
-		}
-		if status != http.StatusTooManyRequests || f.Checked.Load() != 0 {
-			t.Errorf("guessing goes on: %d", status)
-		}
-		f.Clock.Add(25 * time.Hour)
-		setUp(f.Browser(), token).Want(http.StatusBadRequest)
-		setUp(f.Browser(), f.SetupToken()).Want(http.StatusSeeOther)
-	})
+	f := pending(t)
+	token := f.SetupToken()
+	guesser := f.Browser()
+	refused := setUp(guesser, "_"+token[1:]).Want(http.StatusBadRequest)
+	if !strings.Contains(refused.Body, "not valid or has expired") {
+		t.Errorf("got %s", refused.Body)
+	}
+	status := 0
+	for i := 0; i < 40 && status != http.StatusTooManyRequests; i++ {
+		status = setUp(guesser, "guess").Status
+	}
+	if status != http.StatusTooManyRequests || f.Checked.Load() != 0 {
+		t.Errorf("guessing goes on: %d", status)
+	}
+	f.Clock.Add(25 * time.Hour)
+	setUp(f.Browser(), token).Want(http.StatusBadRequest)
+	setUp(f.Browser(), f.SetupToken()).Want(http.StatusSeeOther)
 }
 
 // TestSetupIgnoresTheHostHeader sends requests that name another host.
 func TestSetupIgnoresTheHostHeader(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) {
-		b := f.Browser()
-		forged := []string{"Host", "evil.example", "X-Forwarded-Host", "evil.example", "Forwarded", "host=evil.example"}
-		page := b.Do("GET", f.URL+"/console/setup", nil, forged...).Want(http.StatusOK)
-		root := b.Do("GET", f.URL+"/", nil, append(forged, "Accept", "text/html")...).Want(http.StatusOK)
-		_, _, form := page.Form()
-		for name, value := range map[string]string{
-			"token": f.SetupToken(), "organization": "Acme", "email": "ada@example.com", "password": "a first password",
-		} {
-			form.Set(name, value)
-		}
-		done := b.Do("POST", f.URL+"/console/setup", form, forged...).Want(http.StatusSeeOther)
-		if to := done.Header.Get("Location"); to != "/console/sign-in" {
-			t.Errorf("it leads to %s", to)
-		}
-		if strings.Contains(page.Body+root.Body, "evil.example") {
-			t.Error("a page names the host of the request")
-		}
-	})
+	f := pending(t)
+	b := f.Browser()
+	forged := []string{"Host", "evil.example", "X-Forwarded-Host", "evil.example", "Forwarded", "host=evil.example"}
+	page := b.Do("GET", f.URL+"/console/setup", nil, forged...).Want(http.StatusOK)
+	root := b.Do("GET", f.URL+"/", nil, append(forged, "Accept", "text/html")...).Want(http.StatusOK)
+	_, _, form := page.Form()
+	for name, value := range map[string]string{
+		"token": f.SetupToken(), "organization": "Acme", "email": "ada@example.com", "password": "a first password",
+	} {
+		form.Set(name, value)
+	}
+	done := b.Do("POST", f.URL+"/console/setup", form, forged...).Want(http.StatusSeeOther)
+	if to := done.Header.Get("Location"); to != "/console/sign-in" {
+		t.Errorf("it leads to %s", to)
+	}
+	if strings.Contains(page.Body+root.Body, "evil.example") {
+		t.Error("a page names the host of the request")
+	}
 }
 
 // TestSetupReplacesTheCookie has a stranger plant cookies in the owner's browser before the setup.
 func TestSetupReplacesTheCookie(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) {
-		f.NewUser("eve@example.com", "another password")
-		at, err := url.Parse(f.URL)
-		providertest.Must(t, err)
-		stranger := f.Browser()
-		stranger.Submit(stranger.Get(f.URL+"/account"), "email", "eve@example.com", "password", "another password").
-			Want(http.StatusSeeOther)
-		planted := stranger.HTTP.Jar.Cookies(at)
-		b := f.Browser()
-		b.HTTP.Jar.SetCookies(at, planted)
-		setUp(b, f.SetupToken()).Want(http.StatusSeeOther)
-		if !strings.Contains(b.Get(f.URL+"/account").Body, "ada@example.com") {
-			t.Error("the owner is not signed in")
-		}
-		if stranger.SignedIn() {
-			t.Error("the planted cookie still opens a session")
-		}
-	})
+	f := pending(t)
+	f.NewUser("eve@example.com", "another password")
+	at, err := url.Parse(f.URL)
+	providertest.Must(t, err)
+	stranger := f.Browser()
+	stranger.Submit(stranger.Get(f.URL+"/account"), "email", "eve@example.com", "password", "another password").
+		Want(http.StatusSeeOther)
+	planted := stranger.HTTP.Jar.Cookies(at)
+	b := f.Browser()
+	b.HTTP.Jar.SetCookies(at, planted)
+	setUp(b, f.SetupToken()).Want(http.StatusSeeOther)
+	if !strings.Contains(b.Get(f.URL+"/account").Body, "ada@example.com") {
+		t.Error("the owner is not signed in")
+	}
+	if stranger.SignedIn() {
+		t.Error("the planted cookie still opens a session")
+	}
 }
 
 // TestSetupFormOfAnotherSiteIsRefused sends the form without the token of the page.
 func TestSetupFormOfAnotherSiteIsRefused(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) {
-		form := url.Values{
-			"token": {f.SetupToken()}, "organization": {"Evil"}, "email": {"eve@example.com"}, "password": {"a first password"},
-		}
-		f.Browser().Do("POST", f.URL+"/console/setup", form).Want(http.StatusForbidden)
-	})
+	f := pending(t)
+	form := url.Values{
+		"token": {f.SetupToken()}, "organization": {"Evil"}, "email": {"eve@example.com"}, "password": {"a first password"},
+	}
+	f.Browser().Do("POST", f.URL+"/console/setup", form).Want(http.StatusForbidden)
 }

@@ -1,4 +1,4 @@
-package signin_test
+package selfservice_test
 
 import (
 	"net/http"
@@ -27,16 +27,16 @@ func TestUsersSeeAndDisconnectTheirApplications(t *testing.T) {
 				t.Errorf("the page does not have %q", want)
 			}
 		}
-		post(mine, "/account/apps", "client", a.ID).Want(http.StatusSeeOther)
-		post(mine, "/account/apps", "client", a.ID).Want(http.StatusSeeOther) // again, as with two tabs
-		post(mine, "/account/apps", "client", "oac_unknown").Want(http.StatusSeeOther)
+		mine.Post("/account/apps", "client", a.ID).Want(http.StatusSeeOther)
+		mine.Post("/account/apps", "client", a.ID).Want(http.StatusSeeOther) // again, as with two tabs
+		mine.Post("/account/apps", "client", "oac_unknown").Want(http.StatusSeeOther)
 		if strings.Contains(mine.Get(f.URL+"/account").Body, "Test app") {
 			t.Error("the application is still listed")
 		}
 		a.WantInvalid(tokens["access_token"], "disconnected")
 		f.Userinfo(others["access_token"].(string)).Want(http.StatusOK)
 		var revoked int
-		for _, e := range entries(f) {
+		for _, e := range f.Entries() {
 			if e.Action == "consent.revoke" && e.Target == a.ID && *e.UserID == f.UserID {
 				revoked++
 			}

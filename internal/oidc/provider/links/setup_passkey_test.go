@@ -1,4 +1,4 @@
-package signin_test
+package links_test
 
 import (
 	"net/http"
@@ -29,7 +29,7 @@ func TestSetupWithPasskeyOnly(t *testing.T) {
 		if !strings.Contains(create.Body, `href="/console/setup#`+token+`"`) {
 			t.Errorf("there is no way back to a password: %s", create.Body)
 		}
-		done := addPasskey(b, create, key).Want(http.StatusSeeOther)
+		done := b.AddPasskey(create, key).Want(http.StatusSeeOther)
 		if to := done.Header.Get("Location"); to != "/console/sign-in" {
 			t.Errorf("the setup leads to %q", to)
 		}
@@ -37,13 +37,13 @@ func TestSetupWithPasskeyOnly(t *testing.T) {
 		if !strings.Contains(account.Body, "You have no password") || !strings.Contains(account.Body, "<strong>Laptop</strong>") {
 			t.Errorf("got %s", account.Body)
 		}
-		if !audited(f, "user.setup") || !audited(f, "user.passkey") {
+		if !f.Audited("user.setup") || !f.Audited("user.passkey") {
 			t.Error("the setup is not in the audit log")
 		}
 		other := f.Browser()
-		usePasskey(other, other.Get(f.URL+"/account"), key).Want(http.StatusSeeOther)
+		other.UsePasskey(other.Get(f.URL+"/account"), key).Want(http.StatusSeeOther)
 		b.Get(f.URL + "/console/setup").Want(http.StatusGone)
-		if addPasskey(f.Browser(), create, f.NewAuthenticator()).Want(http.StatusForbidden); !b.SignedIn() {
+		if f.Browser().AddPasskey(create, f.NewAuthenticator()).Want(http.StatusForbidden); !b.SignedIn() {
 			t.Error("the owner is not signed in any more")
 		}
 	})
@@ -51,36 +51,34 @@ func TestSetupWithPasskeyOnly(t *testing.T) {
 
 // TestSetupPasskeyBelongsToItsForm sends answers that were made for something else.
 func TestSetupPasskeyBelongsToItsForm(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) {
-		f.UseLocalhost()
-		b, token := f.Browser(), f.SetupToken()
-		action, values, options := ceremony(setupPasskeyPage(b, token, "ada@example.com"))
-		values.Set("credential", f.NewAuthenticator().Create(options))
-		values.Set("email", "eve@example.com")
-		b.Do("POST", f.URL+action, values).Want(http.StatusBadRequest)
+	f := pending(t)
+	f.UseLocalhost()
+	b, token := f.Browser(), f.SetupToken()
+	action, values, options := setupPasskeyPage(b, token, "ada@example.com").Ceremony()
+	values.Set("credential", f.NewAuthenticator().Create(options))
+	values.Set("email", "eve@example.com")
+	b.Do("POST", f.URL+action, values).Want(http.StatusBadRequest)
 
-		unverified := f.NewAuthenticator()
-		unverified.Unverified = true
-		refused := addPasskey(b, setupPasskeyPage(b, token, "ada@example.com"), unverified).Want(http.StatusBadRequest)
-		if !strings.Contains(refused.Body, "not accepted") || b.SignedIn() {
-			t.Errorf("got %s", refused.Body)
-		}
-		late := setupPasskeyPage(b, token, "ada@example.com")
-		setUp(f.Browser(), token).Want(http.StatusSeeOther)
-		addPasskey(b, late, f.NewAuthenticator()).Want(http.StatusGone) // the link was used with a password
-		if b.SignedIn() {
-			t.Error("a used link signs in")
-		}
-	})
+	unverified := f.NewAuthenticator()
+	unverified.Unverified = true
+	refused := b.AddPasskey(setupPasskeyPage(b, token, "ada@example.com"), unverified).Want(http.StatusBadRequest)
+	if !strings.Contains(refused.Body, "not accepted") || b.SignedIn() {
+		t.Errorf("got %s", refused.Body)
+	}
+	late := setupPasskeyPage(b, token, "ada@example.com")
+	setUp(f.Browser(), token).Want(http.StatusSeeOther)
+	b.AddPasskey(late, f.NewAuthenticator()).Want(http.StatusGone) // the link was used with a password
+	if b.SignedIn() {
+		t.Error("a used link signs in")
+	}
 }
 
 func TestSetupSaysWhyThereAreNoPasskeys(t *testing.T) {
-	eachPending(t, func(t *testing.T, f *providertest.Fixture) { // at an IP address
-		b := f.Browser()
-		page := b.Get(f.URL + "/console/setup").Want(http.StatusOK)
-		if strings.Contains(page.Body, "/console/setup/passkey") || !strings.Contains(page.Body, "Passkeys need a host name") {
-			t.Errorf("got %s", page.Body)
-		}
-		setupPasskeyPage(b, f.SetupToken(), "ada@example.com").Want(http.StatusBadRequest)
-	})
+	f := pending(t) // at an IP address
+	b := f.Browser()
+	page := b.Get(f.URL + "/console/setup").Want(http.StatusOK)
+	if strings.Contains(page.Body, "/console/setup/passkey") || !strings.Contains(page.Body, "Passkeys need a host name") {
+		t.Errorf("got %s", page.Body)
+	}
+	setupPasskeyPage(b, f.SetupToken(), "ada@example.com").Want(http.StatusBadRequest)
 }

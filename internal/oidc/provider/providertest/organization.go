@@ -1,0 +1,81 @@
+package providertest
+
+import (
+	"steward/internal/account"
+	"steward/internal/audit"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/page"
+)
+
+// NewOrg creates another organization.
+func (f *Fixture) NewOrg() (orgID string) {
+	f.T.Helper()
+	orgID = id.New(id.Org)
+	Must(f.T, f.DB.Write(f.T.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'Other', 1)`, orgID)
+		return err
+	}))
+	return orgID
+}
+
+// Invite invites an address to an organization, and returns the address of the invitation's link.
+func (f *Fixture) Invite(orgID, email string, role auth.Role) (link string) {
+	f.T.Helper()
+	ctx := auth.With(f.T.Context(), &auth.Caller{OrgID: orgID, UserID: f.UserID, Role: auth.Owner})
+	_, token, err := f.Accounts.Invite(ctx, orgID, f.UserID, account.NewMember{Email: email, Role: role})
+	Must(f.T, err)
+	return f.URL + "/invite/" + token
+}
+
+// Role returns the role of a user in an organization, or "".
+func (f *Fixture) Role(orgID, userID string) auth.Role {
+	f.T.Helper()
+	role, err := f.Accounts.Role(f.T.Context(), orgID, userID)
+	if errs.KindOf(err) != errs.NotFound {
+		Must(f.T, err)
+	}
+	return role
+}
+
+// RequireFactor has the organization require a factor.
+func (f *Fixture) RequireFactor(factor account.Factor, from auth.Role) {
+	f.T.Helper()
+	_, err := f.Accounts.ChangeOrg(f.Ctx, &auth.Caller{OrgID: f.OrgID, UserID: f.UserID}, page.IfMatch{}, account.OrgPatch{
+		RequireMFA: page.Some(account.RequireMFA{Factor: factor, From: from}),
+	})
+	Must(f.T, err)
+}
+
+// NewReset returns the address of a link with which the owner can set a new password.
+func (f *Fixture) NewReset() string {
+	f.T.Helper()
+	var token string
+	Must(f.T, f.DB.Write(f.Ctx, func(tx *db.Tx) (err error) {
+		token, _, err = f.Accounts.NewReset(tx, f.UserID)
+		return err
+	}))
+	return f.URL + "/reset/" + token
+}
+
+// Entries returns the audit log of the organization from the oldest entry on.
+func (f *Fixture) Entries() (list []audit.Entry) {
+	f.T.Helper()
+	Must(f.T, f.Provider.RecordFailures(f.T.Context()))
+	found, err := f.Audit.List(f.T.Context(), f.OrgID, audit.Filter{}, page.Paging{Limit: 100})
+	Must(f.T, err)
+	for _, e := range found.Items {
+		list = append([]audit.Entry{e}, list...)
+	}
+	return list
+}
+
+// Audited reports whether the audit log of the organization has an action.
+func (f *Fixture) Audited(action string) bool {
+	f.T.Helper()
+	found, err := f.Audit.List(f.Ctx, f.OrgID, audit.Filter{Action: action}, page.Paging{Limit: 10})
+	Must(f.T, err)
+	return len(found.Items) > 0
+}
