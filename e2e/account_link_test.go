@@ -8,22 +8,6 @@ import (
 	"steward/e2e/installation"
 )
 
-// inviteMember invites an address to the organization and returns the member with the link.
-func inviteMember(s *installation.Steward, email, role string) installation.Member {
-	s.T.Helper()
-	var m installation.Member
-	s.Call("POST", "/oidc/org/members", object{"email": email, "role": role}).Want(201).Decode(&m)
-	return m
-}
-
-// browserOf returns a browser of a user without a session.
-func browserOf(s *installation.Steward, email, password string) *installation.Browser {
-	b := s.NewBrowser()
-	b.Email = email
-	b.Password = password
-	return b
-}
-
 // joinOrganization opens the link of an invitation, signs in if the page asks for it, and accepts.
 func joinOrganization(b *installation.Browser, link string) {
 	b.Steward.T.Helper()
@@ -43,9 +27,9 @@ func TestTwoOrganizationsInviteTheSameAddress(t *testing.T) {
 	t.Parallel()
 	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		other := s.SecondOrganization()
-		theirs := inviteMember(other, "grace@example.com", "owner")
-		mine := inviteMember(s, "grace@example.com", "viewer")
-		holder := browserOf(s, "grace@example.com", "a first password")
+		theirs := other.InviteMember("grace@example.com", "owner")
+		mine := s.InviteMember("grace@example.com", "viewer")
+		holder := s.BrowserOf("grace@example.com", "a first password")
 		p := holder.Submit(holder.Do("GET", mine.Link, nil), map[string]string{"password": holder.Password})
 		if p.Location != "/console/sign-in" {
 			t.Fatalf("the invitation leads to %q: %s", p.Location, p.Body)
@@ -62,7 +46,7 @@ func TestTwoOrganizationsInviteTheSameAddress(t *testing.T) {
 			t.Error("accepting one invitation opened the other organization")
 		}
 
-		stranger := browserOf(s, "grace@example.com", "a guess of the password")
+		stranger := s.BrowserOf("grace@example.com", "a guess of the password")
 		page := stranger.Do("GET", theirs.Link, nil)
 		if strings.Contains(page.Body, "new-password") || !strings.Contains(page.Body, `action="/sign-in"`) {
 			t.Errorf("the other link offers to set a password: %s", page.Body)
@@ -72,7 +56,7 @@ func TestTwoOrganizationsInviteTheSameAddress(t *testing.T) {
 		form.Set("password", stranger.Password)
 		form.Set("action", "approve")
 		stranger.Do("POST", theirs.Link, form)
-		if hasSession(stranger) || other.MemberOf("grace@example.com").ID != theirs.ID {
+		if stranger.HasSession() || other.MemberOf("grace@example.com").ID != theirs.ID {
 			t.Error("the other link was used without signing in")
 		}
 
@@ -97,7 +81,7 @@ func TestLinkOfAViewerIsVoidAfterThePromotion(t *testing.T) {
 		if got := b.Do("GET", kept, nil); got.Status != http.StatusNotFound {
 			t.Errorf("the link of the viewer: %d", got.Status)
 		}
-		invited := inviteMember(admin, "alan@example.com", "viewer")
+		invited := admin.InviteMember("alan@example.com", "viewer")
 		s.Call("PUT", "/oidc/org/members/"+invited.ID, object{"role": "owner"}).Want(200)
 		if got := b.Do("GET", invited.Link, nil); got.Status != http.StatusNotFound {
 			t.Errorf("the invitation of the viewer: %d", got.Status)
@@ -106,8 +90,8 @@ func TestLinkOfAViewerIsVoidAfterThePromotion(t *testing.T) {
 
 		_, userID = s.Invite("linus@example.com", "viewer")
 		kept = admin.Call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).Want(200).Text("link")
-		linus := browserOf(s, "linus@example.com", "a first password")
-		joinOrganization(linus, inviteMember(other, "linus@example.com", "owner").Link)
+		linus := s.BrowserOf("linus@example.com", "a first password")
+		joinOrganization(linus, other.InviteMember("linus@example.com", "owner").Link)
 		if got := b.Do("GET", kept, nil); got.Status != http.StatusNotFound {
 			t.Errorf("the link of a user who has joined another organization: %d", got.Status)
 		}

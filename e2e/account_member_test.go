@@ -77,12 +77,6 @@ func (m memberTokens) wantEnded(s *installation.Steward) {
 	}
 }
 
-// hasSession reports whether the session of the browser has not ended.
-func hasSession(b *installation.Browser) bool {
-	b.Steward.T.Helper()
-	return !strings.Contains(b.Do("GET", b.Steward.URL+"/account", nil).Body, `action="/sign-in"`)
-}
-
 // signInToAccount signs in on the account page and reports whether that worked.
 func signInToAccount(b *installation.Browser) bool {
 	b.Steward.T.Helper()
@@ -112,12 +106,12 @@ func TestDisabledOrRemovedMemberLosesAllAccess(t *testing.T) {
 						t.Fatalf("%s does not work before", name)
 					}
 				}
-				if !hasSession(m.b) {
+				if !m.b.HasSession() {
 					t.Fatal("the member is not signed in before")
 				}
 				how.end(m.userID)
 				m.wantEnded(s)
-				if hasSession(m.b) || signInToAccount(m.b) {
+				if m.b.HasSession() || signInToAccount(m.b) {
 					t.Error("the member is signed in")
 				}
 			})
@@ -135,7 +129,7 @@ func TestEnabledMemberStartsAnew(t *testing.T) {
 			t.Errorf("got %s", got.Body)
 		}
 		m.wantEnded(s)
-		if hasSession(m.b) {
+		if m.b.HasSession() {
 			t.Error("the old session works again")
 		}
 		if !signInToAccount(m.b) {
@@ -149,7 +143,7 @@ func TestEnabledMemberStartsAnew(t *testing.T) {
 func TestMemberDisabledOnOneReplicaIsRefusedByTheOther(t *testing.T) {
 	t.Parallel()
 	s := installation.StartWithOwner(t, "postgres")
-	other := balancedReplica(s)
+	other := s.BalancedReplica()
 	m := newMemberTokens(s, "grace@example.com")
 	uses := m.uses(other)
 	for name, works := range uses {
@@ -169,7 +163,7 @@ func TestMemberDisabledOnOneReplicaIsRefusedByTheOther(t *testing.T) {
 	m.wantEnded(other)
 	there := *m.b
 	there.Steward = other
-	if hasSession(&there) || signInToAccount(&there) {
+	if (&there).HasSession() || signInToAccount(&there) {
 		t.Error("the member is signed in at the other replica")
 	}
 }
@@ -179,15 +173,15 @@ func TestUserOfAnotherOrganizationStaysSignedIn(t *testing.T) {
 	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		other := s.SecondOrganization()
 		b, userID := s.Invite("grace@example.com", "member")
-		joinOrganization(b, inviteMember(other, "grace@example.com", "viewer").Link)
+		joinOrganization(b, other.InviteMember("grace@example.com", "viewer").Link)
 		s.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
-		if !hasSession(b) {
+		if !b.HasSession() {
 			t.Fatal("the session has ended with the first of two memberships")
 		}
 		s.Call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).Want(409)
 		other.Call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).Want(403)
 		other.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
-		if hasSession(b) || signInToAccount(b) {
+		if b.HasSession() || signInToAccount(b) {
 			t.Error("a user without an enabled membership is signed in")
 		}
 	})
@@ -302,27 +296,25 @@ func TestInvitationLinkIsReplaced(t *testing.T) {
 
 func TestNamesWithHiddenCharactersAreRefused(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		me := s.Call("GET", "/cli/auth/user", nil).Text("id")
-		const hidden = "Ada\u202eecalevoL"
-		s.Call("POST", "/oidc/org/members", object{"email": "g@example.com", "role": "viewer", "last_name": hidden}).Want(422)
-		got := s.Call("PUT", "/oidc/org/members/"+me, object{"first_name": hidden}).Want(422)
-		if !strings.Contains(string(got.Body), "body.first_name") {
-			t.Errorf("got %s", got.Body)
-		}
-		s.Call("POST", "/cli/project", object{"name": hidden}).Want(422)
-	})
+	s := installation.Start(t, "sqlite")
+	me := s.Call("GET", "/cli/auth/user", nil).Text("id")
+	const hidden = "Ada\u202eecalevoL"
+	s.Call("POST", "/oidc/org/members", object{"email": "g@example.com", "role": "viewer", "last_name": hidden}).Want(422)
+	got := s.Call("PUT", "/oidc/org/members/"+me, object{"first_name": hidden}).Want(422)
+	if !strings.Contains(string(got.Body), "body.first_name") {
+		t.Errorf("got %s", got.Body)
+	}
+	s.Call("POST", "/cli/project", object{"name": hidden}).Want(422)
 }
 
 func TestWhoAmIHasNoNullForSDKs(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		root := s.Call("GET", "/cli/auth/user", nil).Want(200)
-		sdk := s.Call("GET", "/sdk/cli/auth/user", nil).Want(200)
-		for _, name := range []string{"email", "firstName", "lastName"} {
-			if root.Get(name) != nil || sdk.Get("data."+name) != "" {
-				t.Errorf("%s is %v at the root and %v for SDKs", name, root.Get(name), sdk.Get("data."+name))
-			}
+	s := installation.Start(t, "sqlite")
+	root := s.Call("GET", "/cli/auth/user", nil).Want(200)
+	sdk := s.Call("GET", "/sdk/cli/auth/user", nil).Want(200)
+	for _, name := range []string{"email", "firstName", "lastName"} {
+		if root.Get(name) != nil || sdk.Get("data."+name) != "" {
+			t.Errorf("%s is %v at the root and %v for SDKs", name, root.Get(name), sdk.Get("data."+name))
 		}
-	})
+	}
 }

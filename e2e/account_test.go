@@ -59,7 +59,7 @@ func TestSavesOfRuntimesAreNotAudited(t *testing.T) {
 		for i := range 3 {
 			runtime.Call("PUT", "/thread/t1", object{"user_data": fmt.Sprint(i)}).Want(200)
 		}
-		openSocket(runtime).do("save", object{"thread_id": "t1", "user_data": "{}"})
+		runtime.OpenSocket().Do("save", object{"thread_id": "t1", "user_data": "{}"})
 		runtime.Call("POST", "/session", installation.SessionRequest(s, "s1", "t1", "p1")).Want(201)
 		run := installation.EvalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}
 		runtime.Call("POST", "/evalrun", run.Body(s.OrgID, 0)).Want(201)

@@ -124,44 +124,42 @@ func (c *cli) contexts() contexts.File {
 
 func TestCLISignsInWithABrowser(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		c := newCLI(s)
-		c.signIn(s.NewBrowser())
-		if got := c.run("whoami"); !strings.Contains(got, installation.AdminEmail+" (owner)") {
-			t.Errorf("whoami prints %q", got)
-		}
-		if got := c.run("context", "list"); !regexp.MustCompile(`here .* token`).MatchString(got) {
-			t.Errorf("context list prints %q", got)
-		}
-		c.run("webhook", "create", "made-with-a-token") // scopes of the management API
-		if got := c.run("consent", "list"); !strings.Contains(got, "Steward command line") {
-			t.Errorf("consent list prints %q", got)
-		}
-		if got := c.run("consent", "get", "Steward command line", "-o", "ndjson"); !strings.Contains(got, `"client_id":"steward-cli"`) {
-			t.Errorf("consent get prints %q", got)
-		}
-		all, err := c.contexts().Read()
-		s.Must(err)
-		token := all.Contexts["here"].Token
-		c.run("logout")
-		if got := s.As(token.Access).Call("GET", "/cli/auth/user", nil).Status; got != 401 {
-			t.Errorf("after logout the token gets %d", got)
-		}
-	})
+	s := installation.StartWithOwner(t, "sqlite")
+	c := newCLI(s)
+	c.signIn(s.NewBrowser())
+	if got := c.run("whoami"); !strings.Contains(got, installation.AdminEmail+" (owner)") {
+		t.Errorf("whoami prints %q", got)
+	}
+	if got := c.run("context", "list"); !regexp.MustCompile(`here .* token`).MatchString(got) {
+		t.Errorf("context list prints %q", got)
+	}
+	c.run("webhook", "create", "made-with-a-token") // scopes of the management API
+	if got := c.run("consent", "list"); !strings.Contains(got, "Steward command line") {
+		t.Errorf("consent list prints %q", got)
+	}
+	if got := c.run("consent", "get", "Steward command line", "-o", "ndjson"); !strings.Contains(got, `"client_id":"steward-cli"`) {
+		t.Errorf("consent get prints %q", got)
+	}
+	all, err := c.contexts().Read()
+	s.Must(err)
+	token := all.Contexts["here"].Token
+	c.run("logout")
+	if got := s.As(token.Access).Call("GET", "/cli/auth/user", nil).Status; got != 401 {
+		t.Errorf("after logout the token gets %d", got)
+	}
 }
 
 func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		c := newCLI(s)
-		c.signIn(s.NewBrowser())
-		c.run("consent", "delete", "steward-cli", "--yes")
-		c.expire()
-		out, err := c.command("whoami").CombinedOutput()
-		if code, runErr := exitCode(err); runErr != nil || code != 4 || !strings.Contains(string(out), "steward login "+s.URL) {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+	s := installation.StartWithOwner(t, "sqlite")
+	c := newCLI(s)
+	c.signIn(s.NewBrowser())
+	c.run("consent", "delete", "steward-cli", "--yes")
+	c.expire()
+	out, err := c.command("whoami").CombinedOutput()
+	if code, runErr := installation.ExitCode(err); runErr != nil || code != 4 || !strings.Contains(string(out), "steward login "+s.URL) {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // expire makes the access token appear to have expired.
@@ -177,75 +175,72 @@ func (c *cli) expire() {
 
 func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		c := newCLI(s)
-		c.signIn(s.NewBrowser())
-		for range 3 {
-			before, err := c.contexts().Read()
-			s.Must(err)
-			c.expire()
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() { _ = c.run("whoami", "-o", "json") })
-			}
-			group.Wait()
-			after, err := c.contexts().Read()
-			s.Must(err)
-			if before.Contexts["here"].Token.Refresh == after.Contexts["here"].Token.Refresh {
-				t.Error("the refresh token was not replaced")
-			}
+	s := installation.StartWithOwner(t, "sqlite")
+	c := newCLI(s)
+	c.signIn(s.NewBrowser())
+	for range 3 {
+		before, err := c.contexts().Read()
+		s.Must(err)
+		c.expire()
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() { _ = c.run("whoami", "-o", "json") })
 		}
-	})
+		group.Wait()
+		after, err := c.contexts().Read()
+		s.Must(err)
+		if before.Contexts["here"].Token.Refresh == after.Contexts["here"].Token.Refresh {
+			t.Error("the refresh token was not replaced")
+		}
+	}
 }
 
 func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		c := signedInCLI(s)
-		a := s.NewApplication(object{"scopes": []string{"openid"}})
-		token, claims := s.NewRelyingParty(a, "openid").SignIn(s.NewBrowser())
-		if got := c.run("client", "users", a.ID); !strings.Contains(got, claims.Subject) || !strings.Contains(got, "openid") {
-			t.Errorf("users prints %q", got)
-		}
-		waittest.True(t, "the day of the activity", func() bool {
-			return strings.Contains(c.run("client", "activity", a.ID), time.Now().UTC().Format("2006-"))
-		})
-		out, err := c.command("client", "revoke", a.ID, claims.Subject).CombinedOutput()
-		asked := "'s consent, which signs the user out there, cannot be undone"
-		if code, runErr := exitCode(err); runErr != nil || code != 2 || !strings.Contains(string(out), claims.Subject+asked) {
-			t.Errorf("%v: %s", err, out)
-		}
-		c.run("client", "revoke", a.ID, claims.Subject, "--yes")
-		if got := s.UserinfoStatus(token.AccessToken); got != 401 {
-			t.Errorf("the token of a user who was revoked gets %d", got)
-		}
+	s := installation.StartWithOwner(t, "sqlite")
+	c := signedInCLI(s)
+	a := s.NewApplication(object{"scopes": []string{"openid"}})
+	token, claims := s.NewRelyingParty(a, "openid").SignIn(s.NewBrowser())
+	if got := c.run("client", "users", a.ID); !strings.Contains(got, claims.Subject) || !strings.Contains(got, "openid") {
+		t.Errorf("users prints %q", got)
+	}
+	waittest.True(t, "the day of the activity", func() bool {
+		return strings.Contains(c.run("client", "activity", a.ID), time.Now().UTC().Format("2006-"))
 	})
+	out, err := c.command("client", "revoke", a.ID, claims.Subject).CombinedOutput()
+	asked := "'s consent, which signs the user out there, cannot be undone"
+	if code, runErr := installation.ExitCode(err); runErr != nil || code != 2 || !strings.Contains(string(out), claims.Subject+asked) {
+		t.Errorf("%v: %s", err, out)
+	}
+	c.run("client", "revoke", a.ID, claims.Subject, "--yes")
+	if got := s.UserinfoStatus(token.AccessToken); got != 401 {
+		t.Errorf("the token of a user who was revoked gets %d", got)
+	}
 }
 
 func TestCLITellsAViewerWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		owner := signedInCLI(s)
-		owner.run("db", "create", "orders")
-		owner.run("kv", "create", "sessions")
-		b, _ := s.Invite("viewer@example.com", "viewer")
-		viewer := newCLI(s)
-		viewer.signIn(b)
-		for command, want := range map[string]string{
-			"webhook create orders":                "an owner can change your role",
-			"db shell orders -c SELECT":            "The role member is required",
-			"kv cli sessions PING":                 "The role member is required",
-			"member create x@example.com":          "Request id: req_",
-			"project create p --context elsewhere": "steward context list",
-		} {
-			out, err := viewer.command(strings.Fields(command)...).CombinedOutput()
-			wantCode := 4
-			if strings.Contains(command, "elsewhere") {
-				wantCode = 2
-			}
-			if code, runErr := exitCode(err); runErr != nil || code != wantCode || !strings.Contains(string(out), want) {
-				t.Errorf("%s: %v: %s", command, err, out)
-			}
+	s := installation.StartWithOwner(t, "sqlite")
+	owner := signedInCLI(s)
+	owner.run("db", "create", "orders")
+	owner.run("kv", "create", "sessions")
+	b, _ := s.Invite("viewer@example.com", "viewer")
+	viewer := newCLI(s)
+	viewer.signIn(b)
+	for command, want := range map[string]string{
+		"webhook create orders":                "an owner can change your role",
+		"db shell orders -c SELECT":            "The role member is required",
+		"kv cli sessions PING":                 "The role member is required",
+		"member create x@example.com":          "Request id: req_",
+		"project create p --context elsewhere": "steward context list",
+	} {
+		out, err := viewer.command(strings.Fields(command)...).CombinedOutput()
+		wantCode := 4
+		if strings.Contains(command, "elsewhere") {
+			wantCode = 2
 		}
-	})
+		if code, runErr := installation.ExitCode(err); runErr != nil || code != wantCode || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v: %s", command, err, out)
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -14,27 +13,6 @@ import (
 	"steward/internal/waittest"
 )
 
-// runDoctor runs `steward doctor` on the installation and returns what it prints and its exit code.
-func runDoctor(s *installation.Steward, args ...string) (out string, code int) {
-	s.T.Helper()
-	cmd := s.Command(append([]string{"doctor"}, args...)...)
-	text, err := cmd.CombinedOutput()
-	code, err = exitCode(err)
-	s.Must(err)
-	return string(text), code
-}
-
-// wantChecks checks the status and the detail of checks, such as "database ok .*schema".
-func wantChecks(t *testing.T, out string, checks ...string) {
-	t.Helper()
-	for _, check := range checks {
-		pattern := "(?m)^" + strings.ReplaceAll(check, "  ", " +")
-		if !regexp.MustCompile(pattern).MatchString(out) {
-			t.Errorf("no line matches %s in\n%s", pattern, out)
-		}
-	}
-}
-
 func TestDoctorInEveryState(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
@@ -42,28 +20,28 @@ func TestDoctorInEveryState(t *testing.T) {
 			s := installation.Prepare(t, name)
 			s.Dir = filepath.Join(s.Dir, "data")
 			free := []string{"--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--kv-listen", "127.0.0.1:0", "--metrics-listen", ""}
-			out, code := runDoctor(s, free...)
+			out, code := s.RunDoctor(free...)
 			if code != 0 {
 				t.Errorf("before the first start: code %d: %s", code, out)
 			}
-			wantChecks(t, out, "data directory  warning  .*does not exist yet", "master key  ok  the first start creates", "metrics listener  ok  disabled")
+			installation.WantChecks(t, out, "data directory  warning  .*does not exist yet", "master key  ok  the first start creates", "metrics listener  ok  disabled")
 			if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
 				t.Errorf("the data directory was created: %v", err)
 			}
 			s.Must(os.Mkdir(s.Dir, 0o700))
 			s.Start()
-			out, code = runDoctor(s)
+			out, code = s.RunDoctor()
 			if code != 0 {
 				t.Errorf("while it runs: code %d: %s", code, out)
 			}
-			wantChecks(t, out, "version  ok  .*the server runs as process", "database  ok  "+name+" .*schema", "master key  ok  it is the one",
+			installation.WantChecks(t, out, "version  ok  .*the server runs as process", "database  ok  "+name+" .*schema", "master key  ok  it is the one",
 				"API listener  ok  process .* listens on", "base URL  ok  http://.* is ready", "clock  ok", "fsync  ok|fsync  warning", "egress  ok")
 			s.Stop()
-			out, code = runDoctor(s, free...)
+			out, code = s.RunDoctor(free...)
 			if code != 0 {
 				t.Errorf("after the stop: code %d: %s", code, out)
 			}
-			wantChecks(t, out, "version  ok  .*no server is running", "API listener  ok  127.0.0.1:0 is free")
+			installation.WantChecks(t, out, "version  ok  .*no server is running", "API listener  ok  127.0.0.1:0 is free")
 		})
 	}
 }
@@ -77,21 +55,21 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		defer taken.Close()
 		s.Must(os.Chmod(s.Dir, 0o755))
 		s.Must(os.Remove(filepath.Join(s.Dir, "master.key")))
-		out, code := runDoctor(s, "--listen", taken.Addr().String(), "--egress-allow", "0.0.0.0/0")
+		out, code := s.RunDoctor("--listen", taken.Addr().String(), "--egress-allow", "0.0.0.0/0")
 		if code != 1 || !strings.Contains(out, "steward: ") {
 			t.Errorf("code %d", code)
 		}
-		wantChecks(t, out, "data directory  warning  other users .*; run chmod 700", "master key  failed  .*master.key is missing.*; set STEWARD_MASTER_KEY",
+		installation.WantChecks(t, out, "data directory  warning  other users .*; run chmod 700", "master key  failed  .*master.key is missing.*; set STEWARD_MASTER_KEY",
 			"API listener  failed  .*in use; stop the other program", "egress  warning  .*every private network")
 		if _, err := os.Stat(filepath.Join(s.Dir, "master.key")); !os.IsNotExist(err) {
 			t.Errorf("a master key was created: %v", err)
 		}
 		s.Must(os.WriteFile(filepath.Join(s.Dir, "master.key"), []byte(strings.Repeat("A", 43)+"=\n"), 0o600))
-		out, _ = runDoctor(s)
-		wantChecks(t, out, "master key  failed  the master key is not the one")
+		out, _ = s.RunDoctor()
+		installation.WantChecks(t, out, "master key  failed  the master key is not the one")
 		if s.Database != "" {
-			out, code = runDoctor(s, "--database-url", "postgres://nobody:secret@127.0.0.1:1/x")
-			wantChecks(t, out, "database  failed  .*; check --database-url")
+			out, code = s.RunDoctor("--database-url", "postgres://nobody:secret@127.0.0.1:1/x")
+			installation.WantChecks(t, out, "database  failed  .*; check --database-url")
 			if code != 1 || strings.Contains(out, "secret") {
 				t.Errorf("without a database server: code %d: %s", code, out)
 			}
@@ -129,7 +107,7 @@ func TestConfigSaysWhereSettingsComeFrom(t *testing.T) {
 		return string(out)
 	}
 	out := run()
-	wantChecks(t, out, `listen  :1234  --listen$`, `data  ./steward-data  default$`, `log-level  debug  log_level \(steward.yaml, line 1\)$`,
+	installation.WantChecks(t, out, `listen  :1234  --listen$`, `data  ./steward-data  default$`, `log-level  debug  log_level \(steward.yaml, line 1\)$`,
 		`root-key  \(secret\)  STEWARD_ROOT_KEY_FILE$`, `database-url  postgres://u:xxxxx@h/d  STEWARD_DATABASE_URL$`,
 		`admin-email  a@b.example  STEWARD_ADMIN_EMAIL$`, `regions  north  regions \(steward.yaml, line \d\)$`, `base-url  not set$`)
 	out += run("-o", "json")

@@ -22,8 +22,8 @@ import (
 	"steward/internal/waittest"
 )
 
-// TestCLI runs the scripts of testdata/cli against a real server on each database. Besides the commands
-// of testscript they have:
+// TestCLI runs the scripts of testdata/cli against a real server. Besides the commands of testscript they
+// have:
 //
 //	code N COMMAND …           runs a command that ends with this exit code
 //	capture NAME REGEXP        sets a variable to the first group of a match in the last output
@@ -34,14 +34,14 @@ import (
 // Requests to $SINK are answered with 200, those to $SINK/refused with 503.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) { runTestscripts(t, s, "testdata/cli") })
+	runTestscripts(t, installation.StartWithOwner(t, "sqlite"), "testdata/cli")
 }
 
 // TestCLIRegions runs the scripts of testdata/cli_regions, where another region has its databases on a
 // PostgreSQL server and its stores on a Redis server.
 func TestCLIRegions(t *testing.T) {
 	t.Parallel()
-	eachExternal(t, func(t *testing.T, s *external) { runTestscripts(t, s.Steward, "testdata/cli_regions") })
+	runTestscripts(t, installation.StartExternal(t, "sqlite").Steward, "testdata/cli_regions")
 }
 
 // runTestscripts runs the scripts of a directory.
@@ -89,21 +89,11 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N COMMAND …")
 	}
-	code, err := exitCode(ts.Exec(args[1], args[2:]...))
+	code, err := installation.ExitCode(ts.Exec(args[1], args[2:]...))
 	ts.Check(err)
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
-}
-
-// exitCode returns the exit code of a command that was run with this result. It returns the error if the
-// command could not be run.
-func exitCode(err error) (int, error) {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), nil
-	}
-	return 0, err
 }
 
 func capture(ts *testscript.TestScript, neg bool, args []string) {

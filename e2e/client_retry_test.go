@@ -34,47 +34,45 @@ func proxiedClient(s *installation.Steward, disturb func(w http.ResponseWriter, 
 
 func TestClientRepeatsWhenTheServerIsUnavailable(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		for _, status := range []int{429, 503} {
-			c, requests := proxiedClient(s, func(w http.ResponseWriter, n int32, _ func()) bool {
-				if n <= 2 {
-					w.Header().Set("Retry-After", "0")
-					w.WriteHeader(status)
-				}
-				return n > 2
-			})
-			project := ok(c.CreateProject(t.Context(), api.NewProject{Name: strconv.Itoa(status)}))(t)
-			if requests.Load() != 3 || project.Name != strconv.Itoa(status) {
-				t.Errorf("%d requests, %+v", requests.Load(), project)
+	s := installation.Start(t, "sqlite")
+	for _, status := range []int{429, 503} {
+		c, requests := proxiedClient(s, func(w http.ResponseWriter, n int32, _ func()) bool {
+			if n <= 2 {
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(status)
 			}
+			return n > 2
+		})
+		project := ok(c.CreateProject(t.Context(), api.NewProject{Name: strconv.Itoa(status)}))(t)
+		if requests.Load() != 3 || project.Name != strconv.Itoa(status) {
+			t.Errorf("%d requests, %+v", requests.Load(), project)
 		}
-		if all := everything(t, newAPIClient(s).AllProjects(t.Context(), nil)); len(all) != 3 { // and that of the first start
-			t.Errorf("%+v", all)
-		}
-	})
+	}
+	if all := everything(t, newAPIClient(s).AllProjects(t.Context(), nil)); len(all) != 3 { // and that of the first start
+		t.Errorf("%+v", all)
+	}
 }
 
 // TestClientPostsOnceOverLostConnections loses the responses of requests that were processed.
 func TestClientPostsOnceOverLostConnections(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		c, requests := proxiedClient(s, func(_ http.ResponseWriter, n int32, pass func()) bool {
-			if n <= 2 {
-				pass()
-				panic(http.ErrAbortHandler)
-			}
-			return true
-		})
-		made := ok(c.CreateAPIKey(t.Context(), api.NewAPIKey{Name: "once"}))(t)
-		if requests.Load() != 3 {
-			t.Errorf("%d requests", requests.Load())
+	s := installation.Start(t, "sqlite")
+	c, requests := proxiedClient(s, func(_ http.ResponseWriter, n int32, pass func()) bool {
+		if n <= 2 {
+			pass()
+			panic(http.ErrAbortHandler)
 		}
-		keys := everything(t, newAPIClient(s).AllAPIKeys(t.Context(), nil))
-		if len(keys) != 2 { // and the root key
-			t.Errorf("%+v", keys)
-		}
-		ok(api.New(s.URL, made.Value).ListWebhooks(t.Context(), nil))(t) // the response has the key that is stored
+		return true
 	})
+	made := ok(c.CreateAPIKey(t.Context(), api.NewAPIKey{Name: "once"}))(t)
+	if requests.Load() != 3 {
+		t.Errorf("%d requests", requests.Load())
+	}
+	keys := everything(t, newAPIClient(s).AllAPIKeys(t.Context(), nil))
+	if len(keys) != 2 { // and the root key
+		t.Errorf("%+v", keys)
+	}
+	ok(api.New(s.URL, made.Value).ListWebhooks(t.Context(), nil))(t) // the response has the key that is stored
 }
 
 func TestClientDoSendsWhatItIsGiven(t *testing.T) {

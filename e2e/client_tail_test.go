@@ -55,71 +55,70 @@ func cuttingClient(s *installation.Steward, bytes int64) *api.Client {
 // TestClientTailMissesNothing tails over connections that are cut in the middle of events.
 func TestClientTailMissesNothing(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		k := sink.New(t)
-		webhook := ok(newAPIClient(s).CreateWebhook(ctx, api.NewWebhook{Name: "orders"}))(t)
-		ok(newAPIClient(s).CreateDestination(ctx, webhook.ID, api.NewDestination{Type: "url", Config: api.DestinationConfig{URL: k.URL}}))(t)
-		h := installation.Hook{ID: webhook.ID, Path: strings.TrimPrefix(*webhook.URL, s.URL)}
-		const total = 60
-		sent := make(chan []string, 1)
-		positioned := make(chan struct{}, 1000)
-		go func() {
-			<-positioned // the tail has a position
-			var ids []string
-			for i := range total {
-				ids = append(ids, s.Ingest(h, fmt.Sprintf(`{"n":%d}`, i)))
-			}
-			sent <- ids
-		}()
-		var receipts, deliveries []string
-		reconnects := 0
-		params := api.TailParams{
-			WebhookID: webhook.ID,
-			Position: func(string) {
-				select {
-				case positioned <- struct{}{}:
-				default:
-				}
-			},
-			Reconnecting: func(error, time.Duration) { reconnects++ },
+	s := installation.Start(t, "sqlite")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	k := sink.New(t)
+	webhook := ok(newAPIClient(s).CreateWebhook(ctx, api.NewWebhook{Name: "orders"}))(t)
+	ok(newAPIClient(s).CreateDestination(ctx, webhook.ID, api.NewDestination{Type: "url", Config: api.DestinationConfig{URL: k.URL}}))(t)
+	h := installation.Hook{ID: webhook.ID, Path: strings.TrimPrefix(*webhook.URL, s.URL)}
+	const total = 60
+	sent := make(chan []string, 1)
+	positioned := make(chan struct{}, 1000)
+	go func() {
+		<-positioned // the tail has a position
+		var ids []string
+		for i := range total {
+			ids = append(ids, s.Ingest(h, fmt.Sprintf(`{"n":%d}`, i)))
 		}
-		for event, err := range cuttingClient(s, 3000).Tail(ctx, params) {
-			if err != nil {
-				t.Fatal(err)
+		sent <- ids
+	}()
+	var receipts, deliveries []string
+	reconnects := 0
+	params := api.TailParams{
+		WebhookID: webhook.ID,
+		Position: func(string) {
+			select {
+			case positioned <- struct{}{}:
+			default:
 			}
-			switch event.Type {
-			case api.EventReceipt:
-				receipts = append(receipts, event.Receipt.ID)
-			case api.EventDelivery:
-				deliveries = append(deliveries, event.Delivery.WebhookReceiptID)
-			}
-			if len(receipts) >= total && len(deliveries) >= total {
-				break
-			}
+		},
+		Reconnecting: func(error, time.Duration) { reconnects++ },
+	}
+	for event, err := range cuttingClient(s, 3000).Tail(ctx, params) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		want := <-sent
-		slices.Sort(deliveries)
-		if !slices.Equal(receipts, want) || !slices.Equal(slices.Compact(deliveries), slices.Sorted(slices.Values(want))) || reconnects == 0 {
-			t.Errorf("%d receipts, %d deliveries, %d reconnects", len(receipts), len(deliveries), reconnects)
+		switch event.Type {
+		case api.EventReceipt:
+			receipts = append(receipts, event.Receipt.ID)
+		case api.EventDelivery:
+			deliveries = append(deliveries, event.Delivery.WebhookReceiptID)
 		}
-		var again []string
-		for event, err := range newAPIClient(s).Tail(ctx, api.TailParams{WebhookID: webhook.ID, Since: time.Now().Add(-time.Hour), NoFollow: true}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if event.Type == api.EventReceipt {
-				again = append(again, event.Receipt.ID)
-			}
+		if len(receipts) >= total && len(deliveries) >= total {
+			break
 		}
-		if !slices.Equal(again, want) {
-			t.Errorf("%d receipts since an hour ago, want %d", len(again), len(want))
+	}
+	want := <-sent
+	slices.Sort(deliveries)
+	if !slices.Equal(receipts, want) || !slices.Equal(slices.Compact(deliveries), slices.Sorted(slices.Values(want))) || reconnects == 0 {
+		t.Errorf("%d receipts, %d deliveries, %d reconnects", len(receipts), len(deliveries), reconnects)
+	}
+	var again []string
+	for event, err := range newAPIClient(s).Tail(ctx, api.TailParams{WebhookID: webhook.ID, Since: time.Now().Add(-time.Hour), NoFollow: true}) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, err := range newAPIClient(s).Tail(ctx, api.TailParams{WebhookID: "wh_none"}) {
-			if !api.IsNotFound(err) || errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+		if event.Type == api.EventReceipt {
+			again = append(again, event.Receipt.ID)
 		}
-	})
+	}
+	if !slices.Equal(again, want) {
+		t.Errorf("%d receipts since an hour ago, want %d", len(again), len(want))
+	}
+	for _, err := range newAPIClient(s).Tail(ctx, api.TailParams{WebhookID: "wh_none"}) {
+		if !api.IsNotFound(err) || errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,48 +9,6 @@ import (
 	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
-
-// followPort follows the server to its new port after a restart.
-func followPort(d *installation.SQLDatabase) {
-	_, path, _ := strings.Cut(d.Address, "/db/")
-	d.Address = d.URL + "/db/" + path
-}
-
-// removeDatabase deletes the database.
-func removeDatabase(d *installation.SQLDatabase) {
-	d.T.Helper()
-	d.Call("DELETE", "/resource/"+d.OrgID+"/local", object{"resources": []object{{"type": "db", "name": d.Name}}}).Want(204)
-}
-
-// wantCount fails unless a table has a number of rows.
-func wantCount(d *installation.SQLDatabase, table, want string) {
-	d.T.Helper()
-	got := d.Exec("SELECT count(*) FROM " + table).At("results.0.response.result.rows.0.0.value")
-	if got != want {
-		d.T.Errorf("%s has %s rows, want %s", table, got, want)
-	}
-}
-
-// runNode runs a script of clients with the database.
-func runNode(d *installation.SQLDatabase, script string) {
-	d.T.Helper()
-	if _, err := os.Stat("clients/node_modules/@libsql/client"); err != nil {
-		d.T.Fatal("@libsql/client is not installed: run `make deps`")
-	}
-	out, err := exec.CommandContext(d.T.Context(), "node", "clients/"+script, d.Address, d.Token).CombinedOutput()
-	if err != nil {
-		d.T.Errorf("%s: %v\n%s", script, err, out)
-	}
-}
-
-// TestDatabaseClients uses databases with @libsql/client and drizzle-orm at once after their creation.
-func TestDatabaseClients(t *testing.T) {
-	t.Parallel()
-	installation.Each(t, func(_ *testing.T, s *installation.Steward) {
-		runNode(s.NewDatabase("client"), "libsql.mjs")
-		runNode(s.NewDatabase("drizzle"), "drizzle.mjs")
-	})
-}
 
 // TestDatabaseLifecycle follows a database through restarts, a rotation and its deletion.
 func TestDatabaseLifecycle(t *testing.T) {
@@ -62,13 +19,13 @@ func TestDatabaseLifecycle(t *testing.T) {
 		d.Exec("INSERT INTO items (name) VALUES ('one'), ('two')")
 		s.Stop()
 		s.Start()
-		followPort(d)
-		wantCount(d, "items", "2")
+		d.FollowPort()
+		d.WantCount("items", "2")
 		d.Exec("INSERT INTO items (name) VALUES ('three')")
 		s.Kill()
 		s.Start()
-		followPort(d)
-		wantCount(d, "items", "3")
+		d.FollowPort()
+		d.WantCount("items", "3")
 
 		base := "/resource/" + s.OrgID + "/local/shop"
 		tables := s.Call("GET", base+"/tables", nil).Want(200)
@@ -94,7 +51,7 @@ func checkRotation(d *installation.SQLDatabase, base string) {
 	d.Pipeline(open.Text("baton"), installation.ExecuteSQL("COMMIT")).Want(401)
 	d.Pipeline(nil, installation.ExecuteSQL("SELECT 1")).Want(401)
 	d.Token = rotated.Text("env.DATABASE_AUTH_TOKEN")
-	wantCount(d, "items", "3")
+	d.WantCount("items", "3")
 	d.Exec("INSERT INTO items (name) VALUES ('four')")
 }
 
@@ -107,7 +64,7 @@ func checkDeletion(d *installation.SQLDatabase) {
 		got := d.Pipeline(nil, installation.ExecuteSQL("WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"), object{"type": "close"})
 		ended <- string(got.Body)
 	}()
-	removeDatabase(d)
+	d.Remove()
 	if got := waittest.Receive(d.T, "the end of the statement", ended); strings.Contains(got, `"ok"`) && !strings.Contains(got, `"error"`) {
 		d.T.Errorf("the statement has ended with %s", got)
 	}
@@ -140,8 +97,8 @@ func TestFilesOfUnknownDatabasesAreKept(t *testing.T) {
 	s.Stop()
 	s.Must(os.Rename(aside, own))
 	s.Start()
-	followPort(d)
-	wantCount(d, "items", "0")
+	d.FollowPort()
+	d.WantCount("items", "0")
 }
 
 // TestDatabasesAreIsolated uses databases of two organizations, which have the same name.

@@ -7,12 +7,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"steward/e2e/installation"
-	"steward/internal/waittest"
 )
 
 func matchesFilter(r installation.EvalRun, filter, value string) bool {
@@ -160,66 +157,4 @@ func TestEvalRunStartsAndCompletes(t *testing.T) {
 		s.Call("GET", "/cli/eval-run/r1", nil).Want(404)
 		s.Call("GET", "/cli/eval/e1", nil).Want(404)
 	})
-}
-
-// TestAcknowledgedEvalRunsSurviveKill kills the process while runs are started and completed.
-func TestAcknowledgedEvalRunsSurviveKill(t *testing.T) {
-	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		acked := map[string]string{} // "started" or "completed", by run
-		for round := range 3 {
-			maps.Copy(acked, runUntilKilled(s, round))
-			s.Start()
-		}
-		for runID, state := range acked {
-			got := s.Call("GET", "/cli/eval-run/"+runID, nil).Want(200)
-			if state == "completed" && (got.Get("pending") != false || got.Get("result") != runID) {
-				t.Errorf("%s was acknowledged as %s: %s", runID, state, got.Body)
-			}
-		}
-		total := s.Total("/cli/eval-run?limit=0")
-		stored := len(s.Pages("/cli/eval-run?limit=1000", nil))
-		if total != fmt.Sprint(stored) || stored < len(acked) {
-			t.Errorf("%d acknowledged, %d stored, %s counted", len(acked), stored, total)
-		}
-		t.Logf("%d acknowledged, %d stored", len(acked), stored)
-	})
-}
-
-// runUntilKilled starts and completes runs from several clients, kills the process when 150 starts
-// were acknowledged, and returns the acknowledged state of each run.
-func runUntilKilled(s *installation.Steward, round int) map[string]string {
-	var mu sync.Mutex
-	var clients sync.WaitGroup
-	acked := map[string]string{}
-	note := func(runID, state string) {
-		mu.Lock()
-		defer mu.Unlock()
-		acked[runID] = state
-	}
-	for c := range 8 {
-		clients.Go(func() {
-			for i := 0; ; i++ {
-				r := installation.EvalRun{ID: fmt.Sprintf("run-%d-%d-%d", round, c, i), SessionID: "s", EvalID: "e", ProjectID: "p"}
-				a, err := s.Try("POST", "/evalrun", r.Body(s.OrgID, int(time.Now().UnixMilli()%1000)))
-				if err != nil || a.Status != 201 {
-					return
-				}
-				note(r.ID, "started")
-				a, err = s.Try("PUT", "/evalrun", object{"id": r.ID, "result": r.ID})
-				if err != nil || a.Status != 200 {
-					return
-				}
-				note(r.ID, "completed")
-			}
-		})
-	}
-	waittest.Until(s.T, "150 acknowledged runs", func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(acked), len(acked) >= 150
-	})
-	s.Kill()
-	clients.Wait()
-	return acked
 }

@@ -2,8 +2,10 @@
 // clients.
 //
 // Package installation starts the installations and has their clients, package process runs the
-// binary. The tests of the console are in the folder console. Waits end by success, or when nothing
-// has moved for a minute (package waittest).
+// binary. Waits end by success, or when nothing has moved for three minutes (package waittest).
+//
+// `make test` runs this package, which has the specification over HTTP and one client of each protocol.
+// Tests that take longer are in packages below the folder long, which `make test-all` runs.
 package e2e
 
 import (

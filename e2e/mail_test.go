@@ -16,26 +16,10 @@ import (
 func eachWithMail(t *testing.T, test func(t *testing.T, s *installation.Steward, mail *mailtest.Server)) {
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s, mail := startWithMail(t, name)
+			s, mail := installation.StartWithMail(t, name)
 			test(t, s, mail)
 		})
 	}
-}
-
-// startWithMail starts an installation with an owner and a mail server.
-func startWithMail(t *testing.T, database string, flags ...string) (*installation.Steward, *mailtest.Server) {
-	t.Helper()
-	mail := mailtest.Prepare(t)
-	mail.User = "steward"
-	mail.Password = "p@ss"
-	mail.Start()
-	s := installation.Prepare(t, database, append(flags, "--mail-from", "Steward <steward@example.com>")...)
-	s.Env = []string{
-		"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword,
-		"STEWARD_SMTP_URL=smtp://steward:p%40ss@" + mail.Address,
-	}
-	s.Start()
-	return s, mail
 }
 
 // verified returns the claim email_verified of a user who signs in to an application.
@@ -76,14 +60,14 @@ func asHost(b *installation.Browser, host, path string, form url.Values) int {
 func TestInvitationIsMailed(t *testing.T) {
 	t.Parallel()
 	eachWithMail(t, func(t *testing.T, s *installation.Steward, mail *mailtest.Server) {
-		m := inviteMember(s, "grace@example.com", "member")
+		m := s.InviteMember("grace@example.com", "member")
 		got := mail.Wait("grace@example.com", 1)
 		if got.From != "steward@example.com" || !strings.HasPrefix(got.Link(), s.URL+"/invite/") || got.Link() == m.Link {
 			t.Fatalf("the mail is from %s and has the link %s", got.From, got.Link())
 		}
-		grace := browserOf(s, "grace@example.com", "a first password")
+		grace := s.BrowserOf("grace@example.com", "a first password")
 		grace.Submit(grace.Do("GET", got.Link(), nil), map[string]string{"password": grace.Password})
-		if !hasSession(grace) || !verified(s, grace) {
+		if !grace.HasSession() || !verified(s, grace) {
 			t.Error("the mailed link has not signed the user in, or not proved the address")
 		}
 		for _, link := range []string{got.Link(), m.Link} {
@@ -91,11 +75,11 @@ func TestInvitationIsMailed(t *testing.T) {
 				t.Errorf("a used link gets %d", p.Status)
 			}
 		}
-		m = inviteMember(s, "alan@example.com", "member")
+		m = s.InviteMember("alan@example.com", "member")
 		mail.Wait("alan@example.com", 1)
-		alan := browserOf(s, "alan@example.com", "a first password")
+		alan := s.BrowserOf("alan@example.com", "a first password")
 		alan.Submit(alan.Do("GET", m.Link, nil), map[string]string{"password": alan.Password})
-		if !hasSession(alan) || verified(s, alan) {
+		if !alan.HasSession() || verified(s, alan) {
 			t.Error("the link of the answer has not signed the user in, or has proved the address")
 		}
 		for _, name := range []string{"Eve\r\nBcc: eve@example.com", "Eve\nBcc: eve@example.com", "Eve\rX: y"} {
@@ -108,26 +92,25 @@ func TestInvitationIsMailed(t *testing.T) {
 // TestInvitationIgnoresTheHostHeader invites with requests that name another host.
 func TestInvitationIgnoresTheHostHeader(t *testing.T) {
 	t.Parallel()
-	eachWithMail(t, func(t *testing.T, s *installation.Steward, mail *mailtest.Server) {
-		body := strings.NewReader(`{"email": "grace@example.com", "role": "member"}`)
-		req, err := http.NewRequest("POST", s.URL+"/oidc/org/members", body)
-		s.Must(err)
-		req.Host = "evil.example.com"
-		req.Header.Set("X-Forwarded-Host", req.Host)
-		req.Header.Set("Forwarded", "host="+req.Host)
-		req.Header.Set("Authorization", "Bearer "+s.Key)
-		req.Header.Set("Content-Type", "application/json")
-		res, err := installation.Client.Do(req)
-		s.Must(err)
-		made, err := installation.ReadResponse(t, res)
-		s.Must(err)
-		if link := made.Want(201).Text("link"); !strings.HasPrefix(link, s.URL+"/invite/") {
-			t.Errorf("the link is %s", link)
-		}
-		if got := mail.Wait("grace@example.com", 1); !strings.HasPrefix(got.Link(), s.URL+"/invite/") || strings.Contains(got.Raw, "evil") {
-			t.Errorf("the mail is %s", got.Raw)
-		}
-	})
+	s, mail := installation.StartWithMail(t, "sqlite")
+	body := strings.NewReader(`{"email": "grace@example.com", "role": "member"}`)
+	req, err := http.NewRequest("POST", s.URL+"/oidc/org/members", body)
+	s.Must(err)
+	req.Host = "evil.example.com"
+	req.Header.Set("X-Forwarded-Host", req.Host)
+	req.Header.Set("Forwarded", "host="+req.Host)
+	req.Header.Set("Authorization", "Bearer "+s.Key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := installation.Client.Do(req)
+	s.Must(err)
+	made, err := installation.ReadResponse(t, res)
+	s.Must(err)
+	if link := made.Want(201).Text("link"); !strings.HasPrefix(link, s.URL+"/invite/") {
+		t.Errorf("the link is %s", link)
+	}
+	if got := mail.Wait("grace@example.com", 1); !strings.HasPrefix(got.Link(), s.URL+"/invite/") || strings.Contains(got.Raw, "evil") {
+		t.Errorf("the mail is %s", got.Raw)
+	}
 }
 
 // TestForgottenPasswordIsMailed asks with another Host header, as an attacker who hopes that the link leads to
@@ -154,7 +137,7 @@ func TestForgottenPasswordIsMailed(t *testing.T) {
 		}
 		b.Password = "a second password"
 		b.Submit(b.Do("GET", got.Link(), nil), map[string]string{"password": b.Password})
-		if !hasSession(b) || !verified(s, b) {
+		if !b.HasSession() || !verified(s, b) {
 			t.Error("the link has not signed the user in, or not proved the address")
 		}
 		mail.WaitSubject(b.Email, "Your password was changed")
@@ -198,11 +181,11 @@ func TestNewAddressIsMailed(t *testing.T) {
 // TestReplicasMailOnce has two processes on one database.
 func TestReplicasMailOnce(t *testing.T) {
 	t.Parallel()
-	s, mail := startWithMail(t, "postgres")
+	s, mail := installation.StartWithMail(t, "postgres")
 	s.Replica()
 	const n = 20
 	for i := range n {
-		inviteMember(s, fmt.Sprintf("u%d@example.com", i), "viewer")
+		s.InviteMember(fmt.Sprintf("u%d@example.com", i), "viewer")
 	}
 	for i := range n {
 		mail.Wait(fmt.Sprintf("u%d@example.com", i), 1)

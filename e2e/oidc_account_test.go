@@ -36,36 +36,11 @@ func TestPasswordOfTheFirstOwnerMustNotBeCommon(t *testing.T) {
 			}
 			s.Env = []string{"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword}
 			s.Start()
-			if p := visitAccount(s.NewBrowser()); !strings.Contains(p.Body, "Your account") {
+			if p := s.NewBrowser().VisitAccount(); !strings.Contains(p.Body, "Your account") {
 				t.Errorf("the owner cannot sign in: %s", p.Body)
 			}
 		})
 	}
-}
-
-// visitAccount signs in on the account page and returns it.
-func visitAccount(b *installation.Browser) installation.Page {
-	b.Steward.T.Helper()
-	p := b.Do("GET", b.Steward.URL+"/account", nil)
-	if strings.Contains(p.Body, `action="/sign-in"`) {
-		p = b.Submit(p, map[string]string{"email": b.Email, "password": b.Password})
-		if p.Location != "/account" {
-			b.Steward.T.Fatalf("the sign-in fails with %d: %s", p.Status, p.Body)
-		}
-		p = b.Do("GET", b.Steward.URL+p.Location, nil)
-	}
-	return p
-}
-
-// postAccount sends a form of the account page with these fields.
-func postAccount(b *installation.Browser, path string, fields map[string]string) installation.Page {
-	b.Steward.T.Helper()
-	own := installation.FormValues(installation.FirstForm.FindStringSubmatch(visitAccount(b).Body)[3])
-	values := url.Values{"csrf": {own.Get("csrf")}}
-	for name, value := range fields {
-		values.Set(name, value)
-	}
-	return b.Do("POST", b.Steward.URL+path, values)
 }
 
 // TestInvitedMemberManagesAPIKeysOnTheAccountPage uses the key that the page shows.
@@ -73,18 +48,18 @@ func TestInvitedMemberManagesAPIKeysOnTheAccountPage(t *testing.T) {
 	t.Parallel()
 	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		b, userID := s.Invite("member@example.com", "member")
-		made := postAccount(b, "/account/keys", map[string]string{"org": s.OrgID, "name": "laptop", "lifetime": "90d"})
+		made := b.PostAccount("/account/keys", map[string]string{"org": s.OrgID, "name": "laptop", "lifetime": "90d"})
 		value := regexp.MustCompile(`sk_\w{49}`).FindString(made.Body)
 		mine := s.As(value)
 		if who := mine.Call("GET", "/cli/auth/user", nil).Want(200); who.Text("id") != userID || who.Text("role") != "member" {
 			t.Errorf("the key acts as %s", who.Body)
 		}
-		list := visitAccount(b)
+		list := b.VisitAccount()
 		key := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(list.Body)
 		if key == nil || strings.Contains(list.Body, value) {
 			t.Fatalf("the key is not listed, or with its value: %s", list.Body)
 		}
-		if p := postAccount(b, "/account/keys/delete", map[string]string{"org": s.OrgID, "key": key[1]}); p.Location != "/account" {
+		if p := b.PostAccount("/account/keys/delete", map[string]string{"org": s.OrgID, "key": key[1]}); p.Location != "/account" {
 			t.Errorf("got %+v", p)
 		}
 		mine.Call("GET", "/cli/auth/user", nil).Want(401)
@@ -95,19 +70,19 @@ func TestInvitedMemberManagesAPIKeysOnTheAccountPage(t *testing.T) {
 func TestPasswordChangeReachesTheOtherReplica(t *testing.T) {
 	t.Parallel()
 	s := installation.StartWithOwner(t, "postgres")
-	other := balancedReplica(s)
+	other := s.BalancedReplica()
 	a := s.NewApplication(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
 	b := other.NewBrowser()
 	for _, end := range []func(){
 		func() {
 			const changed = "another good password"
 			fields := map[string]string{"password": installation.AdminPassword, "new_password": changed}
-			if p := postAccount(b, "/account/password", fields); p.Status != 200 {
+			if p := b.PostAccount("/account/password", fields); p.Status != 200 {
 				t.Fatalf("got %+v", p)
 			}
 			b.Password = changed
 		},
-		func() { postAccount(b, "/account/sign-out", nil) },
+		func() { b.PostAccount("/account/sign-out", nil) },
 	} {
 		there := s.NewBrowser()
 		there.Password = b.Password
@@ -142,8 +117,8 @@ func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
 	other.Args = []string{"--trusted-proxies=127.0.0.0/8"}
 	other.Start()
 	known := s.NewBrowser()
-	visitAccount(known)
-	postAccount(known, "/account/sign-out", nil) // the address of a session would be known as well
+	known.VisitAccount()
+	known.PostAccount("/account/sign-out", nil) // the address of a session would be known as well
 	known.Steward = other
 
 	locked := false
@@ -153,7 +128,7 @@ func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
 	if !locked {
 		t.Fatal("the account is not locked")
 	}
-	if p := visitAccount(known); !strings.Contains(p.Body, "Your account") {
+	if p := known.VisitAccount(); !strings.Contains(p.Body, "Your account") {
 		t.Errorf("the known browser is locked out: %s", p.Body)
 	}
 }

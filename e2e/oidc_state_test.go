@@ -183,12 +183,12 @@ func testOwnConsentRevoked(t *testing.T, s *installation.Steward) {
 // viewer may not rotate the keys.
 func testKeysRotated(t *testing.T, s *installation.Steward) {
 	a := s.NewApplication(stateScopes)
-	before, published := s.SignIn(a), keySet(s)
+	before, published := s.SignIn(a), s.KeySet()
 	viewer, _ := s.Invite("viewer@example.com", "viewer")
 	scopes := []string{"openid", "oauth:write"}
 	token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(viewer)
 	s.As(token.AccessToken).Call("POST", "/oidc/keys/rotate", nil).Want(403)
-	if kidOf(s, s.SignIn(a).Access) != kidOf(s, before.Access) {
+	if s.KeyID(s.SignIn(a).Access) != s.KeyID(before.Access) {
 		t.Error("a viewer rotated the keys")
 	}
 	if got := s.Call("POST", "/oidc/keys/rotate", nil).Want(200); got.Get("rotated") != true {
@@ -196,7 +196,7 @@ func testKeysRotated(t *testing.T, s *installation.Steward) {
 	}
 	after := s.SignIn(a)
 	for _, pair := range [][2]string{{before.Access, after.Access}, {before.IDToken, after.IDToken}} {
-		if was, is := kidOf(s, pair[0]), kidOf(s, pair[1]); was == is || !strings.Contains(published, is) {
+		if was, is := s.KeyID(pair[0]), s.KeyID(pair[1]); was == is || !strings.Contains(published, is) {
 			t.Errorf("%s signed before, %s after; published before were %s", was, is, published)
 		}
 	}
@@ -243,45 +243,44 @@ func TestAccessTokenIsLimitedByCurrentRole(t *testing.T) {
 // before anything is looked up.
 func TestRolesOfClientRoutes(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		id := s.NewApplication(object{}).ID
-		scopes := []string{"openid", "account:read", "account:write", "member:read", "oauth:read", "oauth:write"}
-		tool := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...)
-		callers := []*installation.Steward{s}
-		for _, role := range []string{"admin", "member", "viewer"} {
-			b, _ := s.Invite(role+"@example.com", role)
-			token, _ := tool.SignIn(b)
-			callers = append(callers, s.As(token.AccessToken))
-		}
-		confined := s.Call("POST", "/cli/apikey", object{"name": "k", "projectId": "p1"}).Want(201).Text("value")
-		callers = append(callers, s.As(confined), s.As(""))
-		for _, c := range []struct {
-			route string
-			want  [6]int // owner, admin, member, viewer, project key, no key
-		}{
-			{"GET /oidc/clients", [6]int{200, 200, 200, 200, 403, 401}},
-			{"GET /oidc/clients/{id}", [6]int{200, 200, 200, 200, 403, 401}},
-			{"GET /oidc/clients/activity", [6]int{200, 200, 200, 200, 403, 401}},
-			{"GET /oidc/clients/{id}/activity", [6]int{200, 200, 200, 200, 403, 401}},
-			{"GET /oidc/scopes", [6]int{200, 200, 200, 200, 403, 401}},
-			{"GET /oidc/user/consent", [6]int{200, 200, 200, 200, 200, 401}},
-			{"DELETE /oidc/user/consent/none", [6]int{404, 404, 404, 404, 404, 401}},
-			{"POST /oidc/clients", [6]int{422, 422, 403, 403, 403, 401}},
-			{"PUT /oidc/clients/{id}", [6]int{200, 200, 403, 403, 403, 401}},
-			{"DELETE /oidc/clients/none", [6]int{404, 404, 403, 403, 403, 401}},
-			{"POST /oidc/clients/{id}/rotate-secret", [6]int{200, 200, 403, 403, 403, 401}},
-			{"GET /oidc/clients/{id}/users", [6]int{200, 200, 403, 403, 403, 401}},
-			{"DELETE /oidc/clients/{id}/users", [6]int{200, 200, 403, 403, 403, 401}},
-			{"DELETE /oidc/clients/{id}/users/none", [6]int{404, 404, 403, 403, 403, 401}},
-			{"GET /oidc/org/members", [6]int{200, 200, 403, 403, 403, 401}},
-			{"POST /oidc/keys/rotate", [6]int{200, 200, 403, 403, 403, 401}},
-		} {
-			method, path, _ := strings.Cut(strings.ReplaceAll(c.route, "{id}", id), " ")
-			for i, caller := range callers {
-				if got := caller.Call(method, path, object{}).Status; got != c.want[i] {
-					t.Errorf("%s: caller %d gets %d, want %d", c.route, i, got, c.want[i])
-				}
+	s := installation.StartWithOwner(t, "sqlite")
+	id := s.NewApplication(object{}).ID
+	scopes := []string{"openid", "account:read", "account:write", "member:read", "oauth:read", "oauth:write"}
+	tool := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...)
+	callers := []*installation.Steward{s}
+	for _, role := range []string{"admin", "member", "viewer"} {
+		b, _ := s.Invite(role+"@example.com", role)
+		token, _ := tool.SignIn(b)
+		callers = append(callers, s.As(token.AccessToken))
+	}
+	confined := s.Call("POST", "/cli/apikey", object{"name": "k", "projectId": "p1"}).Want(201).Text("value")
+	callers = append(callers, s.As(confined), s.As(""))
+	for _, c := range []struct {
+		route string
+		want  [6]int // owner, admin, member, viewer, project key, no key
+	}{
+		{"GET /oidc/clients", [6]int{200, 200, 200, 200, 403, 401}},
+		{"GET /oidc/clients/{id}", [6]int{200, 200, 200, 200, 403, 401}},
+		{"GET /oidc/clients/activity", [6]int{200, 200, 200, 200, 403, 401}},
+		{"GET /oidc/clients/{id}/activity", [6]int{200, 200, 200, 200, 403, 401}},
+		{"GET /oidc/scopes", [6]int{200, 200, 200, 200, 403, 401}},
+		{"GET /oidc/user/consent", [6]int{200, 200, 200, 200, 200, 401}},
+		{"DELETE /oidc/user/consent/none", [6]int{404, 404, 404, 404, 404, 401}},
+		{"POST /oidc/clients", [6]int{422, 422, 403, 403, 403, 401}},
+		{"PUT /oidc/clients/{id}", [6]int{200, 200, 403, 403, 403, 401}},
+		{"DELETE /oidc/clients/none", [6]int{404, 404, 403, 403, 403, 401}},
+		{"POST /oidc/clients/{id}/rotate-secret", [6]int{200, 200, 403, 403, 403, 401}},
+		{"GET /oidc/clients/{id}/users", [6]int{200, 200, 403, 403, 403, 401}},
+		{"DELETE /oidc/clients/{id}/users", [6]int{200, 200, 403, 403, 403, 401}},
+		{"DELETE /oidc/clients/{id}/users/none", [6]int{404, 404, 403, 403, 403, 401}},
+		{"GET /oidc/org/members", [6]int{200, 200, 403, 403, 403, 401}},
+		{"POST /oidc/keys/rotate", [6]int{200, 200, 403, 403, 403, 401}},
+	} {
+		method, path, _ := strings.Cut(strings.ReplaceAll(c.route, "{id}", id), " ")
+		for i, caller := range callers {
+			if got := caller.Call(method, path, object{}).Status; got != c.want[i] {
+				t.Errorf("%s: caller %d gets %d, want %d", c.route, i, got, c.want[i])
 			}
 		}
-	})
+	}
 }

@@ -143,29 +143,28 @@ func TestOperatorIsNobodyInTheAuditLog(t *testing.T) {
 
 func TestOperatorCommandsExplainTheirErrors(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		_, userID := s.Invite("grace@example.com", "member")
-		s.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
-		s.Stop()
-		for email, want := range map[string]string{
-			"bob@example.com":   "no user has the e-mail address bob@example.com",
-			"grace@example.com": "grace@example.com is not an enabled member of any organization and cannot sign in",
-		} {
-			out, err := s.Command("reset-password", email).CombinedOutput()
-			if err == nil || string(out) != "steward: "+want+"\n" {
-				t.Errorf("%s: %v: %s", email, err, out)
-			}
+	s := installation.StartWithOwner(t, "sqlite")
+	_, userID := s.Invite("grace@example.com", "member")
+	s.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
+	s.Stop()
+	for email, want := range map[string]string{
+		"bob@example.com":   "no user has the e-mail address bob@example.com",
+		"grace@example.com": "grace@example.com is not an enabled member of any organization and cannot sign in",
+	} {
+		out, err := s.Command("reset-password", email).CombinedOutput()
+		if err == nil || string(out) != "steward: "+want+"\n" {
+			t.Errorf("%s: %v: %s", email, err, out)
 		}
-		if s.Database == "" {
-			return
-		}
-		s.Dir = t.TempDir() // no server was ever started here
-		out, err := s.Command("reset-password", installation.AdminEmail).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "--base-url") {
-			t.Errorf("without a base URL: %v: %s", err, out)
-		}
-		resetPassword(s, installation.AdminEmail, "--base-url", "https://steward.example.com")
-	})
+	}
+	if s.Database == "" {
+		return
+	}
+	s.Dir = t.TempDir() // no server was ever started here
+	out, err := s.Command("reset-password", installation.AdminEmail).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--base-url") {
+		t.Errorf("without a base URL: %v: %s", err, out)
+	}
+	resetPassword(s, installation.AdminEmail, "--base-url", "https://steward.example.com")
 }
 
 func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {

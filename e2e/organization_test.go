@@ -48,7 +48,7 @@ func TestDeletedOrganizationIsRefusedByEveryProtocol(t *testing.T) {
 			t.Errorf("the store: %v", err)
 		}
 		waittest.True(t, "the end of the open connection", func() bool { return connected.Get(t.Context(), "a").Err() != nil })
-		if got := tokenResponse(o, app, clientCredentials, nil, ""); got.Status != 401 {
+		if got := o.TokenResponse(app, clientCredentials, nil, ""); got.Status != 401 {
 			t.Errorf("the token endpoint: %d %s", got.Status, got.Body)
 		}
 		if got := o.UserinfoStatus(token.AccessToken); got != 401 {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -239,7 +238,7 @@ func (m *matrix) create() {
 type issued struct {
 	with, without, bound, confined map[string]string
 	openid                         string
-	prover                         *prover
+	prover                         *installation.Prover
 }
 
 // userTokens signs the owner in at a client with all scopes, and gets tokens with some of them.
@@ -253,15 +252,15 @@ func (m *matrix) userTokens(with, without map[string][]string) issued {
 	a := s.NewApplication(object{"scopes": scopes})
 	token, _ := s.NewRelyingParty(a, scopes...).SignIn(s.NewBrowser())
 	refresh := token.RefreshToken
-	get := func(p *prover, list ...string) string {
+	get := func(p *installation.Prover, list ...string) string {
 		form := url.Values{
 			"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "scope": {strings.Join(list, " ")},
 		}
-		body := requestToken(s, a, form, p, "")
+		body := s.RequestToken(a, form, p, "")
 		refresh = body.Text("refresh_token")
 		return body.Text("access_token")
 	}
-	i := issued{prover: newProver(s), openid: get(nil, "openid")}
+	i := issued{prover: s.NewProver(), openid: get(nil, "openid")}
 	i.with = collect(with, func(list []string) string { return get(nil, list...) })
 	i.without = collect(without, func(list []string) string { return get(nil, append(list, "openid")...) })
 	i.bound = collect(with, func(list []string) string { return get(i.prover, list...) })
@@ -280,11 +279,11 @@ func (m *matrix) clientTokens(with, without map[string][]string) issued {
 	a := s.NewApplication(settings)
 	settings["project_id"] = matrixProject
 	confined := s.NewApplication(settings)
-	get := func(a installation.Application, p *prover, list []string) string {
+	get := func(a installation.Application, p *installation.Prover, list []string) string {
 		form := url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(list, " ")}}
-		return requestToken(s, a, form, p, "").Text("access_token")
+		return s.RequestToken(a, form, p, "").Text("access_token")
 	}
-	i := issued{prover: newProver(s)}
+	i := issued{prover: s.NewProver()}
 	i.with = collect(with, func(list []string) string { return get(a, nil, list) })
 	i.without = collect(without, func(list []string) string { return get(a, nil, list) })
 	i.confined = collect(with, func(list []string) string { return get(confined, nil, list) })
@@ -298,30 +297,4 @@ func collect(lists map[string][]string, get func([]string) string) map[string]st
 		tokens[scope] = get(list)
 	}
 	return tokens
-}
-
-// requestToken sends a request to the token endpoint, with a DPoP proof unless the prover is nil.
-func requestToken(s *installation.Steward, a installation.Application, form url.Values, p *prover, nonce string) *installation.Response {
-	s.T.Helper()
-	r := tokenResponse(s, a, form, p, nonce)
-	if r.Status != http.StatusOK {
-		s.T.Fatalf("token endpoint: %d %s", r.Status, r.Body)
-	}
-	return r
-}
-
-func tokenResponse(s *installation.Steward, a installation.Application, form url.Values, p *prover, nonce string) *installation.Response {
-	s.T.Helper()
-	req, err := http.NewRequest("POST", s.URL+"/oauth/token", strings.NewReader(form.Encode()))
-	s.Must(err)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth(a.ID, a.Secret)
-	if p != nil {
-		req.Header.Set("DPoP", p.proof("POST", p.s.URL+"/oauth/token", "", nonce))
-	}
-	res, err := installation.Client.Do(req)
-	s.Must(err)
-	r, err := installation.ReadResponse(s.T, res)
-	s.Must(err)
-	return r
 }

@@ -164,7 +164,7 @@ type presenter struct {
 	// authorization returns the Authorization header for a route that needs a scope.
 	authorization func(scope string) string
 	// proof makes the DPoP proof of a request; it is nil for none.
-	proof *prover
+	proof *installation.Prover
 	// want returns the status that a route must have with a part of the error, or with the beginning of
 	// the challenge if it is 401. It returns 0 if the caller is allowed to use the route.
 	want func(r right) (status int, detail string)
@@ -259,7 +259,7 @@ func (m *matrix) send(p presenter, method, path string, r right) (*installation.
 	}
 	if p.proof != nil {
 		_, token, _ := strings.Cut(authorization, " ")
-		headers = append(headers, "DPoP", p.proof.proof(method, m.s.URL+path, token, ""))
+		headers = append(headers, "DPoP", p.proof.Proof(method, m.s.URL+path, token, ""))
 	}
 	return m.s.As("").Try(method, path, r.body, headers...)
 }

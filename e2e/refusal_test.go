@@ -17,23 +17,22 @@ import (
 // and after a request on the same connection.
 func TestRequestsThatCannotBeParsedGetAProblem(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		address := strings.TrimPrefix(s.URL, "http://")
-		for _, before := range []string{"", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"} {
-			for request, want := range map[string]struct {
-				status int
-				code   string
-			}{
-				"GET /thread/%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                        {400, "malformed"},
-				"GET /sdk/thread/%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                    {400, "malformed"},
-				"GET /thread HTTP/1.1\r\n\r\n":                                                       {400, "malformed"},
-				"GET /thread HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 100<<10) + "\r\n\r\n": {431, "headers_too_large"},
-				"POST /thread HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n":                   {400, "malformed"},
-			} {
-				checkRefusal(t, address, before, request, want.status, want.code)
-			}
+	s := installation.Start(t, "sqlite")
+	address := strings.TrimPrefix(s.URL, "http://")
+	for _, before := range []string{"", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"} {
+		for request, want := range map[string]struct {
+			status int
+			code   string
+		}{
+			"GET /thread/%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                        {400, "malformed"},
+			"GET /sdk/thread/%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                    {400, "malformed"},
+			"GET /thread HTTP/1.1\r\n\r\n":                                                       {400, "malformed"},
+			"GET /thread HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 100<<10) + "\r\n\r\n": {431, "headers_too_large"},
+			"POST /thread HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n":                   {400, "malformed"},
+		} {
+			checkRefusal(t, address, before, request, want.status, want.code)
 		}
-	})
+	}
 }
 
 func checkRefusal(t *testing.T, address, before, request string, status int, code string) {

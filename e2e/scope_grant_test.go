@@ -14,27 +14,26 @@ import (
 // owner, and to get hold of a client with more scopes. An organization beside it has the same.
 func TestScopedCallerNeverGrantsMoreThanItHas(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		scopes := []string{"oauth:read", "oauth:write"}
-		granted := append([]string{"openid"}, scopes...)
-		token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": granted}), granted...).SignIn(s.NewBrowser())
-		other := s.SecondOrganization()
-		for name, as := range map[string]*installation.Steward{
-			"key": scopedKey(s, scopes...), "token": s.As(token.AccessToken),
-			"key of another organization": scopedKey(other, scopes...),
-		} {
-			owner := s
-			if strings.Contains(name, "another") {
-				owner = other
-			}
-			t.Run(name, func(t *testing.T) { grantsOnlyItsScopes(forSubtest(t, as), forSubtest(t, owner)) })
+	s := installation.StartWithOwner(t, "sqlite")
+	scopes := []string{"oauth:read", "oauth:write"}
+	granted := append([]string{"openid"}, scopes...)
+	token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": granted}), granted...).SignIn(s.NewBrowser())
+	other := s.SecondOrganization()
+	for name, as := range map[string]*installation.Steward{
+		"key": scopedKey(s, scopes...), "token": s.As(token.AccessToken),
+		"key of another organization": scopedKey(other, scopes...),
+	} {
+		owner := s
+		if strings.Contains(name, "another") {
+			owner = other
 		}
-		// A foreign client is not found, whatever its scopes are.
-		foreign := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}})
-		as := scopedKey(other, scopes...)
-		as.Call("POST", "/oidc/clients/"+foreign.ID+"/rotate-secret", nil).Want(404)
-		as.Call("PUT", "/oidc/clients/"+foreign.ID, object{"redirect_uris": []string{"https://evil.example.com"}}).Want(404)
-	})
+		t.Run(name, func(t *testing.T) { grantsOnlyItsScopes(forSubtest(t, as), forSubtest(t, owner)) })
+	}
+	// A foreign client is not found, whatever its scopes are.
+	foreign := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}})
+	as := scopedKey(other, scopes...)
+	as.Call("POST", "/oidc/clients/"+foreign.ID+"/rotate-secret", nil).Want(404)
+	as.Call("PUT", "/oidc/clients/"+foreign.ID, object{"redirect_uris": []string{"https://evil.example.com"}}).Want(404)
 }
 
 // forSubtest returns the installation for a subtest.
@@ -102,104 +101,101 @@ func grantsOnlyItsScopes(s *installation.Steward, owner *installation.Steward) {
 // TestMemberScopesManageMembersOnly uses a key with member:write, which may invite but grants no client more.
 func TestMemberScopesManageMembersOnly(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		reader, writer := scopedKey(s, "member:read"), scopedKey(s, "member:write")
-		for _, path := range []string{"/oidc/org/members", "/audit"} {
-			reader.Call("GET", path, nil).Want(200)
-			writer.Call("GET", path, nil).Want(403)
-		}
-		invitation := object{"email": "grace@example.com", "role": "admin"}
-		reader.Call("POST", "/oidc/org/members", invitation).Want(403)
-		writer.Call("POST", "/oidc/org/members", invitation).Want(201)
-		writer.Call("POST", "/oidc/clients", object{}).Want(403)
-		writer.Call("GET", "/oidc/clients", nil).Want(403)
-		var catalogue struct {
-			Permissions []struct {
-				Groups []struct {
-					ID     string
-					Levels []struct {
-						Warning      bool
-						WarningTitle string
-					}
+	s := installation.Start(t, "sqlite")
+	reader, writer := scopedKey(s, "member:read"), scopedKey(s, "member:write")
+	for _, path := range []string{"/oidc/org/members", "/audit"} {
+		reader.Call("GET", path, nil).Want(200)
+		writer.Call("GET", path, nil).Want(403)
+	}
+	invitation := object{"email": "grace@example.com", "role": "admin"}
+	reader.Call("POST", "/oidc/org/members", invitation).Want(403)
+	writer.Call("POST", "/oidc/org/members", invitation).Want(201)
+	writer.Call("POST", "/oidc/clients", object{}).Want(403)
+	writer.Call("GET", "/oidc/clients", nil).Want(403)
+	var catalogue struct {
+		Permissions []struct {
+			Groups []struct {
+				ID     string
+				Levels []struct {
+					Warning      bool
+					WarningTitle string
 				}
 			}
 		}
-		s.Call("GET", "/oidc/scopes", nil).Want(200).Decode(&catalogue)
-		for _, section := range catalogue.Permissions {
-			for _, group := range section.Groups {
-				if group.ID != "member" {
-					continue
-				}
-				if write := group.Levels[2]; !write.Warning || !strings.Contains(write.WarningTitle, "any role up to your own") {
-					t.Errorf("got %+v", write)
-				}
-				return
+	}
+	s.Call("GET", "/oidc/scopes", nil).Want(200).Decode(&catalogue)
+	for _, section := range catalogue.Permissions {
+		for _, group := range section.Groups {
+			if group.ID != "member" {
+				continue
 			}
+			if write := group.Levels[2]; !write.Warning || !strings.Contains(write.WarningTitle, "any role up to your own") {
+				t.Errorf("got %+v", write)
+			}
+			return
 		}
-		t.Error("the catalogue has no member area")
-	})
+	}
+	t.Error("the catalogue has no member area")
 }
 
 // TestResourceReadShowsNoCredentials compares callers of both faces, as key, token and client.
 func TestResourceReadShowsNoCredentials(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		s.Call("POST", "/resource/"+s.OrgID+"/local", object{"resources": []object{
-			{"type": "s3", "name": "scoped-bucket"}, {"type": "db", "name": "scoped"}, {"type": "kv", "name": "scoped"},
-		}}).Want(201)
-		var list struct{ S3, DB, KV []object }
-		s.Call("GET", "/resource/"+s.OrgID+"/local", nil).Want(200).Decode(&list)
-		secrets := []any{
-			list.S3[0]["secret_key"], list.S3[0]["access_key"], list.DB[0]["password"], list.KV[0]["password"],
-		}
-		scopes := []string{"resource:read", "resource:write", "storage:read", "storage:write"}
-		a, machine := machineClient(s, object{"scopes": scopes})
-		narrow := url.Values{"grant_type": {"client_credentials"}, "scope": {"resource:read"}}
-		token := requestToken(s, a, narrow, nil, "").Text("access_token")
-		for name, c := range map[string]struct {
-			as    *installation.Steward
-			shown bool
-		}{
-			"owner":                     {s, true},
-			"key with resource:write":   {scopedKey(s, "resource:read", "resource:write"), true},
-			"key with resource:read":    {scopedKey(s, "resource:read", "storage:write"), false},
-			"client with resource:read": {s.As(token), false},
-			"client with all":           {machine, true},
+	s := installation.StartWithOwner(t, "sqlite")
+	s.Call("POST", "/resource/"+s.OrgID+"/local", object{"resources": []object{
+		{"type": "s3", "name": "scoped-bucket"}, {"type": "db", "name": "scoped"}, {"type": "kv", "name": "scoped"},
+	}}).Want(201)
+	var list struct{ S3, DB, KV []object }
+	s.Call("GET", "/resource/"+s.OrgID+"/local", nil).Want(200).Decode(&list)
+	secrets := []any{
+		list.S3[0]["secret_key"], list.S3[0]["access_key"], list.DB[0]["password"], list.KV[0]["password"],
+	}
+	scopes := []string{"resource:read", "resource:write", "storage:read", "storage:write"}
+	a, machine := machineClient(s, object{"scopes": scopes})
+	narrow := url.Values{"grant_type": {"client_credentials"}, "scope": {"resource:read"}}
+	token := s.RequestToken(a, narrow, nil, "").Text("access_token")
+	for name, c := range map[string]struct {
+		as    *installation.Steward
+		shown bool
+	}{
+		"owner":                     {s, true},
+		"key with resource:write":   {scopedKey(s, "resource:read", "resource:write"), true},
+		"key with resource:read":    {scopedKey(s, "resource:read", "storage:write"), false},
+		"client with resource:read": {s.As(token), false},
+		"client with all":           {machine, true},
+	} {
+		for _, path := range []string{
+			"/resource", "/resource/" + s.OrgID + "/local", "/sdk/resource", "/sdk/resource/" + s.OrgID + "/local",
 		} {
-			for _, path := range []string{
-				"/resource", "/resource/" + s.OrgID + "/local", "/sdk/resource", "/sdk/resource/" + s.OrgID + "/local",
-			} {
-				body := string(c.as.Call("GET", path, nil).Want(200).Body)
-				for _, secret := range secrets {
-					text, _ := secret.(string)
-					if text == "" || strings.Contains(body, text) != c.shown {
-						t.Errorf("%s of %s, secret %q: %s", path, name, text, body)
-					}
+			body := string(c.as.Call("GET", path, nil).Want(200).Body)
+			for _, secret := range secrets {
+				text, _ := secret.(string)
+				if text == "" || strings.Contains(body, text) != c.shown {
+					t.Errorf("%s of %s, secret %q: %s", path, name, text, body)
 				}
 			}
 		}
-	})
+	}
 }
 
 // TestAdminGetsNoCodeAtANewRedirectURI lets an admin add a redirect URI to a client that the owner uses, and
 // rotate its secret. The owner's browser, which the admin sends to the authorization endpoint, must ask.
 func TestAdminGetsNoCodeAtANewRedirectURI(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		a, b := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}}), s.NewBrowser()
-		p := s.NewRelyingParty(a, "openid", "storage:write")
-		p.SignIn(b)
-		wantAuthorizationCode(b, p, installation.RedirectURI, true)
-		adminBrowser, _ := s.Invite("admin@example.com", "admin")
-		scopes := []string{"openid", "oauth:read", "oauth:write", "storage:write"}
-		token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(adminBrowser)
-		admin := s.As(token.AccessToken)
-		const evil = "https://evil.example.com/cb"
-		admin.Call("PUT", "/oidc/clients/"+a.ID, object{"redirect_uris": []string{installation.RedirectURI, evil}}).Want(200)
-		admin.Call("POST", "/oidc/clients/"+a.ID+"/rotate-secret", nil).Want(200)
-		wantAuthorizationCode(b, p, installation.RedirectURI, true)
-		wantAuthorizationCode(b, p, evil, false)
-	})
+	s := installation.StartWithOwner(t, "sqlite")
+	a, b := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}}), s.NewBrowser()
+	p := s.NewRelyingParty(a, "openid", "storage:write")
+	p.SignIn(b)
+	wantAuthorizationCode(b, p, installation.RedirectURI, true)
+	adminBrowser, _ := s.Invite("admin@example.com", "admin")
+	scopes := []string{"openid", "oauth:read", "oauth:write", "storage:write"}
+	token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(adminBrowser)
+	admin := s.As(token.AccessToken)
+	const evil = "https://evil.example.com/cb"
+	admin.Call("PUT", "/oidc/clients/"+a.ID, object{"redirect_uris": []string{installation.RedirectURI, evil}}).Want(200)
+	admin.Call("POST", "/oidc/clients/"+a.ID+"/rotate-secret", nil).Want(200)
+	wantAuthorizationCode(b, p, installation.RedirectURI, true)
+	wantAuthorizationCode(b, p, evil, false)
 }
 
 // wantAuthorizationCode requires that a browser is sent to a redirect URI with a code, or with prompt=none with the error

@@ -111,7 +111,7 @@ func declineScope(s *installation.Steward, a installation.Application, b *instal
 func TestKeyOfATokenDiesOnTheOtherReplica(t *testing.T) {
 	t.Parallel()
 	s := installation.StartWithOwner(t, "postgres")
-	other := balancedReplica(s)
+	other := s.BalancedReplica()
 	a := s.NewApplication(object{"scopes": keyScopes})
 	token, _ := s.NewRelyingParty(a, keyScopes...).SignIn(s.NewBrowser())
 	key := other.As(other.As(token.AccessToken).Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
@@ -129,51 +129,50 @@ func machineClient(s *installation.Steward, settings object) (installation.Appli
 	s.T.Helper()
 	settings["grant_types"] = []string{"client_credentials"}
 	a := s.NewApplication(settings)
-	return a, s.As(requestToken(s, a, clientCredentials, nil, "").Text("access_token"))
+	return a, s.As(s.RequestToken(a, clientCredentials, nil, "").Text("access_token"))
 }
 
 func TestClientActsAsItself(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		scopes := []string{"account:read", "account:write", "apikey:read", "apikey:write", "webhook:write", "thread:read", "thread:write"}
-		a, machine := machineClient(s, object{"scopes": scopes})
-		hook := machine.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
-		if hook.Text("created_by") != a.ID {
-			t.Errorf("got %s", hook.Body)
+	s := installation.Start(t, "sqlite")
+	scopes := []string{"account:read", "account:write", "apikey:read", "apikey:write", "webhook:write", "thread:read", "thread:write"}
+	a, machine := machineClient(s, object{"scopes": scopes})
+	hook := machine.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
+	if hook.Text("created_by") != a.ID {
+		t.Errorf("got %s", hook.Body)
+	}
+	again := machine.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
+	_, second := machineClient(s, object{"scopes": scopes})
+	apart := second.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
+	if again.Text("id") != hook.Text("id") || apart.Text("id") == hook.Text("id") {
+		t.Error("Idempotency-Key does not tell clients apart")
+	}
+	destination := machine.Call("POST", "/webhook/destination-create/"+hook.Text("id"), aHook).Want(201)
+	if destination.Text("created_by") != a.ID {
+		t.Errorf("got %s", destination.Body)
+	}
+	machine.Call("PUT", "/thread/t1", object{"project_id": "p1"}).Want(200)
+	machine.Call("DELETE", "/thread/t1", nil).Want(204)
+	if got := s.Call("GET", "/thread?deleted=true", nil).Want(200); !strings.Contains(string(got.Body), `"deleted_by":"`+a.ID+`"`) {
+		t.Errorf("got %s", got.Body)
+	}
+	var lines []object
+	s.Call("GET", "/audit?limit=1", nil).Want(200).Decode(&lines)
+	if l := lines[0]; l["action"] != "thread.delete" || l["client_id"] != a.ID || l["user_id"] != nil || l["key_id"] != nil {
+		t.Errorf("the audit log has %v", l)
+	}
+	for _, route := range []string{
+		"GET /cli/auth/user", "GET /oidc/user/consent", "DELETE /oidc/user/consent/x", "GET /cli/apikey", "POST /cli/apikey",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		got := machine.Call(method, path, object{"name": "k"}).Want(403)
+		if !strings.Contains(got.Text("detail"), "a user is required") {
+			t.Errorf("%s: got %s", route, got.Body)
 		}
-		again := machine.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
-		_, second := machineClient(s, object{"scopes": scopes})
-		apart := second.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
-		if again.Text("id") != hook.Text("id") || apart.Text("id") == hook.Text("id") {
-			t.Error("Idempotency-Key does not tell clients apart")
-		}
-		destination := machine.Call("POST", "/webhook/destination-create/"+hook.Text("id"), aHook).Want(201)
-		if destination.Text("created_by") != a.ID {
-			t.Errorf("got %s", destination.Body)
-		}
-		machine.Call("PUT", "/thread/t1", object{"project_id": "p1"}).Want(200)
-		machine.Call("DELETE", "/thread/t1", nil).Want(204)
-		if got := s.Call("GET", "/thread?deleted=true", nil).Want(200); !strings.Contains(string(got.Body), `"deleted_by":"`+a.ID+`"`) {
-			t.Errorf("got %s", got.Body)
-		}
-		var lines []object
-		s.Call("GET", "/audit?limit=1", nil).Want(200).Decode(&lines)
-		if l := lines[0]; l["action"] != "thread.delete" || l["client_id"] != a.ID || l["user_id"] != nil || l["key_id"] != nil {
-			t.Errorf("the audit log has %v", l)
-		}
-		for _, route := range []string{
-			"GET /cli/auth/user", "GET /oidc/user/consent", "DELETE /oidc/user/consent/x", "GET /cli/apikey", "POST /cli/apikey",
-		} {
-			method, path, _ := strings.Cut(route, " ")
-			got := machine.Call(method, path, object{"name": "k"}).Want(403)
-			if !strings.Contains(got.Text("detail"), "a user is required") {
-				t.Errorf("%s: got %s", route, got.Body)
-			}
-		}
-		s.Call("DELETE", "/oidc/clients/"+a.ID, nil).Want(200)
-		machine.Call("GET", "/thread", nil).Want(401)
-		second.Call("GET", "/thread", nil).Want(200)
-	})
+	}
+	s.Call("DELETE", "/oidc/clients/"+a.ID, nil).Want(200)
+	machine.Call("GET", "/thread", nil).Want(401)
+	second.Call("GET", "/thread", nil).Want(200)
 }
 
 func TestClientIsConfinedToItsProject(t *testing.T) {
@@ -192,7 +191,7 @@ func TestClientIsConfinedToItsProject(t *testing.T) {
 		machine.Call("GET", "/cli/region", nil).Want(200)
 		s.Call("DELETE", "/cli/project/red", nil).Want(204)
 		machine.Call("GET", "/thread", nil).Want(401)
-		if got := tokenResponse(s, a, clientCredentials, nil, ""); got.Status != 400 {
+		if got := s.TokenResponse(a, clientCredentials, nil, ""); got.Status != 400 {
 			t.Errorf("a client of a deleted project gets %d %s", got.Status, got.Body)
 		}
 	})

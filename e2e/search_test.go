@@ -76,7 +76,7 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		sink := sink.New(t)
 		destination, _ := s.NewDestination(h, sink.URL+"/hook")
 		receipt := s.Ingest(h, "{}")
-		delivery := listDeliveries(s, h, "")[0].ID
+		delivery := s.ListDeliveries(h, "")[0].ID
 		check(s, destination, "destination Atlas events")
 		check(s, receipt, "receipt Atlas events")
 		check(s, delivery, "receipt Atlas events")

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -21,45 +19,44 @@ import (
 
 func TestShutdownFinishesRunningRequests(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		address := strings.TrimPrefix(s.URL, "http://")
-		conn, err := net.Dial("tcp", address)
-		s.Must(err)
-		defer conn.Close()
-		body := `{"name":"slow but sure"}`
-		_, err = fmt.Fprintf(conn, "POST /cli/project HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-			"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.Key, len(body))
-		s.Must(err)
-		in := bufio.NewReader(conn)
-		line, err := in.ReadString('\n') // comes when the handler starts to read the body
-		if err != nil || !strings.Contains(line, "100 Continue") {
-			t.Fatalf("%q %v", line, err)
+	s := installation.Start(t, "sqlite")
+	address := strings.TrimPrefix(s.URL, "http://")
+	conn, err := net.Dial("tcp", address)
+	s.Must(err)
+	defer conn.Close()
+	body := `{"name":"slow but sure"}`
+	_, err = fmt.Fprintf(conn, "POST /cli/project HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+		"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.Key, len(body))
+	s.Must(err)
+	in := bufio.NewReader(conn)
+	line, err := in.ReadString('\n') // comes when the handler starts to read the body
+	if err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%q %v", line, err)
+	}
+	_, err = in.ReadString('\n')
+	s.Must(err)
+	s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
+	waittest.True(t, "the listener to be closed", func() bool {
+		probe, err := net.Dial("tcp", address)
+		if err == nil {
+			probe.Close()
 		}
-		_, err = in.ReadString('\n')
-		s.Must(err)
-		s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
-		waittest.True(t, "the listener to be closed", func() bool {
-			probe, err := net.Dial("tcp", address)
-			if err == nil {
-				probe.Close()
-			}
-			return err != nil
-		})
-		_, err = io.WriteString(conn, body)
-		s.Must(err)
-		res, err := http.ReadResponse(in, nil)
-		s.Must(err)
-		if res.StatusCode != 201 {
-			t.Fatalf("the running request ended with %s", res.Status)
-		}
-		s.Must(s.Cmd.Wait())
-		s.Start()
-		var projects []struct{ Name string }
-		s.Call("GET", "/cli/project", nil).Want(200).Decode(&projects)
-		if !slices.Contains(projects, struct{ Name string }{"slow but sure"}) {
-			t.Errorf("an acknowledged project is missing: %v", projects)
-		}
+		return err != nil
 	})
+	_, err = io.WriteString(conn, body)
+	s.Must(err)
+	res, err := http.ReadResponse(in, nil)
+	s.Must(err)
+	if res.StatusCode != 201 {
+		t.Fatalf("the running request ended with %s", res.Status)
+	}
+	s.Must(s.Cmd.Wait())
+	s.Start()
+	var projects []struct{ Name string }
+	s.Call("GET", "/cli/project", nil).Want(200).Decode(&projects)
+	if !slices.Contains(projects, struct{ Name string }{"slow but sure"}) {
+		t.Errorf("an acknowledged project is missing: %v", projects)
+	}
 }
 
 func TestOversizeBodiesAreRefused(t *testing.T) {
@@ -155,58 +152,4 @@ func TestForwardedAddressIsUsedBehindTrustedProxyOnly(t *testing.T) {
 			t.Errorf("with %q the audit log is %+v", args, lines)
 		}
 	}
-}
-
-// TestAcknowledgedWritesSurviveKill kills the process in the middle of a load of writes, three times.
-func TestAcknowledgedWritesSurviveKill(t *testing.T) {
-	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		acked := map[string]string{}
-		for round := range 3 {
-			maps.Copy(acked, createUntilKilled(s, round))
-			s.Start()
-		}
-		var projects []struct{ ID, Name string }
-		s.Call("GET", "/cli/project", nil).Want(200).Decode(&projects)
-		stored := map[string]string{}
-		for _, p := range projects {
-			stored[p.ID] = p.Name
-		}
-		for id, name := range acked {
-			if stored[id] != name {
-				t.Errorf("%s %q was acknowledged and is missing", id, name)
-			}
-		}
-		t.Logf("%d acknowledged, %d stored", len(acked), len(stored))
-	})
-}
-
-// createUntilKilled creates projects from several clients, kills the process when 60 of them were
-// acknowledged, and returns the names of those by id.
-func createUntilKilled(s *installation.Steward, round int) map[string]string {
-	var mu sync.Mutex
-	var clients sync.WaitGroup
-	acked := map[string]string{}
-	for c := range 8 {
-		clients.Go(func() {
-			for i := 0; ; i++ {
-				name := fmt.Sprintf("project %d-%d-%d", round, c, i)
-				r, err := s.Try("POST", "/cli/project", object{"name": name})
-				if err != nil || r.Status != 201 {
-					return
-				}
-				mu.Lock()
-				acked[r.Text("id")] = name
-				mu.Unlock()
-			}
-		})
-	}
-	waittest.Until(s.T, "60 acknowledged writes", func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(acked), len(acked) >= 60
-	})
-	s.Kill()
-	clients.Wait()
-	return acked
 }

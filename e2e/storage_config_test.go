@@ -18,12 +18,6 @@ import (
 	objects "steward/internal/object"
 )
 
-// configureBucket changes the configuration of the bucket.
-func configureBucket(b installation.Bucket, config object) {
-	b.T.Helper()
-	b.Call("PUT", "/bucket/config/"+b.Name, config).Want(200)
-}
-
 // unconfiguredBucket is the configuration of a bucket that has none.
 func unconfiguredBucket(b installation.Bucket) object {
 	return object{
@@ -48,7 +42,7 @@ func TestBucketConfigurationIsKeptAndReset(t *testing.T) {
 			"cors": object{"allowed_origins": []any{"*"}}, "additional_headers": object{"X-A": "1"},
 		}
 		for name, value := range want {
-			configureBucket(b, object{name: value})
+			b.Configure(object{name: value})
 		}
 		want["bucket_name"] = "site"
 		want["bucket_location"] = "local"
@@ -57,7 +51,7 @@ func TestBucketConfigurationIsKeptAndReset(t *testing.T) {
 		if diff := cmp.Diff(want, config()); diff != "" {
 			t.Errorf("after a restart (-want +got):\n%s", diff)
 		}
-		configureBucket(b, object{"ttl": 0, "public": nil})
+		b.Configure(object{"ttl": 0, "public": nil})
 		want["ttl"] = nil
 		want["public"] = nil
 		if diff := cmp.Diff(want, config()); diff != "" {
@@ -75,49 +69,48 @@ func TestBucketConfigurationIsKeptAndReset(t *testing.T) {
 
 func TestPublicBucketIsReadByAnybodyAndNothingElse(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		b, private := s.NewBucket("site"), s.NewBucket("private")
-		b.Put("index.html", "hello")
-		private.Put("index.html", "secret")
-		s.S3("GET", "/site/index.html", "").Want(403)
-		configureBucket(b, object{"public": true})
-		if got := s.S3("GET", "/site/index.html", "", "Range", "bytes=1-2").Want(206); string(got.Body) != "el" {
-			t.Errorf("got %q", got.Body)
+	s := installation.Start(t, "sqlite")
+	b, private := s.NewBucket("site"), s.NewBucket("private")
+	b.Put("index.html", "hello")
+	private.Put("index.html", "secret")
+	s.S3("GET", "/site/index.html", "").Want(403)
+	b.Configure(object{"public": true})
+	if got := s.S3("GET", "/site/index.html", "", "Range", "bytes=1-2").Want(206); string(got.Body) != "el" {
+		t.Errorf("got %q", got.Body)
+	}
+	s.S3("HEAD", "/site/index.html", "").Want(200)
+	if got := private.Signed("GET", "/site/index.html", "").Want(200); string(got.Body) != "hello" {
+		t.Errorf("got %q", got.Body)
+	}
+	const deletion = "<Delete><Object><Key>index.html</Key></Object></Delete>"
+	sum := md5.Sum([]byte(deletion))
+	for _, r := range [][3]string{
+		{"GET", "/site"},
+		{"GET", "/site?list-type=2"},
+		{"GET", "/site?uploads="},
+		{"GET", "/site?policy="},
+		{"PUT", "/site/index.html", "changed"},
+		{"PUT", "/site/new", "new"},
+		{"DELETE", "/site/index.html"},
+		{"POST", "/site?delete=", deletion},
+		{"POST", "/site/new?uploads="},
+		{"PUT", "/site/index.html?tagging=", "<Tagging><TagSet></TagSet></Tagging>"},
+		{"GET", "/private/index.html"},
+	} {
+		headers := []string{}
+		if r[2] == deletion {
+			headers = []string{"Content-Md5", base64.StdEncoding.EncodeToString(sum[:])}
 		}
-		s.S3("HEAD", "/site/index.html", "").Want(200)
-		if got := private.Signed("GET", "/site/index.html", "").Want(200); string(got.Body) != "hello" {
-			t.Errorf("got %q", got.Body)
+		s.S3(r[0], r[1], r[2], headers...).WantDenied()
+		if strings.HasPrefix(r[1], "/site") {
+			private.Signed(r[0], r[1], r[2], headers...).WantDenied()
 		}
-		const deletion = "<Delete><Object><Key>index.html</Key></Object></Delete>"
-		sum := md5.Sum([]byte(deletion))
-		for _, r := range [][3]string{
-			{"GET", "/site"},
-			{"GET", "/site?list-type=2"},
-			{"GET", "/site?uploads="},
-			{"GET", "/site?policy="},
-			{"PUT", "/site/index.html", "changed"},
-			{"PUT", "/site/new", "new"},
-			{"DELETE", "/site/index.html"},
-			{"POST", "/site?delete=", deletion},
-			{"POST", "/site/new?uploads="},
-			{"PUT", "/site/index.html?tagging=", "<Tagging><TagSet></TagSet></Tagging>"},
-			{"GET", "/private/index.html"},
-		} {
-			headers := []string{}
-			if r[2] == deletion {
-				headers = []string{"Content-Md5", base64.StdEncoding.EncodeToString(sum[:])}
-			}
-			s.S3(r[0], r[1], r[2], headers...).WantDenied()
-			if strings.HasPrefix(r[1], "/site") {
-				private.Signed(r[0], r[1], r[2], headers...).WantDenied()
-			}
-		}
-		if got := b.Keys(""); !slices.Equal(got, []string{"index.html"}) || b.Get("index.html") != "hello" {
-			t.Errorf("keys are %q", got)
-		}
-		configureBucket(b, object{"public": false})
-		s.S3("GET", "/site/index.html", "").Want(403)
-	})
+	}
+	if got := b.Keys(""); !slices.Equal(got, []string{"index.html"}) || b.Get("index.html") != "hello" {
+		t.Errorf("keys are %q", got)
+	}
+	b.Configure(object{"public": false})
+	s.S3("GET", "/site/index.html", "").Want(403)
 }
 
 func TestCORSAllowsConfiguredOriginsAndTheBaseURL(t *testing.T) {
@@ -138,7 +131,7 @@ func TestCORSAllowsConfiguredOriginsAndTheBaseURL(t *testing.T) {
 		}
 		preflight(app, method).Want(403)
 	}
-	configureBucket(b, object{"cors": object{
+	b.Configure(object{"cors": object{
 		"allowed_origins": []string{app}, "allowed_methods": []string{"PUT"}, "allowed_headers": []string{"content-type"},
 		"expose_headers": []string{"X-Extra"}, "max_age_seconds": 60,
 	}})
@@ -165,7 +158,7 @@ func TestConfiguredHeadersAndTier(t *testing.T) {
 	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		b := s.NewBucket("site")
 		b.Put("standard", "1234")
-		configureBucket(b, object{
+		b.Configure(object{
 			"public": true, "cache_control": "public, max-age=60", "storage_tier": "INFREQUENT_ACCESS",
 			"additional_headers": object{"X-Content-Type-Options": "nosniff"},
 		})
@@ -202,7 +195,7 @@ func TestObjectsExpire(t *testing.T) {
 		b, kept := s.NewBucket("logs"), s.NewBucket("kept")
 		b.Put("old", "123")
 		kept.Put("old", "45678")
-		configureBucket(b, object{"ttl": 3600})
+		b.Configure(object{"ttl": 3600})
 		expire := func(after time.Duration) {
 			now := func() time.Time { return time.Now().Add(after) }
 			offlineObjects(s, now, func(ctx context.Context, _ *db.DB, cleaner *objects.Cleaner) { s.Must(cleaner.Expire(ctx)) })
@@ -213,7 +206,7 @@ func TestObjectsExpire(t *testing.T) {
 		}
 		expire(time.Hour)
 		got := b.Signed("GET", "/logs/old", "").Want(http.StatusNotFound)
-		if !strings.Contains(string(got.Body), "NoSuchKey") || listObjects(b, "").Total != 0 || listObjects(kept, "").Total != 1 || kept.Get("old") != "45678" {
+		if !strings.Contains(string(got.Body), "NoSuchKey") || b.ListObjects("").Total != 0 || kept.ListObjects("").Total != 1 || kept.Get("old") != "45678" {
 			t.Errorf("after an hour: %s", got.Body)
 		}
 		if size := s.Call("GET", "/storage/analytics", nil).Want(200).Get("summary.total_size"); size != 5.0 {

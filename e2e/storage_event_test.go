@@ -56,7 +56,7 @@ func TestBucketEventsAreDelivered(t *testing.T) {
 			t.Fatal("a bucket has no webhook")
 		}
 		b.Put("before", "x")
-		if got := listReceipts(s, h); len(got) != 0 {
+		if got := s.ListReceipts(h); len(got) != 0 {
 			t.Errorf("%d receipts without a destination", len(got))
 		}
 		s.NewDestination(h, k.URL+"/events", "concurrency", 1)
@@ -65,7 +65,7 @@ func TestBucketEventsAreDelivered(t *testing.T) {
 		_, err := b.Core().Client.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "copy"},
 			minio.CopySrcOptions{Bucket: b.Name, Object: "before"})
 		s.Must(err)
-		_, err = b.Core().Client.PutObject(t.Context(), b.Name, "large", strings.NewReader(randomText(6<<20)), 6<<20, minio.PutObjectOptions{PartSize: 5 << 20})
+		_, err = b.Core().Client.PutObject(t.Context(), b.Name, "large", strings.NewReader(installation.RandomText(6<<20)), 6<<20, minio.PutObjectOptions{PartSize: 5 << 20})
 		s.Must(err)
 		s.Must(b.Core().RemoveObject(t.Context(), b.Name, "large", minio.RemoveObjectOptions{}))
 		s.Must(b.Core().RemoveObject(t.Context(), b.Name, "missing", minio.RemoveObjectOptions{}))
@@ -84,7 +84,7 @@ func TestBucketEventsAreDelivered(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		if n := len(listReceipts(s, h)); n != len(want) {
+		if n := len(s.ListReceipts(h)); n != len(want) {
 			t.Errorf("%d receipts", n)
 		}
 		s.Call("DELETE", "/webhook/delete/"+h.ID, nil).Want(403)

@@ -18,29 +18,28 @@ import (
 // one of the same organization, and of another organization.
 func TestCredentialsOpenOneBucketOnly(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		foreign := s.SecondOrganization()
-		theirs := s.NewBucket("theirs")
-		theirs.Put("secret", "top secret")
-		upload, err := theirs.Core().NewMultipartUpload(t.Context(), "theirs", "secret", minio.PutObjectOptions{})
-		s.Must(err)
-		for _, mine := range []installation.Bucket{s.NewBucket("mine"), foreign.NewBucket("foreign")} {
-			checkBucketRefused(mine, upload)
-			if keys := mine.Keys(""); len(keys) != 0 {
-				t.Errorf("%s has %q", mine.Name, keys)
-			}
+	s := installation.Start(t, "sqlite")
+	foreign := s.SecondOrganization()
+	theirs := s.NewBucket("theirs")
+	theirs.Put("secret", "top secret")
+	upload, err := theirs.Core().NewMultipartUpload(t.Context(), "theirs", "secret", minio.PutObjectOptions{})
+	s.Must(err)
+	for _, mine := range []installation.Bucket{s.NewBucket("mine"), foreign.NewBucket("foreign")} {
+		checkBucketRefused(mine, upload)
+		if keys := mine.Keys(""); len(keys) != 0 {
+			t.Errorf("%s has %q", mine.Name, keys)
 		}
-		for _, path := range []string{"/storage/objects/theirs", "/storage/stats/theirs", "/storage/folders/theirs", "/storage/presign/theirs?key=secret", "/bucket/config/theirs"} {
-			foreign.Call("GET", path, nil).Want(404)
-		}
-		foreign.Call("DELETE", "/storage/objects/theirs?key=secret", nil).Want(404)
-		foreign.Call("PUT", "/bucket/config/theirs", object{"public": true}).Want(404)
-		foreign.Call("DELETE", "/resource/"+foreign.OrgID+"/local", installation.BucketRequest("theirs")).Want(404)
-		foreign.Call("POST", "/resource/"+foreign.OrgID+"/local", installation.BucketRequest("theirs")).Want(409)
-		if got := theirs.Keys(""); !slices.Equal(got, []string{"secret"}) || theirs.Get("secret") != "top secret" {
-			t.Errorf("keys are %q", got)
-		}
-	})
+	}
+	for _, path := range []string{"/storage/objects/theirs", "/storage/stats/theirs", "/storage/folders/theirs", "/storage/presign/theirs?key=secret", "/bucket/config/theirs"} {
+		foreign.Call("GET", path, nil).Want(404)
+	}
+	foreign.Call("DELETE", "/storage/objects/theirs?key=secret", nil).Want(404)
+	foreign.Call("PUT", "/bucket/config/theirs", object{"public": true}).Want(404)
+	foreign.Call("DELETE", "/resource/"+foreign.OrgID+"/local", installation.BucketRequest("theirs")).Want(404)
+	foreign.Call("POST", "/resource/"+foreign.OrgID+"/local", installation.BucketRequest("theirs")).Want(409)
+	if got := theirs.Keys(""); !slices.Equal(got, []string{"secret"}) || theirs.Get("secret") != "top secret" {
+		t.Errorf("keys are %q", got)
+	}
 }
 
 // checkBucketRefused tries to use the bucket theirs, its object secret and an upload of it.

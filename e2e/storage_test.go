@@ -4,12 +4,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"hash/crc32"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
@@ -22,9 +20,9 @@ import (
 // says about it.
 func TestStorage(t *testing.T) {
 	t.Parallel()
-	eachStorage(t, func(t *testing.T, s *installation.Steward) {
+	installation.EachStorage(t, func(t *testing.T, s *installation.Steward) {
 		b := s.NewBucket("photos")
-		checkTotals(b, 0, 0)
+		b.CheckTotals(0, 0)
 		checkObjects(b)
 		checkMultipart(b)
 		checkLists(b)
@@ -35,34 +33,6 @@ func TestStorage(t *testing.T) {
 		}
 		s.Call("GET", "/storage/stats/photos", nil).Want(404)
 	})
-}
-
-// checkTotals fails unless the list, the statistics and the analytics say the same.
-func checkTotals(b installation.Bucket, count, size int64) {
-	b.T.Helper()
-	var list struct{ Total int64 }
-	b.Call("GET", "/storage/objects/"+b.Name, nil).Want(200).Decode(&list)
-	type totals struct {
-		Count int64 `json:"object_count"`
-		Size  int64 `json:"total_size"`
-	}
-	var stats totals
-	b.Call("GET", "/storage/stats/"+b.Name, nil).Want(200).Decode(&stats)
-	var all struct {
-		Buckets []struct {
-			totals
-			Name string `json:"bucket_name"`
-		}
-		Summary struct {
-			Count int64 `json:"total_object_count"`
-			Size  int64 `json:"total_size"`
-		}
-	}
-	b.Call("GET", "/storage/analytics", nil).Want(200).Decode(&all)
-	want := totals{count, size}
-	if list.Total != count || stats != want || len(all.Buckets) != 1 || all.Buckets[0].totals != want || totals(all.Summary) != want {
-		b.T.Errorf("total %d, statistics %+v, analytics %+v, want %d objects of %d bytes", list.Total, stats, all, count, size)
-	}
 }
 
 // checkObjects writes, reads, copies and tags objects.
@@ -113,14 +83,14 @@ func checkObjects(b installation.Bucket) {
 	if diff := cmp.Diff(changed.ToMap(), stored.ToMap()); diff != "" {
 		b.T.Errorf("tags (-want +got):\n%s", diff)
 	}
-	checkTotals(b, 3, int64(2*len(text)+len("below")))
+	b.CheckTotals(3, int64(2*len(text)+len("below")))
 }
 
 // checkMultipart uploads an object in parts, and reads it across their boundaries.
 func checkMultipart(b installation.Bucket) {
 	b.T.Helper()
 	const size = 11 << 20
-	content := randomText(size)
+	content := installation.RandomText(size)
 	_, err := b.Core().Client.PutObject(b.T.Context(), b.Name, "large", strings.NewReader(content), size, minio.PutObjectOptions{PartSize: 5 << 20})
 	b.Must(err)
 	info, err := b.Core().StatObject(b.T.Context(), b.Name, "large", minio.StatObjectOptions{})
@@ -134,33 +104,6 @@ func checkMultipart(b installation.Bucket) {
 		b.T.Errorf("a range over three parts: %d bytes", len(got))
 	}
 	b.Must(b.Core().RemoveObject(b.T.Context(), b.Name, "large", minio.RemoveObjectOptions{}))
-}
-
-// randomText returns bytes that are the same in every run.
-func randomText(size int) string {
-	text := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(text) // never fails
-	return string(text)
-}
-
-// listed is the response of GET /storage/objects/{bucket}.
-type listed struct {
-	Objects []struct {
-		Bucket       string `json:"bucket_name"`
-		Key          string
-		Size         int64
-		LastModified time.Time `json:"last_modified"`
-	}
-	Total         int64
-	Prefix        string
-	Limit, Offset int
-}
-
-// listObjects returns a list of the management API.
-func listObjects(b installation.Bucket, query string) (l listed) {
-	b.T.Helper()
-	b.Call("GET", "/storage/objects/"+b.Name+"?"+query, nil).Want(200).Decode(&l)
-	return l
 }
 
 // checkLists lists 300 objects in ten folders by delimiter, page, prefix and folder.
@@ -182,7 +125,7 @@ func checkLists(b installation.Bucket) {
 		len(old.CommonPrefixes) != 3 || len(old.Contents) != 1 || len(b.List("year/")) != 300 {
 		b.T.Errorf("lists with delimiter: %+v, %+v, %+v", first, second, old)
 	}
-	page := listObjects(b, "prefix=year/&limit=2&offset=298")
+	page := b.ListObjects("prefix=year/&limit=2&offset=298")
 	if page.Total != 300 || len(page.Objects) != 2 || page.Objects[1].Key != "year/9/299" || page.Objects[0].Size != 5 ||
 		page.Objects[0].Bucket != b.Name || page.Prefix != "year/" || page.Limit != 2 || page.Offset != 298 {
 		b.T.Errorf("the last page: %+v", page)
@@ -201,7 +144,7 @@ func checkLists(b installation.Bucket) {
 	if diff := cmp.Diff(want, view.Folders); diff != "" || len(view.Objects) != 1 || view.Objects[0].Key != "a" {
 		b.T.Errorf("folders (-want +got):\n%s%v", diff, view.Objects)
 	}
-	checkTotals(b, 303, 1500+47)
+	b.CheckTotals(303, 1500+47)
 }
 
 // checkDeletions deletes several objects by one request, by key and by prefix.
@@ -215,7 +158,7 @@ func checkDeletions(b installation.Bucket) {
 	for failed := range b.Core().RemoveObjects(b.T.Context(), b.Name, doomed, minio.RemoveObjectsOptions{}) {
 		b.T.Errorf("%s: %v", failed.ObjectName, failed.Err)
 	}
-	checkTotals(b, 273, 1350+47)
+	b.CheckTotals(273, 1350+47)
 	for _, d := range []struct {
 		query string
 		count float64
@@ -234,7 +177,7 @@ func checkDeletions(b installation.Bucket) {
 	for _, query := range []string{"", "prefix=", "key=a&prefix=b"} {
 		b.Call("DELETE", "/storage/objects/"+b.Name+"?"+query, nil).Want(422)
 	}
-	checkTotals(b, 0, 0)
+	b.CheckTotals(0, 0)
 	if keys := b.Keys(""); len(keys) > 0 {
 		b.T.Errorf("keys after deletion: %q", keys)
 	}

@@ -62,7 +62,7 @@ func TestThreadFilters(t *testing.T) {
 
 // randomThreads creates threads, changes some of them and deletes others, by PUT and over a socket.
 func randomThreads(s *installation.Steward, random *rand.Rand) []*modelThread {
-	socket := openSocket(s)
+	socket := s.OpenSocket()
 	var all []*modelThread
 	for step := range 90 {
 		m := object{"kind": []string{"a", "b"}[random.IntN(2)]}
@@ -77,7 +77,7 @@ func randomThreads(s *installation.Steward, random *rand.Rand) []*modelThread {
 			if one.deleted {
 				continue
 			}
-			socket.do("save", object{"thread_id": one.id, "metadata": m})
+			socket.Do("save", object{"thread_id": one.id, "metadata": m})
 			one.metadata, one.changed = m, step
 			continue
 		}

@@ -96,11 +96,11 @@ func checkReadsNothing(other *installation.Steward, orgID string, records []stri
 			other.T.Errorf("%s: %s, total %s", list, got.Body, got.Header.Get("X-Total-Count"))
 		}
 	}
-	socket := openSocket(other)
-	if data := socket.do("restore", object{"thread_id": "t"}); data != nil {
+	socket := other.OpenSocket()
+	if data := socket.Do("restore", object{"thread_id": "t"}); data != nil {
 		other.T.Errorf("restored %s", *data)
 	}
-	socket.do("delete", object{"thread_id": "t"}) // succeeds and deletes nothing
+	socket.Do("delete", object{"thread_id": "t"}) // succeeds and deletes nothing
 }
 
 // checkWritesNothing writes with a key of another organization: records that name the organization of

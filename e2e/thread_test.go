@@ -5,11 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"steward/e2e/installation"
-	"steward/internal/waittest"
 )
 
 func TestThreadIsCreatedReplacedAndDeleted(t *testing.T) {
@@ -149,7 +147,10 @@ func TestThreadsOfProjectsAreIsolated(t *testing.T) {
 	})
 }
 
-func TestThreadSizeIsLimited(t *testing.T) { installation.Each(t, checkThreadSizes) }
+func TestThreadSizeIsLimited(t *testing.T) {
+	t.Parallel()
+	installation.Each(t, checkThreadSizes)
+}
 
 func checkThreadSizes(t *testing.T, s *installation.Steward) {
 	full := `"` + strings.Repeat(`\"`, 1<<19-1) + `"` // 1 MiB, and nearly 3 MiB when it is escaped
@@ -163,60 +164,4 @@ func checkThreadSizes(t *testing.T, s *installation.Steward) {
 	}
 	s.Call("PUT", "/thread/t", object{"user_data": full[:len(full)-1] + ` "`}).Want(422)
 	s.Call("PUT", "/thread/t", object{"user_data": strings.Repeat(" ", 9<<20)}).Want(413)
-}
-
-// TestAcknowledgedSavesSurviveKill kills the process while sockets save threads.
-func TestAcknowledgedSavesSurviveKill(t *testing.T) {
-	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		acked := map[string]string{}
-		for round := range 3 {
-			saveUntilKilled(s, round, acked)
-			s.Start()
-		}
-		for id, want := range acked {
-			// The last save before the kill may be stored without having been acknowledged.
-			if got := s.Call("GET", "/thread/"+id, nil).Want(200).Text("user_data"); got < want {
-				t.Errorf("%s: %s was acknowledged, %s is stored", id, want, got)
-			}
-		}
-		t.Logf("%d threads have acknowledged saves", len(acked))
-		all := s.Call("GET", "/thread?limit=1000", nil)
-		total := all.Header.Get("X-Total-Count")
-		if stored := len(strings.Fields(all.IDs())); total != fmt.Sprint(stored) || stored < len(acked) {
-			t.Errorf("%d acknowledged, %d stored, %s counted", len(acked), stored, total)
-		}
-	})
-}
-
-// saveUntilKilled saves threads again and again over 16 sockets, each time with a larger number, adds
-// what was acknowledged to acked, and kills the process after 400 saves.
-func saveUntilKilled(s *installation.Steward, round int, acked map[string]string) {
-	var mu sync.Mutex
-	var sockets sync.WaitGroup
-	total := 0
-	for c := range 16 {
-		a := openSocket(s)
-		sockets.Go(func() {
-			for i := 0; ; i++ {
-				id := fmt.Sprintf("t-%d-%d-%d", round, c, i%5)
-				data := fmt.Sprintf(`"%08d"`, i)
-				r, err := a.try("save", object{"thread_id": id, "user_data": data, "metadata": object{"i": i}})
-				if err != nil || !r.Success {
-					return
-				}
-				mu.Lock()
-				acked[id] = data
-				total++
-				mu.Unlock()
-			}
-		})
-	}
-	waittest.Until(s.T, "400 acknowledged saves", func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		return total, total >= 400
-	})
-	s.Kill()
-	sockets.Wait()
 }

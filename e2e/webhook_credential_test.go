@@ -15,45 +15,44 @@ import (
 // lists, single receipts nor tails, on both faces. Another organization sees nothing.
 func TestCredentialsOfReceipts(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		b, userID := s.Invite("grace@example.com", "member")
-		scopes := []string{"openid", "apikey:write", "webhook:read"}
-		token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(b)
-		byToken := s.As(token.AccessToken)
-		byKey := s.As(byToken.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
-		h := s.NewHook("orders")
-		res, err := s.Send("POST", h.Path, strings.NewReader("{}"), "Authorization", "Bearer hidden", "Cookie", "a=hidden",
-			"X-Api-Key", "hidden", "X-Hub-Signature", "hidden", "X-Shown", "shown")
-		s.Must(err)
-		receipt := res.Want(200).Text("id")
-		since := "?since=2026-01-01T00:00:00Z&follow=false"
-		paths := []string{
-			"/webhook/receipt-list/" + h.ID, "/webhook/receipt-get/" + h.ID + "/" + receipt,
-			"/webhook/tail" + since, "/webhook/tail/" + h.ID + since,
-		}
-		check := func(role string, hidden, masked int) {
-			t.Helper()
-			for _, caller := range []*installation.Steward{byToken, byKey} {
-				for _, path := range paths {
-					for _, face := range []string{"", "/sdk"} {
-						text := string(caller.Call("GET", face+path, nil).Want(200).Body)
-						if strings.Count(text, "hidden") != hidden || strings.Count(text, `"***"`) != masked || !strings.Contains(text, `"x-shown":"shown"`) {
-							t.Errorf("%s%s: a %s gets %s", face, path, role, text)
-						}
+	s := installation.StartWithOwner(t, "sqlite")
+	b, userID := s.Invite("grace@example.com", "member")
+	scopes := []string{"openid", "apikey:write", "webhook:read"}
+	token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(b)
+	byToken := s.As(token.AccessToken)
+	byKey := s.As(byToken.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
+	h := s.NewHook("orders")
+	res, err := s.Send("POST", h.Path, strings.NewReader("{}"), "Authorization", "Bearer hidden", "Cookie", "a=hidden",
+		"X-Api-Key", "hidden", "X-Hub-Signature", "hidden", "X-Shown", "shown")
+	s.Must(err)
+	receipt := res.Want(200).Text("id")
+	since := "?since=2026-01-01T00:00:00Z&follow=false"
+	paths := []string{
+		"/webhook/receipt-list/" + h.ID, "/webhook/receipt-get/" + h.ID + "/" + receipt,
+		"/webhook/tail" + since, "/webhook/tail/" + h.ID + since,
+	}
+	check := func(role string, hidden, masked int) {
+		t.Helper()
+		for _, caller := range []*installation.Steward{byToken, byKey} {
+			for _, path := range paths {
+				for _, face := range []string{"", "/sdk"} {
+					text := string(caller.Call("GET", face+path, nil).Want(200).Body)
+					if strings.Count(text, "hidden") != hidden || strings.Count(text, `"***"`) != masked || !strings.Contains(text, `"x-shown":"shown"`) {
+						t.Errorf("%s%s: a %s gets %s", face, path, role, text)
 					}
 				}
 			}
 		}
-		check("member", 4, 0)
-		s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "viewer"}).Want(200)
-		check("viewer", 0, 4)
-		s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "admin"}).Want(200)
-		check("admin", 4, 0)
-		other := s.SecondOrganization()
-		for _, path := range paths[:2] {
-			other.Call("GET", path, nil).Want(404)
-		}
-	})
+	}
+	check("member", 4, 0)
+	s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "viewer"}).Want(200)
+	check("viewer", 0, 4)
+	s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "admin"}).Want(200)
+	check("admin", 4, 0)
+	other := s.SecondOrganization()
+	for _, path := range paths[:2] {
+		other.Call("GET", path, nil).Want(404)
+	}
 }
 
 // TestHeadersAreNotInTheDataDirectory looks for a credential in the files of the database.

@@ -41,7 +41,7 @@ func TestDestinationChangesApplyToTheNextEvent(t *testing.T) {
 		k.Wait("/c", 1)
 		total := s.Total("/webhook/delivery-list/" + h.ID)
 		if k.Count("/a") != 2 || k.Count("/b") != 1 || k.Count("/c") != 1 || total != "4" {
-			t.Errorf("deliveries: %+v", listDeliveries(s, h, ""))
+			t.Errorf("deliveries: %+v", s.ListDeliveries(h, ""))
 		}
 		s.Call("DELETE", "/webhook/destination-delete/"+h.ID+"/"+id, nil).Want(204)
 		s.Ingest(h, "6")
@@ -125,45 +125,44 @@ func handleAll(k *sink.Sink) {
 
 func TestDeliveryHasTheResponseOfItsDestination(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		k, h := sink.New(t), s.NewHook("orders")
-		handleAll(k)
-		ids := map[string]string{}
-		for _, b := range behaviours {
-			ids[b.path], _ = s.NewDestination(h, k.URL+b.path, "timeout_seconds", b.timeout(), "max_retries", 1)
+	s := installation.Start(t, "sqlite")
+	k, h := sink.New(t), s.NewHook("orders")
+	handleAll(k)
+	ids := map[string]string{}
+	for _, b := range behaviours {
+		ids[b.path], _ = s.NewDestination(h, k.URL+b.path, "timeout_seconds", b.timeout(), "max_retries", 1)
+	}
+	receiptID := s.Ingest(h, `{"n": 1}`)
+	for _, b := range behaviours {
+		chain := s.FirstAttempt(h, ids[b.path])
+		first := chain[0]
+		if first.Status != b.status || first.Retries != 0 || first.ReceiptID != receiptID || first.WebhookID != h.ID {
+			t.Errorf("%s: %+v", b.path, first)
 		}
-		receiptID := s.Ingest(h, `{"n": 1}`)
-		for _, b := range behaviours {
-			chain := firstAttempt(s, h, ids[b.path])
-			first := chain[0]
-			if first.Status != b.status || first.Retries != 0 || first.ReceiptID != receiptID || first.WebhookID != h.ID {
-				t.Errorf("%s: %+v", b.path, first)
-			}
-			if b.failure == "" != (first.Error == nil) || !strings.Contains(first.failure(), b.failure) {
-				t.Errorf("%s: error %s, want %q", b.path, first.failure(), b.failure)
-			}
-			if (b.response == 0) != (first.Response == nil) || b.response != 0 && first.Response.Status != b.response {
-				t.Errorf("%s: response %+v", b.path, first.Response)
-			}
-			if b.retried != (len(chain) == 2) || b.retried && chain[1].Retries != 1 {
-				t.Errorf("%s: attempts %+v", b.path, chain)
-			}
-			if b.retried && k.Count(b.path) == 1 && (chain[1].Status != "pending" || chain[1].Response != nil) {
-				t.Errorf("%s: the retry is %+v before it is sent", b.path, chain[1])
-			}
+		if b.failure == "" != (first.Error == nil) || !strings.Contains(first.Failure(), b.failure) {
+			t.Errorf("%s: error %s, want %q", b.path, first.Failure(), b.failure)
 		}
-		kept := strings.Repeat("0123456789", 2000)[:16<<10]
-		for path, want := range map[string]string{"/200": "OK", "/404": "Not Found", "/large": kept, "/large500": kept} {
-			response := firstAttempt(s, h, ids[path])[0].Response
-			if response.Body != want || response.Duration == nil || response.Headers["date"] == "" {
-				t.Errorf("%s: the stored response has %d bytes, %v", path, len(response.Body), response.Headers)
-			}
+		if (b.response == 0) != (first.Response == nil) || b.response != 0 && first.Response.Status != b.response {
+			t.Errorf("%s: response %+v", b.path, first.Response)
 		}
-		if n := k.Count("/200"); n != 1 {
-			t.Errorf("%d requests at /200: the redirect was followed", n)
+		if b.retried != (len(chain) == 2) || b.retried && chain[1].Retries != 1 {
+			t.Errorf("%s: attempts %+v", b.path, chain)
 		}
-		checkDisabled(s, h, k, ids["/410"])
-	})
+		if b.retried && k.Count(b.path) == 1 && (chain[1].Status != "pending" || chain[1].Response != nil) {
+			t.Errorf("%s: the retry is %+v before it is sent", b.path, chain[1])
+		}
+	}
+	kept := strings.Repeat("0123456789", 2000)[:16<<10]
+	for path, want := range map[string]string{"/200": "OK", "/404": "Not Found", "/large": kept, "/large500": kept} {
+		response := s.FirstAttempt(h, ids[path])[0].Response
+		if response.Body != want || response.Duration == nil || response.Headers["date"] == "" {
+			t.Errorf("%s: the stored response has %d bytes, %v", path, len(response.Body), response.Headers)
+		}
+	}
+	if n := k.Count("/200"); n != 1 {
+		t.Errorf("%d requests at /200: the redirect was followed", n)
+	}
+	checkDisabled(s, h, k, ids["/410"])
 }
 
 // checkDisabled checks that the destination which responded with 410 is disabled, and no other.
@@ -185,7 +184,7 @@ func checkDisabled(s *installation.Steward, h installation.Hook, k *sink.Sink, i
 	}
 	receiptID := s.Ingest(h, "after the 410")
 	k.Wait("/200", 2)
-	got := listDeliveries(s, h, "destinationId="+id+"&receiptId="+receiptID)
+	got := s.ListDeliveries(h, "destinationId="+id+"&receiptId="+receiptID)
 	if len(got) != 0 || k.Count("/410") != 1 {
 		s.T.Errorf("the disabled destination gets %+v", got)
 	}
@@ -202,7 +201,7 @@ func TestInternalAddressesAreRefused(t *testing.T) {
 		"10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.1.1", "0.0.0.0", "224.0.0.1",
 		"192.0.2.1", "255.255.255.255", "[fe80::1]", "[fc00::1]", "[::ffff:10.0.0.1]",
 	}
-	installation.Each(t, func(t *testing.T, s *installation.Steward) { checkHostsRefused(s, append(internal, metadata...)) })
+	t.Run("default", func(t *testing.T) { checkHostsRefused(installation.Start(t, "sqlite"), append(internal, metadata...)) })
 	t.Run("all allowed but metadata", func(t *testing.T) {
 		s := installation.Prepare(t, "sqlite")
 		s.Env = []string{"STEWARD_EGRESS_ALLOW=0.0.0.0/0,::/0"}
@@ -225,9 +224,9 @@ func checkHostsRefused(s *installation.Steward, hosts []string) {
 	k.Wait("/number", 1)
 	k.Wait("/name", 1)
 	for host, id := range refused {
-		d := firstAttempt(s, h, id)[0]
-		if d.Status != "failed" || d.Response != nil || !strings.Contains(d.failure(), "not allowed") {
-			s.T.Errorf("%s: %s, %s", host, d.Status, d.failure())
+		d := s.FirstAttempt(h, id)[0]
+		if d.Status != "failed" || d.Response != nil || !strings.Contains(d.Failure(), "not allowed") {
+			s.T.Errorf("%s: %s, %s", host, d.Status, d.Failure())
 		}
 	}
 }
@@ -260,10 +259,10 @@ func TestOwnListenersAreRefused(t *testing.T) {
 			r.Want(200)
 			k.Wait("/allowed", 1)
 			for i, id := range ids {
-				d := firstAttempt(s, h, id)[0]
-				if d.Status != "failed" || d.Response != nil || !strings.Contains(d.failure(), "not allowed") ||
-					!strings.Contains(d.failure(), "Steward") {
-					t.Errorf("%s: %s, error: %s", urls[i], d.Status, d.failure())
+				d := s.FirstAttempt(h, id)[0]
+				if d.Status != "failed" || d.Response != nil || !strings.Contains(d.Failure(), "not allowed") ||
+					!strings.Contains(d.Failure(), "Steward") {
+					t.Errorf("%s: %s, error: %s", urls[i], d.Status, d.Failure())
 				}
 			}
 		})
@@ -281,7 +280,7 @@ func TestDestinationConfigIsSealed(t *testing.T) {
 		if got := k.Wait("/"+path, 1)[0]; got.Header.Get("X-Api-Key") != header {
 			t.Errorf("the header is %q", got.Header.Get("X-Api-Key"))
 		}
-		waitEnded(s, map[string]installation.Hook{"": h})
+		s.WaitEnded(map[string]installation.Hook{"": h})
 		list := string(s.Call("GET", "/webhook/destination-list/"+h.ID, nil).Want(200).Body)
 		for _, secret := range []string{header, path, "unknown-field-44de"} {
 			if !strings.Contains(list, secret) {

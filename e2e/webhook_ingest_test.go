@@ -50,7 +50,7 @@ func TestReceiptHasWhatWasSent(t *testing.T) {
 			sent, err := s.Send(b.method, h.Path+"?from=a%20b&x", strings.NewReader(b.body), "Content-Type", b.contentType)
 			s.Must(err)
 			id := sent.Want(200).Text("id")
-			r := getReceipt(s, h, id)
+			r := s.GetReceipt(h, id)
 			if !equalJSON(t, r.Payload, b.payload) || r.Encoding != b.encoding {
 				t.Errorf("%s: payload %.200s, encoding %q", b.name, r.Payload, r.Encoding)
 			}
@@ -67,7 +67,7 @@ func TestReceiptHasWhatWasSent(t *testing.T) {
 				t.Errorf("%s: total %s, want %d", b.name, total, i+1)
 			}
 		}
-		for _, r := range listReceipts(s, h) {
+		for _, r := range s.ListReceipts(h) {
 			if large := r.Size > 64<<10; r.Omitted != large || large && string(r.Payload) != "null" {
 				t.Errorf("a listed receipt of %d bytes has payload_omitted %v", r.Size, r.Omitted)
 			}
@@ -124,90 +124,88 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 		if options.Want(405).Header.Get("Allow") == "" {
 			t.Error("405 without Allow")
 		}
-		if total := s.Total("/webhook/receipt-list/" + h.ID); total != "0" || len(listReceipts(s, h)) != 0 {
-			t.Errorf("%s receipts are counted, %d are stored", total, len(listReceipts(s, h)))
+		if total := s.Total("/webhook/receipt-list/" + h.ID); total != "0" || len(s.ListReceipts(h)) != 0 {
+			t.Errorf("%s receipts are counted, %d are stored", total, len(s.ListReceipts(h)))
 		}
 	})
 }
 
 func TestReceiptHeadersAreJoinedInLowerCase(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		h := s.NewHook("orders")
-		status, _ := s.Raw("POST %s HTTP/1.1\r\nHost: example.com\r\nX-MANY: a\r\nx-many: b\r\nX-Odd: caf\xe9\r\nX-Empty:\r\n"+
-			"Content-Type: Text/Plain\r\nContent-Length: 2\r\n\r\nhi", h.Path)
-		if status != 200 {
-			t.Fatalf("got %d", status)
+	s := installation.Start(t, "sqlite")
+	h := s.NewHook("orders")
+	status, _ := s.Raw("POST %s HTTP/1.1\r\nHost: example.com\r\nX-MANY: a\r\nx-many: b\r\nX-Odd: caf\xe9\r\nX-Empty:\r\n"+
+		"Content-Type: Text/Plain\r\nContent-Length: 2\r\n\r\nhi", h.Path)
+	if status != 200 {
+		t.Fatalf("got %d", status)
+	}
+	got := s.ListReceipts(h)[0]
+	want := map[string]string{
+		"host": "example.com", "x-many": "a, b", "x-odd": "caf\uFFFD", "x-empty": "", "content-type": "Text/Plain",
+	}
+	for name, value := range want {
+		if v, found := got.Headers[name]; !found || v != value {
+			t.Errorf("%s is %q, want %q", name, v, value)
 		}
-		got := listReceipts(s, h)[0]
-		want := map[string]string{
-			"host": "example.com", "x-many": "a, b", "x-odd": "caf\uFFFD", "x-empty": "", "content-type": "Text/Plain",
+	}
+	for name := range got.Headers {
+		if name != strings.ToLower(name) {
+			t.Errorf("%s is not in lower case", name)
 		}
-		for name, value := range want {
-			if v, found := got.Headers[name]; !found || v != value {
-				t.Errorf("%s is %q, want %q", name, v, value)
-			}
-		}
-		for name := range got.Headers {
-			if name != strings.ToLower(name) {
-				t.Errorf("%s is not in lower case", name)
-			}
-		}
-	})
+	}
 }
 
 // TestWebhooksOnTheSDKFace checks the forms of payloads that SDKs expect, and their envelope.
 func TestWebhooksOnTheSDKFace(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		made := s.Call("POST", "/sdk/webhook/create", object{"name": "orders"}).Want(201)
-		u, err := url.Parse(made.Text("data.url"))
-		s.Must(err)
-		h := installation.Hook{ID: made.Text("data.id"), Path: u.Path}
-		forms := object{
-			`{"a": "b"}`:                            object{"a": "b"},
-			"plain text":                            base64.StdEncoding.EncodeToString([]byte("plain text")),
-			` "a string"`:                           base64.StdEncoding.EncodeToString([]byte(` "a string"`)),
-			"\xff\x00\xfe":                          base64.StdEncoding.EncodeToString([]byte("\xff\x00\xfe")),
-			"17":                                    17.0,
-			strings.Repeat(" \n", 100) + `{"a": 1}`: object{"a": 1.0},
-			strings.Repeat(" ", 100) + `"b"`:        base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", 100) + `"b"`)),
-			"":                                      "",
+	s := installation.Start(t, "sqlite")
+	made := s.Call("POST", "/sdk/webhook/create", object{"name": "orders"}).Want(201)
+	u, err := url.Parse(made.Text("data.url"))
+	s.Must(err)
+	h := installation.Hook{ID: made.Text("data.id"), Path: u.Path}
+	forms := object{
+		`{"a": "b"}`:                            object{"a": "b"},
+		"plain text":                            base64.StdEncoding.EncodeToString([]byte("plain text")),
+		` "a string"`:                           base64.StdEncoding.EncodeToString([]byte(` "a string"`)),
+		"\xff\x00\xfe":                          base64.StdEncoding.EncodeToString([]byte("\xff\x00\xfe")),
+		"17":                                    17.0,
+		strings.Repeat(" \n", 100) + `{"a": 1}`: object{"a": 1.0},
+		strings.Repeat(" ", 100) + `"b"`:        base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", 100) + `"b"`)),
+		"":                                      "",
+	}
+	for body, want := range forms {
+		id := s.Ingest(h, body)
+		got := s.Call("GET", "/sdk/webhook/receipt-get/"+h.ID+"/"+id, nil).Want(200)
+		if payload := got.Get("data.payload"); !reflect.DeepEqual(payload, want) {
+			t.Errorf("%q is returned as %v, want %v", body, payload, want)
 		}
-		for body, want := range forms {
-			id := s.Ingest(h, body)
-			got := s.Call("GET", "/sdk/webhook/receipt-get/"+h.ID+"/"+id, nil).Want(200)
-			if payload := got.Get("data.payload"); !reflect.DeepEqual(payload, want) {
-				t.Errorf("%q is returned as %v, want %v", body, payload, want)
-			}
-			var list struct{ Data []struct{ Payload any } }
-			s.Call("GET", "/sdk/webhook/receipt-list/"+h.ID+"?limit=1", nil).Want(200).Decode(&list)
-			if !reflect.DeepEqual(list.Data[0].Payload, want) {
-				t.Errorf("%q is listed as %v, want %v", body, list.Data[0].Payload, want)
-			}
+		var list struct{ Data []struct{ Payload any } }
+		s.Call("GET", "/sdk/webhook/receipt-list/"+h.ID+"?limit=1", nil).Want(200).Decode(&list)
+		if !reflect.DeepEqual(list.Data[0].Payload, want) {
+			t.Errorf("%q is listed as %v, want %v", body, list.Data[0].Payload, want)
 		}
-		n := float64(len(forms))
-		analytics := s.Call("GET", "/sdk/webhook/analytics/org", nil).Want(200)
-		if analytics.Get("data.analytics.summary.total_received") != n {
-			t.Errorf("analytics: %s", analytics.Body)
+	}
+	n := float64(len(forms))
+	analytics := s.Call("GET", "/sdk/webhook/analytics/org", nil).Want(200)
+	if analytics.Get("data.analytics.summary.total_received") != n {
+		t.Errorf("analytics: %s", analytics.Body)
+	}
+	for webhookID, want := range map[string]float64{h.ID: n, "wh_unknown": 0} {
+		one := s.Call("GET", "/webhook/analytics/org?webhookId="+webhookID, nil).Want(200)
+		if one.Get("summary.total_received") != want {
+			t.Errorf("analytics of %s: %s", webhookID, one.Body)
 		}
-		for webhookID, want := range map[string]float64{h.ID: n, "wh_unknown": 0} {
-			one := s.Call("GET", "/webhook/analytics/org?webhookId="+webhookID, nil).Want(200)
-			if one.Get("summary.total_received") != want {
-				t.Errorf("analytics of %s: %s", webhookID, one.Body)
-			}
-		}
-		series := s.Call("GET", "/sdk/webhook/analytics/org/timeseries", nil).Want(200)
-		if series.Get("data.timeseries.series") == nil {
-			t.Errorf("timeseries: %s", series.Body)
-		}
-		deleted := s.Call("DELETE", "/sdk/webhook/delete/"+h.ID, nil).Want(200)
-		if strings.TrimSpace(string(deleted.Body)) != `{"success":true}` {
-			t.Errorf("delete: %s", deleted.Body)
-		}
-		missing := s.Call("GET", "/sdk/webhook/get/"+h.ID, nil).Want(404)
-		if missing.Get("success") != false || missing.Code() != "not_found" || missing.Text("message") == "" {
-			t.Errorf("an error: %s", missing.Body)
-		}
-	})
+	}
+	series := s.Call("GET", "/sdk/webhook/analytics/org/timeseries", nil).Want(200)
+	if series.Get("data.timeseries.series") == nil {
+		t.Errorf("timeseries: %s", series.Body)
+	}
+	deleted := s.Call("DELETE", "/sdk/webhook/delete/"+h.ID, nil).Want(200)
+	if strings.TrimSpace(string(deleted.Body)) != `{"success":true}` {
+		t.Errorf("delete: %s", deleted.Body)
+	}
+	missing := s.Call("GET", "/sdk/webhook/get/"+h.ID, nil).Want(404)
+	if missing.Get("success") != false || missing.Code() != "not_found" || missing.Text("message") == "" {
+		t.Errorf("an error: %s", missing.Body)
+	}
 }

@@ -12,22 +12,8 @@ import (
 	"steward/internal/waittest"
 )
 
-// totals is the summary of the analytics.
-type totals struct {
-	Received  int `json:"total_received"`
-	Delivered int `json:"total_delivered"`
-	Failed    int `json:"total_failed"`
-}
-
-func getTotals(s *installation.Steward, query string) totals {
-	s.T.Helper()
-	var a struct{ Summary totals }
-	s.Call("GET", "/webhook/analytics/org?"+query, nil).Want(200).Decode(&a)
-	return a.Summary
-}
-
 // sumSeries returns the sum of a time series and the number of its buckets.
-func sumSeries(s *installation.Steward, query string) (sum totals, buckets int) {
+func sumSeries(s *installation.Steward, query string) (sum installation.WebhookTotals, buckets int) {
 	s.T.Helper()
 	var a struct {
 		Series []struct {
@@ -56,12 +42,12 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 		for i := range 15 {
 			ids = append(ids, s.Ingest(h, fmt.Sprint(i)))
 		}
-		middle := getReceipt(s, h, ids[14]).Date.Add(time.Millisecond) // times have milliseconds
+		middle := s.GetReceipt(h, ids[14]).Date.Add(time.Millisecond) // times have milliseconds
 		waittest.True(t, "the next millisecond", func() bool { return time.Now().After(middle.Add(time.Millisecond)) })
 		for i := range 10 {
 			ids = append(ids, s.Ingest(h, fmt.Sprint(i)))
 		}
-		waitEnded(s, map[string]installation.Hook{"": h})
+		s.WaitEnded(map[string]installation.Hook{"": h})
 		at := url.QueryEscape(middle.Format(time.RFC3339Nano))
 		for query, want := range map[string]int{
 			"": 50, "status=success": 25, "status=failed": 25, "status=pending": 0,
@@ -75,7 +61,7 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 			"until=" + at:                                   30,
 			"since=" + at + "&status=failed":                10,
 		} {
-			got := listDeliveries(s, h, query)
+			got := s.ListDeliveries(h, query)
 			total := s.Total("/webhook/delivery-list/" + h.ID + "?" + query)
 			if len(got) != want || total != fmt.Sprint(want) {
 				t.Errorf("?%s: %d deliveries, total %s, want %d", query, len(got), total, want)
@@ -90,7 +76,7 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 		}
 		s.Call("GET", "/webhook/delivery-list/"+h.ID+"?status=lost", nil).Want(422)
 		s.Call("GET", "/webhook/delivery-list/"+h.ID+"?since=yesterday", nil).Want(422)
-		checkAnalytics(s, totals{25, 25, 25})
+		checkAnalytics(s, installation.WebhookTotals{Received: 25, Delivered: 25, Failed: 25})
 		slices.Reverse(ids)
 		more := func() { s.Ingest(h, "between two pages") }
 		if got := s.Pages("/webhook/receipt-list/"+h.ID+"?limit=7", more); !slices.Equal(got, ids) {
@@ -105,7 +91,7 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 }
 
 // checkAnalytics compares summary and series, at every granularity.
-func checkAnalytics(s *installation.Steward, want totals) {
+func checkAnalytics(s *installation.Steward, want installation.WebhookTotals) {
 	s.T.Helper()
 	now := time.Now().UTC()
 	start := now.Add(-2 * time.Hour).Format(time.RFC3339)
@@ -114,7 +100,7 @@ func checkAnalytics(s *installation.Steward, want totals) {
 		"", "granularity=day", "granularity=minute", "start=" + start,
 		"start=" + start + "&end=" + end + "&granularity=minute",
 	} {
-		if got := getTotals(s, query); got != want {
+		if got := s.WebhookTotals(query); got != want {
 			s.T.Errorf("?%s: the summary is %+v, want %+v", query, got, want)
 		}
 		if got, buckets := sumSeries(s, query); got != want || buckets == 0 {
@@ -124,7 +110,7 @@ func checkAnalytics(s *installation.Steward, want totals) {
 	if _, buckets := sumSeries(s, ""); buckets < 24 || buckets > 25 {
 		s.T.Errorf("a day has %d hours", buckets)
 	}
-	if got := getTotals(s, "end="+start); got != (totals{}) {
+	if got := s.WebhookTotals("end=" + start); got != (installation.WebhookTotals{}) {
 		s.T.Errorf("before anything was sent: %+v", got)
 	}
 	year := now.AddDate(-1, 0, 0).Format(time.RFC3339) // has more than 10,000 minutes

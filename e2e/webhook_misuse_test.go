@@ -83,36 +83,35 @@ var unusual = []string{
 // TestInvalidWebhookRequestsListAllErrors also checks that errors of the JSON decoder do not leak.
 func TestInvalidWebhookRequestsListAllErrors(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		h := s.NewHook("orders")
-		s.NewDestination(h, "http://127.0.0.1:9/", "concurrency", 5.0)
-		receiptID := s.Ingest(h, "x")
-		known := strings.NewReplacer("/W", "/"+h.ID, "/D", "/"+listDeliveries(s, h, "")[0].ID, "/R", "/"+receiptID)
-		for _, m := range invalid {
-			r := s.Call(m.method, "/webhook/"+known.Replace(m.path), m.body)
-			var problem struct {
-				Detail string
-				Errors []struct{ Location, Message string }
-			}
-			r.Decode(&problem)
-			var locations []string
-			for _, e := range problem.Errors {
-				locations = append(locations, e.Location)
-			}
-			if r.Status != m.status || strings.Join(locations, " ") != m.locations || problem.Detail == "" ||
-				strings.Contains(string(r.Body), "json:") {
-				t.Errorf("%s %s %.120s: %d %s", m.method, m.path, m.body, r.Status, r.Body)
-			}
+	s := installation.Start(t, "sqlite")
+	h := s.NewHook("orders")
+	s.NewDestination(h, "http://127.0.0.1:9/", "concurrency", 5.0)
+	receiptID := s.Ingest(h, "x")
+	known := strings.NewReplacer("/W", "/"+h.ID, "/D", "/"+s.ListDeliveries(h, "")[0].ID, "/R", "/"+receiptID)
+	for _, m := range invalid {
+		r := s.Call(m.method, "/webhook/"+known.Replace(m.path), m.body)
+		var problem struct {
+			Detail string
+			Errors []struct{ Location, Message string }
 		}
-		for _, path := range unusual {
-			s.Call("GET", "/webhook/"+known.Replace(path), nil).Want(200)
+		r.Decode(&problem)
+		var locations []string
+		for _, e := range problem.Errors {
+			locations = append(locations, e.Location)
 		}
-		// Fields of a config match exactly; unknown ones are kept.
-		made := s.Call("POST", "/webhook/destination-create/"+h.ID, object{"type": "http", "config": object{
-			"url": "http://127.0.0.1:9/", "URL": "ftp://kept", "max_retries": 2,
-		}}).Want(201)
-		if made.Get("config.URL") != "ftp://kept" || made.Text("type") != "http" {
-			t.Errorf("created %s", made.Body)
+		if r.Status != m.status || strings.Join(locations, " ") != m.locations || problem.Detail == "" ||
+			strings.Contains(string(r.Body), "json:") {
+			t.Errorf("%s %s %.120s: %d %s", m.method, m.path, m.body, r.Status, r.Body)
 		}
-	})
+	}
+	for _, path := range unusual {
+		s.Call("GET", "/webhook/"+known.Replace(path), nil).Want(200)
+	}
+	// Fields of a config match exactly; unknown ones are kept.
+	made := s.Call("POST", "/webhook/destination-create/"+h.ID, object{"type": "http", "config": object{
+		"url": "http://127.0.0.1:9/", "URL": "ftp://kept", "max_retries": 2,
+	}}).Want(201)
+	if made.Get("config.URL") != "ftp://kept" || made.Text("type") != "http" {
+		t.Errorf("created %s", made.Body)
+	}
 }

@@ -13,38 +13,37 @@ import (
 // of a destination's headers, whether they use an access token or a key that they made as a member.
 func TestWebhookRoles(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		scopes := []string{"openid", "apikey:write", "webhook:read", "webhook:write"}
-		tool := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...)
-		b, userID := s.Invite("grace@example.com", "member")
-		token, _ := tool.SignIn(b)
-		byToken := s.As(token.AccessToken)
-		byKey := s.As(byToken.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
-		h := s.NewHook("orders")
-		s.NewDestination(h, "http://127.0.0.1:9/", "headers", object{"Authorization": "Bearer hidden"})
+	s := installation.StartWithOwner(t, "sqlite")
+	scopes := []string{"openid", "apikey:write", "webhook:read", "webhook:write"}
+	tool := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...)
+	b, userID := s.Invite("grace@example.com", "member")
+	token, _ := tool.SignIn(b)
+	byToken := s.As(token.AccessToken)
+	byKey := s.As(byToken.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
+	h := s.NewHook("orders")
+	s.NewDestination(h, "http://127.0.0.1:9/", "headers", object{"Authorization": "Bearer hidden"})
 
-		internal := object{"name": "system", "internal": true}
-		for _, caller := range []*installation.Steward{byToken, byKey} {
-			refused := caller.Call("POST", "/webhook/create", internal).Want(403)
-			if detail := refused.Text("detail"); !strings.Contains(detail, "owner or admin") {
-				t.Errorf("the refusal does not name the role: %s", detail)
-			}
-			caller.Call("POST", "/webhook/create", object{"name": "own"}).Want(201)
-			if got := headerOf(caller, h); got != "Bearer hidden" {
-				t.Errorf("a member sees %q", got)
-			}
+	internal := object{"name": "system", "internal": true}
+	for _, caller := range []*installation.Steward{byToken, byKey} {
+		refused := caller.Call("POST", "/webhook/create", internal).Want(403)
+		if detail := refused.Text("detail"); !strings.Contains(detail, "owner or admin") {
+			t.Errorf("the refusal does not name the role: %s", detail)
 		}
-		s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "viewer"}).Want(200)
-		for _, caller := range []*installation.Steward{byToken, byKey} {
-			if got := headerOf(caller, h); got != "***" {
-				t.Errorf("a viewer sees %q", got)
-			}
+		caller.Call("POST", "/webhook/create", object{"name": "own"}).Want(201)
+		if got := headerOf(caller, h); got != "Bearer hidden" {
+			t.Errorf("a member sees %q", got)
 		}
-		s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "admin"}).Want(200)
-		if made := byKey.Call("POST", "/webhook/create", internal).Want(201); made.Get("internal") != true {
-			t.Errorf("an admin gets %s", made.Body)
+	}
+	s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "viewer"}).Want(200)
+	for _, caller := range []*installation.Steward{byToken, byKey} {
+		if got := headerOf(caller, h); got != "***" {
+			t.Errorf("a viewer sees %q", got)
 		}
-	})
+	}
+	s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "admin"}).Want(200)
+	if made := byKey.Call("POST", "/webhook/create", internal).Want(201); made.Get("internal") != true {
+		t.Errorf("an admin gets %s", made.Body)
+	}
 }
 
 // headerOf returns the Authorization header of a webhook's only destination, which is the same on both
@@ -69,45 +68,44 @@ func headerOf(s *installation.Steward, h installation.Hook) string {
 // lists have it for pending deliveries.
 func TestRetryChecksItsBodyAndTellsTheTime(t *testing.T) {
 	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		k, h := sink.New(t), s.NewHook("orders")
-		k.Status("/broken", 500, "Retry-After", "3600")
-		id, _ := s.NewDestination(h, k.URL+"/broken")
-		s.Ingest(h, "x")
-		chain := firstAttempt(s, h, id)
-		waiting := s.Call("GET", "/webhook/delivery-list/"+h.ID+"?status=pending", nil).Want(200)
-		var listed []struct {
-			Date  time.Time
-			DueAt time.Time `json:"due_at"`
-		}
-		waiting.Decode(&listed)
-		if pause := listed[0].DueAt.Sub(listed[0].Date); pause != time.Hour {
-			t.Errorf("the waiting attempt is due after %v, want an hour: %s", pause, waiting.Body)
-		}
-		ended := s.Call("GET", "/webhook/delivery-list/"+h.ID+"?status=failed", nil).Want(200)
-		if strings.Contains(string(ended.Body), `"due_at"`) {
-			t.Errorf("an ended delivery has due_at: %s", ended.Body)
-		}
+	s := installation.Start(t, "sqlite")
+	k, h := sink.New(t), s.NewHook("orders")
+	k.Status("/broken", 500, "Retry-After", "3600")
+	id, _ := s.NewDestination(h, k.URL+"/broken")
+	s.Ingest(h, "x")
+	chain := s.FirstAttempt(h, id)
+	waiting := s.Call("GET", "/webhook/delivery-list/"+h.ID+"?status=pending", nil).Want(200)
+	var listed []struct {
+		Date  time.Time
+		DueAt time.Time `json:"due_at"`
+	}
+	waiting.Decode(&listed)
+	if pause := listed[0].DueAt.Sub(listed[0].Date); pause != time.Hour {
+		t.Errorf("the waiting attempt is due after %v, want an hour: %s", pause, waiting.Body)
+	}
+	ended := s.Call("GET", "/webhook/delivery-list/"+h.ID+"?status=failed", nil).Want(200)
+	if strings.Contains(string(ended.Body), `"due_at"`) {
+		t.Errorf("an ended delivery has due_at: %s", ended.Body)
+	}
 
-		path := "/webhook/delivery-retry/" + h.ID + "/" + chain[0].ID
-		for body, want := range map[string]int{`[]`: 422, `"x"`: 422, `1`: 422, `true`: 422, `null`: 422, `{`: 400, `{} {}`: 400} {
-			if got := s.Call("POST", path, body); got.Status != want {
-				t.Errorf("body %s: got %d, want %d: %s", body, got.Status, want, got.Body)
-			}
+	path := "/webhook/delivery-retry/" + h.ID + "/" + chain[0].ID
+	for body, want := range map[string]int{`[]`: 422, `"x"`: 422, `1`: 422, `true`: 422, `null`: 422, `{`: 400, `{} {}`: 400} {
+		if got := s.Call("POST", path, body); got.Status != want {
+			t.Errorf("body %s: got %d, want %d: %s", body, got.Status, want, got.Body)
 		}
-		other, err := s.Send("POST", path, strings.NewReader("{}"), "Content-Type", "text/plain", "Authorization", "Bearer "+s.Key)
-		s.Must(err)
-		other.Want(415)
-		if n := k.Count("/broken"); n != 1 {
-			t.Errorf("%d requests were sent, want 1", n)
-		}
-		again := s.Call("POST", path, `{"unknown": 1}`).Want(200)
-		due, err := time.Parse(time.RFC3339, again.Text("due_at"))
-		s.Must(err)
-		if !due.Before(listed[0].DueAt) {
-			t.Errorf("due %v after the retry, %v before", due, listed[0].DueAt)
-		}
-	})
+	}
+	other, err := s.Send("POST", path, strings.NewReader("{}"), "Content-Type", "text/plain", "Authorization", "Bearer "+s.Key)
+	s.Must(err)
+	other.Want(415)
+	if n := k.Count("/broken"); n != 1 {
+		t.Errorf("%d requests were sent, want 1", n)
+	}
+	again := s.Call("POST", path, `{"unknown": 1}`).Want(200)
+	due, err := time.Parse(time.RFC3339, again.Text("due_at"))
+	s.Must(err)
+	if !due.Before(listed[0].DueAt) {
+		t.Errorf("due %v after the retry, %v before", due, listed[0].DueAt)
+	}
 }
 
 // TestReceiptsAndRunsHaveETags: with If-None-Match nothing is sent that the client has already.

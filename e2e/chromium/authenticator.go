@@ -4,7 +4,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/webauthn"
-	"github.com/chromedp/chromedp"
 )
 
 // Authenticator is a virtual authenticator of a browser, which holds passkeys.
@@ -17,8 +16,8 @@ type Authenticator struct {
 // does so without a question.
 func (b *Browser) NewAuthenticator() *Authenticator {
 	b.T.Helper()
-	call(b, webauthn.Enable, webauthn.EnableParams{})
-	added := call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+	Call(b, webauthn.Enable, webauthn.EnableParams{})
+	added := Call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
 		Options: &webauthn.VirtualAuthenticatorOptions{
 			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
 			HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
@@ -27,22 +26,11 @@ func (b *Browser) NewAuthenticator() *Authenticator {
 	return &Authenticator{b, added.AuthenticatorID}
 }
 
-// call sends a command to the tab. It fails the test if the command fails.
-func call[P, R any](b *Browser, command cdp.Command[P, R], params P) R {
-	b.T.Helper()
-	b.KeepOpen()
-	result, err := chromedp.Call(b.Ctx, command, params)
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	return result
-}
-
 // DisableAutofill makes the pages that are opened from now on offer no passkeys in their fields. The
 // authenticator would choose one at once.
 func (b *Browser) DisableAutofill() {
 	b.T.Helper()
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `PublicKeyCredential.isConditionalMediationAvailable = undefined`,
 	})
 }
@@ -50,14 +38,14 @@ func (b *Browser) DisableAutofill() {
 // ForgetVerification makes the authenticator answer as if it had not verified its user.
 func (a *Authenticator) ForgetVerification(forget bool) {
 	a.b.T.Helper()
-	call(a.b, webauthn.SetResponseOverrideBits,
+	Call(a.b, webauthn.SetResponseOverrideBits,
 		webauthn.SetResponseOverrideBitsParams{AuthenticatorID: a.id, IsBadUV: &forget})
 }
 
 // Passkeys returns the passkeys that the authenticator holds.
 func (a *Authenticator) Passkeys() []*webauthn.Credential {
 	a.b.T.Helper()
-	return call(a.b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: a.id}).Credentials
+	return Call(a.b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: a.id}).Credentials
 }
 
 // addCredential is webauthn.AddCredential without fields that this Chromium refuses.
@@ -66,8 +54,8 @@ var addCredential = cdp.Command[map[string]any, cdp.Empty]{Method: webauthn.Comm
 // Restore replaces all passkeys by an earlier copy of one.
 func (a *Authenticator) Restore(earlier *webauthn.Credential) {
 	a.b.T.Helper()
-	call(a.b, webauthn.ClearCredentials, webauthn.ClearCredentialsParams{AuthenticatorID: a.id})
-	call(a.b, addCredential, map[string]any{"authenticatorId": a.id, "credential": map[string]any{
+	Call(a.b, webauthn.ClearCredentials, webauthn.ClearCredentialsParams{AuthenticatorID: a.id})
+	Call(a.b, addCredential, map[string]any{"authenticatorId": a.id, "credential": map[string]any{
 		"credentialId": earlier.CredentialID, "isResidentCredential": true, "rpId": earlier.RpID,
 		"privateKey": earlier.PrivateKey, "userHandle": earlier.UserHandle, "signCount": earlier.SignCount,
 	}})

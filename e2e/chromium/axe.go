@@ -24,44 +24,77 @@ type violation struct {
 	Nodes            []struct{ HTML string }
 }
 
-// Check runs axe-core on the page in both color schemes and at both widths, and takes screenshots.
-func (b *Browser) Check(name string) {
+// colorRules are axe-core's rules that the color scheme matters to. The others depend on the width alone.
+const colorRules = `runOnly: ['color-contrast', 'link-in-text-block'],`
+
+// widths are those of a wide and of a narrow screen.
+var widths = []int64{1280, 390}
+
+// CheckWidths fails the test if the page is wider than a screen.
+func (b *Browser) CheckWidths(name string) {
 	b.T.Helper()
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 390} {
-			b.ColorScheme(scheme)
-			b.Do(chromedp.EmulateViewport(width, 844))
-			what := fmt.Sprintf("%s-%s-%d", name, scheme, width)
-			b.Screenshot(what)
-			for _, v := range b.violations() {
-				if v.Impact == "serious" || v.Impact == "critical" {
-					b.T.Errorf("%s: %s: %s: %s: %v", what, v.Impact, v.ID, v.Help, v.Nodes)
-				} else {
-					b.T.Logf("%s: %s: %s: %s", what, v.Impact, v.ID, v.Help)
-				}
-			}
-			if actual := Evaluate[int64](b, `document.documentElement.scrollWidth`); actual > width {
-				b.T.Errorf("%s is %d pixels wide", what, actual)
-			}
-		}
+	for _, width := range widths {
+		b.checkWidth(name, width)
 	}
 }
 
-func (b *Browser) violations() []violation {
+func (b *Browser) checkWidth(name string, width int64) {
+	b.T.Helper()
+	b.Do(chromedp.EmulateViewport(width, 844))
+	if actual := Evaluate[int64](b, `document.documentElement.scrollWidth`); actual > width {
+		b.T.Errorf("%s is %d pixels wide on a screen of %d", name, actual, width)
+		b.Screenshot(fmt.Sprintf("%s-%d", name, width))
+	}
+}
+
+// Check runs axe-core on the page on a wide and on a narrow screen and in both color schemes, and fails the test if
+// the page is wider than the screen. It takes screenshots of what fails, and of everything with
+// STEWARD_TEST_SCREENSHOTS.
+func (b *Browser) Check(name string) {
 	b.T.Helper()
 	if Evaluate[bool](b, `!window.axe`) {
 		b.Do(chromedp.Evaluate[chromedp.Void](b.axe + "; undefined"))
 	}
-	text := Evaluate[string](b, `axe.run({resultTypes: ['violations'], selectors: false}).then(r => JSON.stringify({violations: r.violations, passed: r.passes.length}))`)
+	for _, width := range widths {
+		b.checkWidth(name, width)
+		b.checkScheme(fmt.Sprintf("%s-light-%d", name, width), "light", "", 10)
+		b.checkScheme(fmt.Sprintf("%s-dark-%d", name, width), "dark", colorRules, 1)
+	}
+}
+
+// checkScheme runs axe-core's rules, of which at least some must apply, in a color scheme.
+func (b *Browser) checkScheme(name, scheme, rules string, least int) {
+	b.T.Helper()
+	b.ColorScheme(scheme)
+	failed := false
+	for _, v := range b.violations(rules, least) {
+		if v.Impact == "serious" || v.Impact == "critical" {
+			b.T.Errorf("%s: %s: %s: %s: %v", name, v.Impact, v.ID, v.Help, v.Nodes)
+			failed = true
+		} else {
+			b.T.Logf("%s: %s: %s: %s", name, v.Impact, v.ID, v.Help)
+		}
+	}
+	if failed || os.Getenv("STEWARD_TEST_SCREENSHOTS") != "" {
+		b.Screenshot(name)
+	}
+}
+
+// violations returns what axe-core finds on the page. It fails the test if fewer rules than least apply to it.
+func (b *Browser) violations(rules string, least int) []violation {
+	b.T.Helper()
+	text := Evaluate[string](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))
+		.then(() => axe.run({`+rules+` resultTypes: ['violations'], selectors: false}))
+		.then(r => JSON.stringify({violations: r.violations, applied: r.passes.length + r.violations.length + r.incomplete.length}))`)
 	var found struct {
 		Violations []violation
-		Passed     int
+		Applied    int
 	}
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
 		b.T.Fatal(err)
 	}
-	if found.Passed < 10 {
-		b.T.Fatalf("axe-core has applied %d rules only", found.Passed)
+	if found.Applied < least {
+		b.T.Fatalf("axe-core has applied %d rules only", found.Applied)
 	}
 	return found.Violations
 }

@@ -1,4 +1,7 @@
 // Package chromium uses pages in a real browser, and checks that they are accessible.
+//
+// A test process starts one Chromium. Each test has a browser context of its own in it, with cookies, storage,
+// cache and authenticators that no other test sees.
 package chromium
 
 import (
@@ -6,71 +9,135 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/process"
 )
 
-// Browser is a real browser. It is closed when an action takes longer than actionTimeout.
+// Browser is a tab of Chromium, in a browser context that it shares with the test's other tabs.
 type Browser struct {
-	T        *testing.T
-	Ctx      context.Context // of the tab
-	watchdog *time.Timer
-	axe      string // the source of axe-core
+	T   *testing.T
+	Ctx context.Context // of the tab
+	axe string          // the source of axe-core
 }
 
-const actionTimeout = 3 * time.Minute
+// actionTimeout ends an action that hangs. No machine is so slow that an action takes as long.
+const actionTimeout = 5 * time.Minute
 
-// New returns a browser that is closed when the test ends.
-func New(t *testing.T) *Browser {
+// stop ends Chromium, if it was started.
+var stop = func() {}
+
+// start starts Chromium and returns its context, from which tests derive theirs. Chromium is killed when the test
+// process dies.
+var start = sync.OnceValues(func() (context.Context, error) {
+	// The pop-ups of the address bar are two more pages in each window.
+	const unused = "Translate,BlinkGenPropertyTrees,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath("chromium"),
-		chromedp.WSURLReadTimeout(actionTimeout))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	return &Browser{T: t, Ctx: ctx, watchdog: time.AfterFunc(actionTimeout, cancel)}
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("disable-features", unused))
+	ctx, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, endBrowser := chromedp.NewContext(ctx)
+	stop = func() {
+		endBrowser()
+		endAllocator()
+	}
+	return ctx, chromedp.Do(ctx)
+})
+
+// Main is the TestMain of a package whose tests use Chromium and the binary. It ends Chromium afterwards.
+func Main(m *testing.M) int {
+	code := process.Main(m)
+	stop()
+	return code
 }
 
-// NewTab returns another tab of the browser, which is closed when the test ends.
+// New returns a tab with a browser context of its own, which ends with the test.
+func New(t *testing.T) *Browser {
+	t.Helper()
+	ctx, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTab(t, ctx, chromedp.WithNewBrowserContext())
+}
+
+// NewTab returns another tab in the same browser context. It is closed when the test ends.
 func (b *Browser) NewTab() *Browser {
-	ctx, cancel := chromedp.NewContext(b.Ctx)
-	b.T.Cleanup(cancel)
-	return &Browser{T: b.T, Ctx: ctx, watchdog: b.watchdog}
+	b.T.Helper()
+	return newTab(b.T, b.Ctx)
+}
+
+func newTab(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *Browser {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // opens it
+		t.Fatal(err)
+	}
+	b := &Browser{T: t, Ctx: ctx}
+	// Only one window has the focus. The tabs of tests that run in parallel must not take it from each other.
+	Call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	b.ColorScheme("light")
+	return b
 }
 
 // TrustAll has the tab accept every TLS certificate.
 func (b *Browser) TrustAll() {
 	b.T.Helper()
-	call(b, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
+	Call(b, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
 }
 
-// KeepOpen gives the browser its full time again. Do and Evaluate call it before each action.
-func (b *Browser) KeepOpen() { b.watchdog.Reset(actionTimeout) }
+// run runs an action in a tab, and ends it when it hangs.
+func run[T any](b *Browser, a chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(b.Ctx, actionTimeout)
+	defer cancel()
+	return chromedp.Run(ctx, a)
+}
 
 // Do runs actions one after the other. It fails the test if one of them fails.
 func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.T.Helper()
 	for _, a := range actions {
-		b.KeepOpen()
-		if _, err := chromedp.Run(b.Ctx, a); err != nil {
+		if _, err := run(b, a); err != nil {
 			b.T.Fatal(err)
 		}
 	}
 }
 
+// Call sends a command to the tab. It fails the test if the command fails.
+func Call[P, R any](b *Browser, command cdp.Command[P, R], params P) R {
+	b.T.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, actionTimeout)
+	defer cancel()
+	result, err := chromedp.Call(ctx, command, params)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return result
+}
+
 // Evaluate returns the value of a JavaScript expression on the page.
 func Evaluate[T any](b *Browser, expression string) T {
 	b.T.Helper()
-	b.KeepOpen()
-	value, err := chromedp.Run(b.Ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	value, err := run(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		b.T.Fatal(err)
 	}
 	return value
+}
+
+// Holds reports whether a JavaScript expression is true on the page. A page that is being left or opened cannot be
+// asked: nothing is true there.
+func (b *Browser) Holds(expression string) bool {
+	holds, err := run(b, chromedp.Evaluate[bool]("!!("+expression+")"))
+	return err == nil && holds
 }
 
 // Open opens a page.
@@ -89,21 +156,19 @@ func (b *Browser) Submit(fields ...string) {
 	b.Do(chromedp.Click(chromedp.CSS(`form button`)), chromedp.WaitVisible(chromedp.CSS(`body:not(#before) h1`)))
 }
 
-// ColorScheme sets the color scheme that the user prefers.
+// ColorScheme sets the color scheme that the user prefers. Pages show no animations, for which tests would have to
+// wait.
 func (b *Browser) ColorScheme(scheme string) {
 	b.T.Helper()
-	_, err := chromedp.Call(b.Ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
 }
 
 // Screenshot writes a picture of the page to e2e/artifacts.
 func (b *Browser) Screenshot(name string) {
 	b.T.Helper()
-	picture, err := chromedp.Run(b.Ctx, chromedp.FullScreenshot(100))
+	picture, err := run(b, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.T.Fatal(err)
 	}

@@ -17,12 +17,9 @@ func (b *Browser) Picture(file string, width int64) {
 	}
 	quality := int64(80)
 	b.Do(chromedp.EmulateViewport(width, 832))
-	shot, err := chromedp.Call(b.Ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+	shot := Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{
 		Format: page.CaptureScreenshotFormatWebp, Quality: &quality,
 	})
-	if err != nil {
-		b.T.Fatal(err)
-	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		b.T.Fatal(err)
 	}

@@ -224,3 +224,18 @@ func (b *Browser) EnterConsole() *Browser {
 	}
 	return b
 }
+
+// EachWithRegistration is EachWithOwner for a server at which programs on the machine of their
+// user register themselves.
+func EachWithRegistration(t *testing.T, test func(t *testing.T, s *Steward)) {
+	for _, name := range process.Databases {
+		t.Run(name, func(t *testing.T) {
+			s := Prepare(t, name, "--registration", "loopback")
+			s.Env = []string{
+				"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword,
+			}
+			s.Start()
+			test(t, s)
+		})
+	}
+}

@@ -213,3 +213,23 @@ func (r *Response) WantDenied() {
 		r.T.Errorf("%s: got %d, want 403: %s", r.What, r.Status, r.Body)
 	}
 }
+
+// Configure changes the configuration of the bucket.
+func (b Bucket) Configure(config map[string]any) {
+	b.T.Helper()
+	b.Call("PUT", "/bucket/config/"+b.Name, config).Want(200)
+}
+
+// EachStorage runs a test on a fresh installation with each database and each blob store: on SQLite with
+// files, as a single machine has them, and on PostgreSQL with a bucket of an S3 cluster, which is another
+// Steward here.
+func EachStorage(t *testing.T, test func(t *testing.T, s *Steward)) {
+	t.Run("sqlite/disk", func(t *testing.T) { test(t, Start(t, "sqlite")) })
+	t.Run("postgres/cluster", func(t *testing.T) {
+		s, cluster := StartOnCluster(t, "postgres")
+		test(t, s)
+		if len(cluster.List("blobs/")) == 0 {
+			t.Error("the cluster has no blobs")
+		}
+	})
+}

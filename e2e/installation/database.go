@@ -3,8 +3,13 @@ package installation
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+
+	"steward/e2e/process"
 )
 
 // SQLDatabase is a libSQL database with its credentials.
@@ -82,4 +87,38 @@ func (r *Response) At(path string) string {
 	}
 	text, _ := value.(string)
 	return text
+}
+
+// FollowPort follows the server to its new port after a restart.
+func (d *SQLDatabase) FollowPort() {
+	_, path, _ := strings.Cut(d.Address, "/db/")
+	d.Address = d.URL + "/db/" + path
+}
+
+// Remove deletes the database.
+func (d *SQLDatabase) Remove() {
+	d.T.Helper()
+	d.Call("DELETE", "/resource/"+d.OrgID+"/local", map[string]any{"resources": []map[string]any{{"type": "db", "name": d.Name}}}).Want(204)
+}
+
+// WantCount fails unless a table has a number of rows.
+func (d *SQLDatabase) WantCount(table, want string) {
+	d.T.Helper()
+	got := d.Exec("SELECT count(*) FROM " + table).At("results.0.response.result.rows.0.0.value")
+	if got != want {
+		d.T.Errorf("%s has %s rows, want %s", table, got, want)
+	}
+}
+
+// RunScript runs a script of e2e/clients with the database.
+func (d *SQLDatabase) RunScript(script string) {
+	d.T.Helper()
+	dir := filepath.Join(process.Root(d.T), "e2e/clients")
+	if _, err := os.Stat(filepath.Join(dir, "node_modules/@libsql/client")); err != nil {
+		d.T.Fatal("@libsql/client is not installed: run `make deps`")
+	}
+	out, err := exec.CommandContext(d.T.Context(), "node", filepath.Join(dir, script), d.Address, d.Token).CombinedOutput()
+	if err != nil {
+		d.T.Errorf("%s: %v\n%s", script, err, out)
+	}
 }

@@ -83,6 +83,13 @@ func (s *Steward) As(key string) *Steward {
 	return &other
 }
 
+// In returns the same installation, used in a subtest.
+func (s *Steward) In(t testing.TB) *Steward {
+	other := *s
+	other.T = t
+	return &other
+}
+
 // KeyOf returns the installation with a new key, which is confined to a project unless that is "".
 func (s *Steward) KeyOf(project string) *Steward {
 	s.T.Helper()
@@ -128,4 +135,18 @@ func (s *Steward) Addresses() (a datadir.Addresses) {
 	s.Must(err)
 	s.Must(json.Unmarshal(text, &a))
 	return a
+}
+
+// BalancedReplica starts a replica with the base URL of the first one, as behind a load balancer. Its
+// URL is that of its own listener.
+func (s *Steward) BalancedReplica() *Steward {
+	s.T.Helper()
+	r := &Steward{Steward: s.Steward.Replica(), T: s.T, Key: s.Key}
+	r.Args = []string{"--base-url", s.URL}
+	r.Start()
+	r.URL = "http://" + r.Addresses().Listen["api"]
+	if r.URL == s.URL {
+		s.T.Fatal("the replica has no address of its own")
+	}
+	return r
 }

@@ -54,3 +54,11 @@ func (k KVStore) Client() *redis.Client {
 	k.T.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// WantValue fails the test unless a key has a value.
+func (k KVStore) WantValue(key, want string) {
+	k.T.Helper()
+	if got, err := k.Client().Get(k.T.Context(), key).Result(); err != nil || got != want {
+		k.T.Errorf("%s: got %q (%v), want %q", key, got, err, want)
+	}
+}

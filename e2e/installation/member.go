@@ -3,6 +3,7 @@ package installation
 import (
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Member is a member of an organization as the API returns it.
@@ -38,4 +39,51 @@ func (b *Browser) Rename(first, last string) {
 	if p := b.Do("POST", b.Steward.URL+"/account/profile", form); p.Location != "/account" {
 		b.Steward.T.Fatalf("the profile leads to %d: %s", p.Status, p.Body)
 	}
+}
+
+// InviteMember invites an address to the organization and returns the member with the link.
+func (s *Steward) InviteMember(email, role string) Member {
+	s.T.Helper()
+	var m Member
+	s.Call("POST", "/oidc/org/members", map[string]any{"email": email, "role": role}).Want(201).Decode(&m)
+	return m
+}
+
+// BrowserOf returns a browser of a user without a session.
+func (s *Steward) BrowserOf(email, password string) *Browser {
+	b := s.NewBrowser()
+	b.Email = email
+	b.Password = password
+	return b
+}
+
+// HasSession reports whether the session of the browser has not ended.
+func (b *Browser) HasSession() bool {
+	b.Steward.T.Helper()
+	return !strings.Contains(b.Do("GET", b.Steward.URL+"/account", nil).Body, `action="/sign-in"`)
+}
+
+// VisitAccount signs in on the account page and returns it.
+func (b *Browser) VisitAccount() Page {
+	b.Steward.T.Helper()
+	p := b.Do("GET", b.Steward.URL+"/account", nil)
+	if strings.Contains(p.Body, `action="/sign-in"`) {
+		p = b.Submit(p, map[string]string{"email": b.Email, "password": b.Password})
+		if p.Location != "/account" {
+			b.Steward.T.Fatalf("the sign-in fails with %d: %s", p.Status, p.Body)
+		}
+		p = b.Do("GET", b.Steward.URL+p.Location, nil)
+	}
+	return p
+}
+
+// PostAccount sends a form of the account page with these fields.
+func (b *Browser) PostAccount(path string, fields map[string]string) Page {
+	b.Steward.T.Helper()
+	own := FormValues(FirstForm.FindStringSubmatch(b.VisitAccount().Body)[3])
+	values := url.Values{"csrf": {own.Get("csrf")}}
+	for name, value := range fields {
+		values.Set(name, value)
+	}
+	return b.Do("POST", b.Steward.URL+path, values)
 }

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -112,4 +113,20 @@ func (s *Steward) SignIn(a Application) Tokens {
 	token, _ := p.SignIn(s.NewBrowser())
 	idToken, _ := token.Extra("id_token").(string)
 	return Tokens{a, p, token.AccessToken, token.RefreshToken, idToken}
+}
+
+// KeyID returns the id of the key that signed a token.
+func (s *Steward) KeyID(token string) string {
+	s.T.Helper()
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
+	s.Must(err)
+	var head struct{ Kid string }
+	s.Must(json.Unmarshal(text, &head))
+	return head.Kid
+}
+
+// KeySet returns the published key set as text.
+func (s *Steward) KeySet() string {
+	s.T.Helper()
+	return string(s.Call("GET", "/jwks", nil).Want(200).Body)
 }

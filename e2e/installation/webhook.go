@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 )
@@ -40,4 +41,19 @@ func (s *Steward) Ingest(h Hook, body string, headers ...string) string {
 	r, err := s.Send("POST", h.Path, strings.NewReader(body), headers...)
 	s.Must(err)
 	return r.Want(200).Text("id")
+}
+
+// HeaderFields returns n header fields with different names.
+func HeaderFields(n int, value string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%04x:%s\r\n", i, value)
+	}
+	return b.String()
+}
+
+// RawEvent sends an event with these header fields besides Host and Content-Length.
+func (s *Steward) RawEvent(h Hook, fields string) (status int, body string) {
+	s.T.Helper()
+	return s.Raw("POST %s HTTP/1.1\r\nHost: example.com\r\nContent-Length: 2\r\n%s\r\nhi", h.Path, fields)
 }

@@ -40,8 +40,18 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Build builds this tree, once in each test process, and returns the path of the binary.
+// Build builds this tree, once in each test process, and returns the path of the binary. It returns the
+// binary that STEWARD_TEST_BINARY names instead, if that is set, so that all packages share one.
 var Build = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv("STEWARD_TEST_BINARY"); built != "" {
+		if _, err := os.Stat(built); err != nil {
+			return "", fmt.Errorf("STEWARD_TEST_BINARY: %w", err)
+		}
+		if filepath.Base(built) != "steward" { // as the scripts of the command line call it
+			return "", fmt.Errorf("STEWARD_TEST_BINARY: the file %s must be named steward", built)
+		}
+		return built, nil
+	}
 	path := filepath.Join(buildDir, "steward")
 	out, err := exec.Command("go", "build", "-o", path, "steward/cmd/steward").CombinedOutput()
 	if err != nil {
@@ -57,9 +67,9 @@ func BuildCommit(t testing.TB, commit string) string {
 	archive := filepath.Join(dir, "commit.tar")
 	binary := filepath.Join(dir, "steward-"+commit)
 	for _, args := range [][]string{
-		{"git", "-C", root(t), "archive", "--output", archive, commit},
+		{"git", "-C", Root(t), "archive", "--output", archive, commit},
 		{"tar", "-x", "-f", archive, "-C", dir},
-		{"go", "-C", dir, "build", "-o", binary, "./cmd/steward"},
+		{"go", "-C", dir, "build", "-trimpath", "-o", binary, "./cmd/steward"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", args, err, out)
@@ -68,15 +78,22 @@ func BuildCommit(t testing.TB, commit string) string {
 	return binary
 }
 
-// root returns the directory of this repository: git archives only what is below the directory that it
-// runs in.
-func root(t testing.TB) string {
+// Root returns the directory of this repository.
+func Root(t testing.TB) string {
 	t.Helper()
-	file, err := exec.Command("go", "env", "GOMOD").Output()
+	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Dir(string(file))
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod in this directory or above it")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // Steward is one installation and the process that serves it.

@@ -1,0 +1,40 @@
+package installation
+
+import (
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// RunDoctor runs `steward doctor` on the installation and returns what it prints and its exit code.
+func (s *Steward) RunDoctor(args ...string) (out string, code int) {
+	s.T.Helper()
+	cmd := s.Command(append([]string{"doctor"}, args...)...)
+	text, err := cmd.CombinedOutput()
+	code, err = ExitCode(err)
+	s.Must(err)
+	return string(text), code
+}
+
+// WantChecks checks the status and the detail of checks, such as "database ok .*schema".
+func WantChecks(t *testing.T, out string, checks ...string) {
+	t.Helper()
+	for _, check := range checks {
+		pattern := "(?m)^" + strings.ReplaceAll(check, "  ", " +")
+		if !regexp.MustCompile(pattern).MatchString(out) {
+			t.Errorf("no line matches %s in\n%s", pattern, out)
+		}
+	}
+}
+
+// ExitCode returns the exit code of a command that was run with this result. It returns the error if the
+// command could not be run.
+func ExitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}

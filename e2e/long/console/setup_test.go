@@ -1,0 +1,148 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/internal/db"
+)
+
+// TestConsoleSetup opens the link of a fresh installation: one form later the owner is in the console.
+func TestConsoleSetup(t *testing.T) {
+	t.Parallel()
+	s := installation.Start(t, "sqlite")
+	out, err := s.Command("setup-link").Output()
+	s.Must(err)
+	link, _, _ := bytes.Cut(out, []byte("\n"))
+	c := newConsole(t, s)
+	c.Do(chromedp.Navigate(s.URL + "/"))
+	c.See("steward setup-link")
+	c.LoadAxe()
+	c.Check("setup-hint")
+	c.Do(chromedp.EmulateViewport(390, 800))
+	c.Do(chromedp.Navigate(string(link)))
+	c.Wait("the form", `document.querySelector('[name="token"]')?.value.length === 54`)
+	if shown := chromium.Evaluate[string](c.Browser, `location.href + document.body.innerText`); strings.Contains(shown, "#") {
+		t.Errorf("the page shows the token: %s", shown)
+	}
+	c.LoadAxe()
+	c.Check("setup")
+	if wide := chromium.Evaluate[bool](c.Browser, `document.documentElement.scrollWidth > 390`); wide {
+		t.Error("the page is wider than the screen")
+	}
+	c.Fill("organization", "Acme")
+	c.Fill("email", "ada@example.com")
+	c.Fill("password", "ada@example.com")
+	c.Press("Set up and open the console")
+	c.Wait("the problem", `document.querySelector('[role="alert"]')`)
+	c.Fill("password", "a first password")
+	c.Press("Set up and open the console")
+	c.Do(chromedp.EmulateViewport(1280, 900))
+	c.Wait("the console", `location.pathname === '/console/' && document.querySelector('#app h1')`)
+	c.See("Acme")
+	c.Clean()
+	c.Do(chromedp.Navigate(string(link)))
+	c.See("This installation is set up")
+}
+
+// TestConsoleSetupWithPasskey sets an installation up with a passkey and no password. The owner signs out and
+// in again with the passkey.
+func TestConsoleSetupWithPasskey(t *testing.T) {
+	t.Parallel()
+	s := installation.Start(t, "sqlite", installation.OnLocalhost(t)...)
+	out, err := s.Command("setup-link").Output()
+	s.Must(err)
+	link, _, _ := bytes.Cut(out, []byte("\n"))
+	c := newConsole(t, s)
+	c.LoadAxe()
+	c.DisableAutofill()
+	a := c.NewAuthenticator()
+	c.Do(chromedp.Navigate(string(link)))
+	c.Wait("the form", `document.querySelector('[name="token"]')?.value.length === 54`)
+	c.Check("setup-passkey")
+	c.Fill("organization", "Acme")
+	c.Fill("email", "ada@example.com")
+	c.Press("Use a passkey instead")
+	c.See("Create a passkey")
+	c.Check("setup-passkey-create")
+	c.Press("Choose a password instead")
+	c.Wait("the form", `document.querySelector('[name="token"]')?.value.length === 54`)
+	c.Fill("organization", "Acme")
+	c.Fill("email", "ada@example.com")
+	c.Press("Use a passkey instead")
+	c.Press("Create passkey")
+	inConsole := `location.pathname === '/console/' && document.querySelector('#app h1')`
+	c.Wait("the console", inConsole)
+	c.See("Acme")
+	if held := a.Passkeys(); len(held) != 1 || held[0].UserName != "ada@example.com" {
+		t.Errorf("the authenticator holds %v", held)
+	}
+	c.Do(chromedp.EmulateViewport(1280, 900))
+	c.command("log out", "Sign out")
+	c.Press("Sign in")
+	c.Press("Sign in with a passkey")
+	c.Wait("the console", inConsole)
+	c.See("Acme")
+	c.Clean()
+}
+
+var stepUp = regexp.QuoteMeta("This needs a sign-in of the last ten minutes.")
+
+// TestConsoleAsksForARecentSignIn invites a member an hour after the sign-in: the request is sent when the
+// user has signed in in another tab, with what was entered.
+func TestConsoleAsksForARecentSignIn(t *testing.T) {
+	t.Parallel()
+	s := fixedPort(t)
+	c := signedIn(t, s)
+	s.Offline(func(ctx context.Context, store *db.DB) {
+		s.Must(store.Write(ctx, func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
+			return err
+		}))
+	})
+	c.at("/members", "ada@example.com")
+	c.Press("Invite member")
+	c.Fill("email", "grace@example.com")
+	c.Press("Invite")
+	asked := `[...document.querySelectorAll('dialog')].some(d => /` + stepUp + `/.test(d.innerText))`
+	c.Wait("the prompt", asked)
+	c.LoadAxe()
+	c.Check("sign-in-again")
+	// The page sends the request again every few seconds; the prompt is cancelled at such a moment.
+	chromium.Evaluate[bool](c.Browser, `new Promise(done => {
+		const before = fetch;
+		window.fetch = (...args) => {
+			const response = before(...args);
+			if ((args[1] ?? args[0]).method === 'POST') {
+				window.fetch = before;
+				setTimeout(() => { `+chromium.Control("Cancel")+`.click(); done(true) });
+			}
+			return response;
+		};
+	})`)
+	c.See("A new sign-in is needed")
+	c.Wait("no prompt", `!`+asked)
+	c.Press("Invite")
+	c.Wait("the prompt", asked)
+	address := chromium.Evaluate[string](c.Browser, chromium.Control("Sign in")+`.href`)
+	other := c.newTab()
+	other.Do(chromedp.Navigate(address))
+	other.Wait("the address", `document.querySelector('input[name="email"]')?.value === 'ada@example.com'`)
+	other.Do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), installation.AdminPassword))
+	other.Do(chromedp.Click(chromedp.CSS(`form button`)))
+	other.Wait("the console", `location.pathname === '/console/members' && document.querySelector('#app h1')`)
+	c.Do(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event('focus')); undefined`))
+	c.See("/invite/")
+	c.Wait("no prompt", `!`+asked)
+	if m := s.MemberOf("grace@example.com"); !m.Pending {
+		t.Errorf("the member is %+v", m)
+	}
+	c.Clean()
+}
