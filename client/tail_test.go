@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"steward/client"
+	"steward/internal/web/pipetest"
 )
 
 // stream answers with server-sent events and ends the response.
@@ -98,35 +100,40 @@ func TestTailMissesAndRepeatsNothing(t *testing.T) {
 }
 
 func TestTailGivesUpSilentConnections(t *testing.T) {
-	release := make(chan struct{})
-	_, c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Last-Event-ID") == "p1" {
-			stream(receipt(2))(w, r)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipetest.Listener)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Last-Event-ID") == "p1" {
+				stream(receipt(2))(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, receipt(1))
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+		})}
+		go func() { _ = server.Serve(listener) }()
+		c := client.New("http://steward/", "sk_test")
+		c.HTTP = &http.Client{Transport: &http.Transport{DialContext: listener.Dial, DisableKeepAlives: true}}
+		var reasons []string
+		var got []string
+		params := client.TailParams{Reconnecting: func(err error, _ time.Duration) { reasons = append(reasons, err.Error()) }}
+		for event, err := range c.Tail(t.Context(), params) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, event.ID); len(got) == 2 {
+				break
+			}
 		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, receipt(1))
-		_ = http.NewResponseController(w).Flush() // the client may have given up
-		<-release
+		if !slices.Equal(got, []string{"p1", "p2"}) || !slices.Equal(reasons, []string{"the server sends nothing"}) {
+			t.Errorf("events %v, reasons %q", got, reasons)
+		}
+		close(listener)
+		_ = server.Close()
 	})
-	t.Cleanup(func() { close(release) }) // before the server is closed
-	var reasons []string
-	var got []string
-	params := client.TailParams{
-		IdleTimeout:  2 * time.Second,
-		Reconnecting: func(err error, _ time.Duration) { reasons = append(reasons, err.Error()) },
-	}
-	for event, err := range c.Tail(t.Context(), params) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got = append(got, event.ID); len(got) == 2 {
-			break
-		}
-	}
-	if !slices.Equal(got, []string{"p1", "p2"}) || len(reasons) == 0 || reasons[0] != "the server sends nothing" {
-		t.Errorf("events %v, reasons %q", got, reasons)
-	}
 }
 
 func TestTailEndsWithFinalErrors(t *testing.T) {

@@ -80,27 +80,26 @@ func (f *fixture) walkOn(t *testing.T, prefix string, twice bool) (answers []ans
 // TestSDKFaceWrapsWhatTheRootFaceAnswers uses every route on each face of an installation of its own,
 // and compares the bodies byte by byte, apart from what is random or a time.
 func TestSDKFaceWrapsWhatTheRootFaceAnswers(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		other := dbtest.Open(t, d.Dialect())
-		bare := newFixture(t, d, nil).walkOn(t, "", true)
-		enveloped := newFixture(t, other, nil).walkOn(t, "/sdk", false)
-		if len(bare) != len(enveloped) {
-			t.Fatalf("%d answers of the root face, %d of the SDK face", len(bare), len(enveloped))
+	d := dbtest.Open(t, db.SQLite)
+	other := dbtest.Open(t, d.Dialect())
+	bare := newFixture(t, d, nil).walkOn(t, "", true)
+	enveloped := newFixture(t, other, nil).walkOn(t, "/sdk", false)
+	if len(bare) != len(enveloped) {
+		t.Fatalf("%d answers of the root face, %d of the SDK face", len(bare), len(enveloped))
+	}
+	for i, b := range bare {
+		e := enveloped[i]
+		want := fixed(envelope(b))
+		if got := fixed(e.Body.String()); want != "" && got != want {
+			t.Errorf("%s:\n%s\non the SDK face, want\n%s", b.step, got, want)
 		}
-		for i, b := range bare {
-			e := enveloped[i]
-			want := fixed(envelope(b))
-			if got := fixed(e.Body.String()); want != "" && got != want {
-				t.Errorf("%s:\n%s\non the SDK face, want\n%s", b.step, got, want)
-			}
-			if b.Code == 204 {
-				b.Code = 200
-			}
-			if b.Code != e.Code {
-				t.Errorf("%s: status %d on the root face, %d on the SDK face", b.step, b.Code, e.Code)
-			}
+		if b.Code == 204 {
+			b.Code = 200
 		}
-	})
+		if b.Code != e.Code {
+			t.Errorf("%s: status %d on the root face, %d on the SDK face", b.step, b.Code, e.Code)
+		}
+	}
 }
 
 // envelope returns what the SDK face answers instead of a response of the root face, or "" for a form

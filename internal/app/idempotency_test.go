@@ -8,11 +8,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/id"
+	"steward/internal/waittest"
 	"steward/internal/web"
 )
 
@@ -237,17 +237,10 @@ func TestInvalidRequestsDoNotNeedTheWriter(t *testing.T) {
 	}
 	hold(t, d)
 	for path, body := range cases {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		answered := make(chan *httptest.ResponseRecorder, 1)
 		go func() { answered <- f.sendOnce(f.handler, "owner", "POST", path, body, id.Secret(10)) }()
-		select {
-		case got := <-answered:
-			if got.Code < 400 || got.Code >= 500 {
-				t.Errorf("%s: %d %s", path, got.Code, got.Body)
-			}
-		case <-ctx.Done():
-			t.Fatalf("%s waits for the writer", path)
+		if got := waittest.Receive(t, path+", which needs no writer", answered); got.Code < 400 || got.Code >= 500 {
+			t.Errorf("%s: %d %s", path, got.Code, got.Body)
 		}
 	}
 }

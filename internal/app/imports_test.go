@@ -24,15 +24,6 @@ var layers = [][]string{
 	{"app"},
 }
 
-// topBase is the layer of the uppermost base packages.
-const topBase = 2
-
-// isBase reports whether a package is a base package, which those of all other layers may import.
-func isBase(path string) bool {
-	layer, known := numbered(layers)[topLevel(path)]
-	return known && layer <= topBase
-}
-
 // folders lists the packages of folders that have several, from the bottom to the top, in the same way:
 // some are parts that the package of the folder is made of, and some are built upon it.
 var folders = [][]string{

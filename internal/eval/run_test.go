@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
 	"steward/internal/page"
 )
 
@@ -190,20 +192,19 @@ func TestRunTimestamps(t *testing.T) {
 }
 
 func TestStartReportsAllErrorsOfABody(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		bad := object{
-			"id": "a b", "sessionId": "", "evalId": strings.Repeat("x", 129), "orgId": "org_a", "projectId": "ü", "spanId": "/",
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	bad := object{
+		"id": "a b", "sessionId": "", "evalId": strings.Repeat("x", 129), "orgId": "org_a", "projectId": "ü", "spanId": "/",
+	}
+	body := f.want(422, "ada", "POST", "/evalrun", bad).Body.String()
+	for _, field := range []string{"id", "sessionId", "evalId", "projectId", "spanId"} {
+		if !strings.Contains(body, `"body.`+field+`"`) {
+			t.Errorf("%s is not named: %s", field, body)
 		}
-		body := f.want(422, "ada", "POST", "/evalrun", bad).Body.String()
-		for _, field := range []string{"id", "sessionId", "evalId", "projectId", "spanId"} {
-			if !strings.Contains(body, `"body.`+field+`"`) {
-				t.Errorf("%s is not named: %s", field, body)
-			}
-		}
-		f.want(422, "ada", "POST", "/evalrun", object{"id": "r"})
-		f.want(400, "ada", "POST", "/evalrun", "{")
-		f.want(403, "bob", "POST", "/evalrun", start("r", "s", "e", "red"))
-	})
+	}
+	f.want(422, "ada", "POST", "/evalrun", object{"id": "r"})
+	f.want(400, "ada", "POST", "/evalrun", "{")
+	f.want(403, "bob", "POST", "/evalrun", start("r", "s", "e", "red"))
 }
 
 // TestLargeResultsAreStoredAndNotListed stores the largest result byte for byte.

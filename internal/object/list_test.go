@@ -168,37 +168,35 @@ func (f *fixture) compareFoldersOf(b *Bucket, sizes map[string]int64, prefix str
 }
 
 func TestListErrors(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d, small)
-		b := f.bucket(alice, "photos")
-		f.put(b, "k", "x")
-		for _, bad := range []string{"\xff", "a\x00"} {
-			_, err := f.index.List(t.Context(), b, ListRequest{Prefix: bad, Limit: 1})
-			mustBe(t, err, errs.Invalid)
-			_, err = f.index.Page(t.Context(), b, bad, 0, 1)
-			mustBe(t, err, errs.Invalid)
-			_, err = f.index.Folders(t.Context(), b, bad, "", 1)
-			mustBe(t, err, errs.Invalid)
-		}
-		none, err := f.index.List(t.Context(), b, ListRequest{})
-		must(t, err)
-		if none.Truncated || len(none.Objects) > 0 {
-			t.Errorf("a list of nothing: %+v", none)
-		}
-		must(t, f.deleteBucket(alice, "photos", false))
-		_, err = f.index.List(t.Context(), b, ListRequest{Limit: 1})
-		mustBe(t, err, errs.NotFound)
-		_, err = f.index.Page(t.Context(), b, "", 0, 1)
-		mustBe(t, err, errs.NotFound)
-		_, err = f.index.Folders(t.Context(), b, "", "", 1)
-		mustBe(t, err, errs.NotFound)
-		_, err = f.index.Get(t.Context(), b, "k")
-		mustBe(t, err, errs.NotFound)
-		_, err = f.totals.Bucket(t.Context(), b)
-		mustBe(t, err, errs.NotFound)
-		_, err = f.index.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
-		mustBe(t, err, errs.NotFound)
-		_, err = f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
-		mustBe(t, err, errs.NotFound)
-	})
+	f := newFixture(t, dbtest.Open(t, db.SQLite), small)
+	b := f.bucket(alice, "photos")
+	f.put(b, "k", "x")
+	for _, bad := range []string{"\xff", "a\x00"} {
+		_, err := f.index.List(t.Context(), b, ListRequest{Prefix: bad, Limit: 1})
+		mustBe(t, err, errs.Invalid)
+		_, err = f.index.Page(t.Context(), b, bad, 0, 1)
+		mustBe(t, err, errs.Invalid)
+		_, err = f.index.Folders(t.Context(), b, bad, "", 1)
+		mustBe(t, err, errs.Invalid)
+	}
+	none, err := f.index.List(t.Context(), b, ListRequest{})
+	must(t, err)
+	if none.Truncated || len(none.Objects) > 0 {
+		t.Errorf("a list of nothing: %+v", none)
+	}
+	must(t, f.deleteBucket(alice, "photos", false))
+	_, err = f.index.List(t.Context(), b, ListRequest{Limit: 1})
+	mustBe(t, err, errs.NotFound)
+	_, err = f.index.Page(t.Context(), b, "", 0, 1)
+	mustBe(t, err, errs.NotFound)
+	_, err = f.index.Folders(t.Context(), b, "", "", 1)
+	mustBe(t, err, errs.NotFound)
+	_, err = f.index.Get(t.Context(), b, "k")
+	mustBe(t, err, errs.NotFound)
+	_, err = f.totals.Bucket(t.Context(), b)
+	mustBe(t, err, errs.NotFound)
+	_, err = f.index.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
+	mustBe(t, err, errs.NotFound)
+	_, err = f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
+	mustBe(t, err, errs.NotFound)
 }

@@ -196,20 +196,18 @@ func (s failingBlobs) Put(context.Context, string, io.Reader, int64) error { ret
 
 // TestSlowUploadIsRefused shows that no row refers to a blob that the sweep may remove.
 func TestSlowUploadIsRefused(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d, Limits{})
-		b := f.bucket(alice, "photos")
-		slow := readerFunc(func(p []byte) (int, error) {
-			f.clock.advance(13 * time.Hour)
-			return 0, io.EOF
-		})
-		_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k"}, slow, -1)
-		mustBe(t, err, errs.Unavailable)
-		u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
-		must(t, err)
-		_, err = f.uploads.PutPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, slow, -1)
-		mustBe(t, err, errs.Unavailable)
+	f := newFixture(t, dbtest.Open(t, db.SQLite), Limits{})
+	b := f.bucket(alice, "photos")
+	slow := readerFunc(func(p []byte) (int, error) {
+		f.clock.advance(13 * time.Hour)
+		return 0, io.EOF
 	})
+	_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k"}, slow, -1)
+	mustBe(t, err, errs.Unavailable)
+	u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
+	must(t, err)
+	_, err = f.uploads.PutPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, slow, -1)
+	mustBe(t, err, errs.Unavailable)
 }
 
 func TestCopy(t *testing.T) {
@@ -240,26 +238,25 @@ func TestCopy(t *testing.T) {
 }
 
 func TestRangesOverParts(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d, small)
-		b := f.bucket(alice, "photos")
-		o := f.multipart(b, "k", "abcde", "fgh", "ijklm", "n")
-		const all = "abcdefghijklmn"
-		for from := range len(all) + 1 {
-			for to := from; to <= len(all); to++ {
-				r, err := f.blobs.Open(t.Context(), o, int64(from), int64(to-from))
-				must(t, err)
-				got, err := io.ReadAll(r)
-				must(t, err)
-				must(t, r.Close())
-				if string(got) != all[from:to] {
-					t.Fatalf("%d to %d: %q", from, to, got)
-				}
+	d := dbtest.Open(t, db.SQLite)
+	f := newFixture(t, d, small)
+	b := f.bucket(alice, "photos")
+	o := f.multipart(b, "k", "abcde", "fgh", "ijklm", "n")
+	const all = "abcdefghijklmn"
+	for from := range len(all) + 1 {
+		for to := from; to <= len(all); to++ {
+			r, err := f.blobs.Open(t.Context(), o, int64(from), int64(to-from))
+			must(t, err)
+			got, err := io.ReadAll(r)
+			must(t, err)
+			must(t, r.Close())
+			if string(got) != all[from:to] {
+				t.Fatalf("%d to %d: %q", from, to, got)
 			}
 		}
-		_, err := f.blobs.Open(t.Context(), o, 10, 5)
-		mustBe(t, err, errs.Invalid)
-	})
+	}
+	_, err := f.blobs.Open(t.Context(), o, 10, 5)
+	mustBe(t, err, errs.Invalid)
 }
 
 func TestMissingBytesAreAnError(t *testing.T) {

@@ -147,7 +147,7 @@ func (v *conversation) receive(t rapid.TB, client, n int) []any {
 	w := v.theirs[client]
 	for range n {
 		if w.in.Buffered() == 0 {
-			if err := w.conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			if err := w.conn.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -88,27 +88,25 @@ func TestViewersSendNoLargeFrames(t *testing.T) {
 // TestStalledFramesHoldTheShareOfTheirOrganization has 40 sockets of one organization that stall inside
 // large frames, and one of another that saves and restores the largest threads.
 func TestStalledFramesHoldTheShareOfTheirOrganization(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := newSocketFixture(t, d)
-		for range 40 {
-			s.stall("whole", maxFrame, 1<<20)
-		}
-		waittest.Until(t, "the frames to arrive", func() (int64, bool) {
-			n := s.socket.Frames.Usage().Common
-			return n, n >= 8<<20
-		})
-		c := s.login("other")
-		large := `"` + strings.Repeat(`\"`, MaxText/2-1) + `"`
-		for i := range 10 {
-			c.ok("save", object{"thread_id": fmt.Sprint(i), "user_data": large})
-			if got := c.ok("restore", object{"thread_id": fmt.Sprint(i)}); got == nil || *got != large {
-				t.Fatal("not what was saved")
-			}
-		}
-		if u := s.socket.Frames.Usage(); u.Common > u.Total/2 {
-			t.Errorf("one organization has %d of %d bytes", u.Common, u.Total)
-		}
+	s := newSocketFixture(t, dbtest.Open(t, db.SQLite))
+	for range 40 {
+		s.stall("whole", maxFrame, 1<<20)
+	}
+	waittest.Until(t, "the frames to arrive", func() (int64, bool) {
+		n := s.socket.Frames.Usage().Common
+		return n, n >= 8<<20
 	})
+	c := s.login("other")
+	large := `"` + strings.Repeat(`\"`, MaxText/2-1) + `"`
+	for i := range 10 {
+		c.ok("save", object{"thread_id": fmt.Sprint(i), "user_data": large})
+		if got := c.ok("restore", object{"thread_id": fmt.Sprint(i)}); got == nil || *got != large {
+			t.Fatal("not what was saved")
+		}
+	}
+	if u := s.socket.Frames.Usage(); u.Common > u.Total/2 {
+		t.Errorf("one organization has %d of %d bytes", u.Common, u.Total)
+	}
 }
 
 // TestFramesWaitForRoom fills the share of an organization: its saves wait, and those of another do not.

@@ -171,10 +171,10 @@ func TestBatchesReadFewRows(t *testing.T) {
 // when its statistics say that none is pending, as they do when they were taken at a quiet time.
 func TestResultsAreWrittenByKey(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
-	_, err := d.Exec(t.Context(), `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, status, failed, retries)
+	_, err := d.Exec(db.Long(t.Context()), `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, status, failed, retries)
 		SELECT 'k' || i, 'whds_a', 'whrc_' || i, i, 'success', false, 0 FROM generate_series(1, 100000) i`)
 	must(t, err)
-	_, err = d.Exec(t.Context(), `ANALYZE webhook_deliveries`)
+	_, err = d.Exec(db.Long(t.Context()), `ANALYZE webhook_deliveries`)
 	must(t, err)
 	ended := make(db.Bulk[endedRow], 4000)
 	for i := range ended {

@@ -94,7 +94,8 @@ func TestRetriesAtOnce(t *testing.T) {
 		h.store.Audit = func(*db.Tx, string, string) error { return nil }
 		go func() { later <- retry() }()
 		eventually(t, "the other one waits", func() (waits bool) {
-			must(t, d.Read(t.Context()).Row(`SELECT count(*) > 0 FROM pg_locks WHERE NOT granted`).Scan(&waits))
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) > 0 FROM pg_locks JOIN pg_stat_activity USING (pid)
+				WHERE NOT granted AND datname = current_database()`).Scan(&waits))
 			return waits
 		})
 		return nil

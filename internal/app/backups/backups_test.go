@@ -54,7 +54,7 @@ func newFixture(t testing.TB, dialect db.Dialect) *fixture {
 	dir := t.TempDir()
 	options := dbtest.Options(t, dialect)
 	if dialect == db.SQLite {
-		options.Path = filepath.Join(dir, "steward.db")
+		dir = filepath.Dir(options.Path)
 	}
 	d, err := db.Open(t.Context(), options)
 	must(t, err)
@@ -133,7 +133,7 @@ func target(t testing.TB, dialect db.Dialect) config.Config {
 	t.Helper()
 	cfg := config.Config{Data: filepath.Join(t.TempDir(), "new")}
 	if dialect == db.Postgres {
-		cfg.DatabaseURL = config.Secret(dbtest.Postgres(t))
+		cfg.DatabaseURL = config.Secret(dbtest.EmptyPostgres(t))
 	}
 	return cfg
 }

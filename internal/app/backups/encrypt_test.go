@@ -39,7 +39,7 @@ func newRecipient(t *testing.T) secretsOf {
 
 func newPassphrase(text string) secretsOf {
 	return secretsOf{
-		backup.Encryption{Passphrase: text},
+		backup.Encryption{Passphrase: text, WorkFactor: 1},
 		backup.Decryption{Passphrase: func() (string, error) { return text, nil }, Required: true},
 	}
 }

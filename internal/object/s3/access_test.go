@@ -179,44 +179,42 @@ func TestOwnerMayUseTheBucket(t *testing.T) {
 
 // TestBucketsAreNotCreated creates buckets as clients do that want to be sure of theirs.
 func TestBucketsAreNotCreated(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("mine")
-		f.newBucket("theirs")
-		for name, code := range map[string]string{"mine": "BucketAlreadyOwnedByYou", "theirs": "AccessDenied", "new": "AccessDenied"} {
-			wantCode(t, name, f.client(b).MakeBucket(t.Context(), name, minio.MakeBucketOptions{}), code)
-		}
-		if _, err := f.buckets.ByName(t.Context(), "new"); err == nil {
-			t.Error("a bucket was created")
-		}
-	})
+	f := onSQLite(t)
+	b := f.newBucket("mine")
+	f.newBucket("theirs")
+	for name, code := range map[string]string{"mine": "BucketAlreadyOwnedByYou", "theirs": "AccessDenied", "new": "AccessDenied"} {
+		wantCode(t, name, f.client(b).MakeBucket(t.Context(), name, minio.MakeBucketOptions{}), code)
+	}
+	if _, err := f.buckets.ByName(t.Context(), "new"); err == nil {
+		t.Error("a bucket was created")
+	}
 }
 
 func TestSignatures(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		f.put(b, "a", "x")
-		get := call{method: "GET", path: "/docs/a", by: b}
-		f.do(get).want(t, "valid signature", 200, "")
-		wrong := *b
-		wrong.SecretKey = strings.Repeat("x", len(b.SecretKey))
-		f.do(call{method: "GET", path: "/docs/a", by: &wrong}).want(t, "wrong secret", 403, "SignatureDoesNotMatch")
-		unknown := *b
-		unknown.AccessKey = "nobody"
-		f.do(call{method: "GET", path: "/docs/a", by: &unknown}).want(t, "unknown access key", 403, "InvalidAccessKeyId")
-		f.do(call{method: "GET", path: "/docs/a", by: b, at: time.Now().Add(-time.Hour)}).want(t, "old signature", 403, "RequestTimeTooSkewed")
-		f.do(call{method: "GET", path: "/docs/a", by: b, region: "eu-central-1"}).want(t, "other region", 400, "AuthorizationHeaderMalformed")
-		f.do(call{method: "GET", path: "/docs/a"}).want(t, "no signature", 403, "AccessDenied")
-		r := f.request(get)
-		r.URL.Path = "/docs/b"
-		resp, err := http.DefaultClient.Do(r)
-		check(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != 403 {
-			t.Errorf("signature of another path: got %s", resp.Status)
-		}
-		f.do(call{method: "GET", path: "/unknown/a", by: b}).want(t, "unknown bucket", 404, "NoSuchBucket")
-		f.do(call{method: "GET", path: "/docs/none", by: b}).want(t, "unknown key", 404, "NoSuchKey")
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.put(b, "a", "x")
+	get := call{method: "GET", path: "/docs/a", by: b}
+	f.do(get).want(t, "valid signature", 200, "")
+	wrong := *b
+	wrong.SecretKey = strings.Repeat("x", len(b.SecretKey))
+	f.do(call{method: "GET", path: "/docs/a", by: &wrong}).want(t, "wrong secret", 403, "SignatureDoesNotMatch")
+	unknown := *b
+	unknown.AccessKey = "nobody"
+	f.do(call{method: "GET", path: "/docs/a", by: &unknown}).want(t, "unknown access key", 403, "InvalidAccessKeyId")
+	f.do(call{method: "GET", path: "/docs/a", by: b, at: time.Now().Add(-time.Hour)}).want(t, "old signature", 403, "RequestTimeTooSkewed")
+	f.do(call{method: "GET", path: "/docs/a", by: b, region: "eu-central-1"}).want(t, "other region", 400, "AuthorizationHeaderMalformed")
+	f.do(call{method: "GET", path: "/docs/a"}).want(t, "no signature", 403, "AccessDenied")
+	r := f.request(get)
+	r.URL.Path = "/docs/b"
+	resp, err := http.DefaultClient.Do(r)
+	check(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != 403 {
+		t.Errorf("signature of another path: got %s", resp.Status)
+	}
+	f.do(call{method: "GET", path: "/unknown/a", by: b}).want(t, "unknown bucket", 404, "NoSuchBucket")
+	f.do(call{method: "GET", path: "/docs/none", by: b}).want(t, "unknown key", 404, "NoSuchKey")
 }
 
 func TestRotatedAndDeletedCredentialsAreRefusedAtOnce(t *testing.T) {
@@ -292,43 +290,41 @@ func TestCopyFromPublicBucket(t *testing.T) {
 }
 
 func TestBucketsAreNeitherCreatedNorDeleted(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		wantCode(t, "create", f.client(b).MakeBucket(t.Context(), "another", minio.MakeBucketOptions{}), "AccessDenied")
-		wantCode(t, "delete", f.client(b).RemoveBucket(t.Context(), "docs"), "AccessDenied")
-		exists, err := f.client(b).BucketExists(t.Context(), "docs")
-		if err != nil || !exists {
-			t.Errorf("BucketExists = %v, %v", exists, err)
-		}
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	wantCode(t, "create", f.client(b).MakeBucket(t.Context(), "another", minio.MakeBucketOptions{}), "AccessDenied")
+	wantCode(t, "delete", f.client(b).RemoveBucket(t.Context(), "docs"), "AccessDenied")
+	exists, err := f.client(b).BucketExists(t.Context(), "docs")
+	if err != nil || !exists {
+		t.Errorf("BucketExists = %v, %v", exists, err)
+	}
 }
 
 func TestPathsCannotLeaveABucket(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		mine := f.newBucket("mine")
-		theirs := f.newBucket("theirs")
-		f.put(theirs, "secret", "top secret")
-		for _, path := range []string{
-			"/mine/../theirs/secret", "/mine/%2e%2e/theirs/secret", "/mine/..%2ftheirs%2fsecret", "/mine/%2E%2E%2Ftheirs/secret",
-			"/mine/./../theirs/secret", "/mine//theirs/secret", "/mine%2f..%2ftheirs/secret", "/mine/..%5ctheirs%5csecret",
-			"/mine/%252e%252e/theirs/secret", "/mine%00/secret", "/theirs%2Fsecret", "/mine/%c0%ae%c0%ae/theirs/secret",
-		} {
-			for _, method := range []string{"GET", "HEAD", "DELETE"} {
-				r := f.request(call{method: method, path: "/"})
-				r.URL.Opaque = "//" + f.address + path
-				f.sign(r, call{by: mine})
-				resp, err := http.DefaultClient.Do(r)
-				check(t, err)
-				resp.Body.Close()
-				if resp.StatusCode == 200 || resp.StatusCode/100 == 5 {
-					t.Errorf("%s %s: got %s", method, path, resp.Status)
-				}
+	f := onSQLite(t)
+	mine := f.newBucket("mine")
+	theirs := f.newBucket("theirs")
+	f.put(theirs, "secret", "top secret")
+	for _, path := range []string{
+		"/mine/../theirs/secret", "/mine/%2e%2e/theirs/secret", "/mine/..%2ftheirs%2fsecret", "/mine/%2E%2E%2Ftheirs/secret",
+		"/mine/./../theirs/secret", "/mine//theirs/secret", "/mine%2f..%2ftheirs/secret", "/mine/..%5ctheirs%5csecret",
+		"/mine/%252e%252e/theirs/secret", "/mine%00/secret", "/theirs%2Fsecret", "/mine/%c0%ae%c0%ae/theirs/secret",
+	} {
+		for _, method := range []string{"GET", "HEAD", "DELETE"} {
+			r := f.request(call{method: method, path: "/"})
+			r.URL.Opaque = "//" + f.address + path
+			f.sign(r, call{by: mine})
+			resp, err := http.DefaultClient.Do(r)
+			check(t, err)
+			resp.Body.Close()
+			if resp.StatusCode == 200 || resp.StatusCode/100 == 5 {
+				t.Errorf("%s %s: got %s", method, path, resp.Status)
 			}
 		}
-		if got := f.get(theirs, "secret"); got != "top secret" {
-			t.Errorf("their object = %q", got)
-		}
-	})
+	}
+	if got := f.get(theirs, "secret"); got != "top secret" {
+		t.Errorf("their object = %q", got)
+	}
 }
 
 func TestMessagesAreLimited(t *testing.T) {

@@ -50,6 +50,12 @@ func each(t *testing.T, test func(t *testing.T, f *fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, start(t, d, &s3.Server{})) })
 }
 
+// onSQLite starts a server for a test of what does not depend on the database.
+func onSQLite(t *testing.T) *fixture {
+	t.Helper()
+	return start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
+}
+
 // start starts a server with these settings.
 func start(t *testing.T, d *db.DB, server *s3.Server) *fixture {
 	t.Helper()

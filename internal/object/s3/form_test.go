@@ -102,37 +102,36 @@ func TestForm(t *testing.T) {
 }
 
 func TestRefusedForms(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		other := f.newBucket("other")
-		for what, test := range map[string]struct {
-			change func(fields map[string]string)
-			status int
-		}{
-			"another key":         {func(m map[string]string) { m["key"] = "elsewhere" }, 403},
-			"no key":              {func(m map[string]string) { delete(m, "key") }, 400},
-			"key above":           {func(m map[string]string) { m["key"] = "up/../../x" }, 400},
-			"another type":        {func(m map[string]string) { m["Content-Type"] = "text/evil" }, 403},
-			"wrong signature":     {func(m map[string]string) { m["x-amz-signature"] = strings.Repeat("0", 64) }, 403},
-			"no signature":        {func(m map[string]string) { delete(m, "x-amz-signature") }, 403},
-			"nothing":             {func(m map[string]string) { clear(m); m["key"] = "up/x" }, 403},
-			"huge field":          {func(m map[string]string) { m["x-amz-meta-color"] = strings.Repeat("x", 1<<20) }, 400},
-			"header in a header":  {func(m map[string]string) { m["x-amz-meta-color"] = "red\r\nSet-Cookie: a=b" }, 403},
-			"line in disposition": {func(m map[string]string) { m["content-disposition"] = "x\r\nSet-Cookie: a=b" }, 403},
-		} {
-			url, fields := f.policy(b, 1<<20)
-			test.change(fields)
-			if got := f.post(url, fields, "x"); got.status != test.status {
-				t.Errorf("%s: got %d %s, want %d", what, got.status, got.body, test.status)
-			}
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	other := f.newBucket("other")
+	for what, test := range map[string]struct {
+		change func(fields map[string]string)
+		status int
+	}{
+		"another key":         {func(m map[string]string) { m["key"] = "elsewhere" }, 403},
+		"no key":              {func(m map[string]string) { delete(m, "key") }, 400},
+		"key above":           {func(m map[string]string) { m["key"] = "up/../../x" }, 400},
+		"another type":        {func(m map[string]string) { m["Content-Type"] = "text/evil" }, 403},
+		"wrong signature":     {func(m map[string]string) { m["x-amz-signature"] = strings.Repeat("0", 64) }, 403},
+		"no signature":        {func(m map[string]string) { delete(m, "x-amz-signature") }, 403},
+		"nothing":             {func(m map[string]string) { clear(m); m["key"] = "up/x" }, 403},
+		"huge field":          {func(m map[string]string) { m["x-amz-meta-color"] = strings.Repeat("x", 1<<20) }, 400},
+		"header in a header":  {func(m map[string]string) { m["x-amz-meta-color"] = "red\r\nSet-Cookie: a=b" }, 403},
+		"line in disposition": {func(m map[string]string) { m["content-disposition"] = "x\r\nSet-Cookie: a=b" }, 403},
+	} {
+		url, fields := f.policy(b, 1<<20)
+		test.change(fields)
+		if got := f.post(url, fields, "x"); got.status != test.status {
+			t.Errorf("%s: got %d %s, want %d", what, got.status, got.body, test.status)
 		}
-		url, fields := f.policy(b, 100_000)
-		f.post(url, fields, strings.Repeat("x", 100_001)).want(t, "too large", 400, "EntityTooLarge")
-		f.post(strings.Replace(url, "/docs/", "/other/", 1), fields, "x").want(t, "another bucket", 403, "AccessDenied")
-		if keys := append(f.keys(b), f.keys(other)...); len(keys) != 0 {
-			t.Errorf("keys = %q", keys)
-		}
-	})
+	}
+	url, fields := f.policy(b, 100_000)
+	f.post(url, fields, strings.Repeat("x", 100_001)).want(t, "too large", 400, "EntityTooLarge")
+	f.post(strings.Replace(url, "/docs/", "/other/", 1), fields, "x").want(t, "another bucket", 403, "AccessDenied")
+	if keys := append(f.keys(b), f.keys(other)...); len(keys) != 0 {
+		t.Errorf("keys = %q", keys)
+	}
 }
 
 // TestFormFile sends forms whose file is neither the first part with a file name nor the last part.

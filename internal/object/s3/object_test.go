@@ -67,87 +67,84 @@ func TestObjectIsStoredWithItsHeaders(t *testing.T) {
 }
 
 func TestEmptyObject(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		f.put(b, "empty", "")
-		if got := f.get(b, "empty"); got != "" {
-			t.Errorf("content = %q", got)
-		}
-		f.do(call{method: "GET", path: "/docs/empty", by: b, header: map[string]string{"Range": "bytes=0-0"}}).
-			want(t, "range of an empty object", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.put(b, "empty", "")
+	if got := f.get(b, "empty"); got != "" {
+		t.Errorf("content = %q", got)
+	}
+	f.do(call{method: "GET", path: "/docs/empty", by: b, header: map[string]string{"Range": "bytes=0-0"}}).
+		want(t, "range of an empty object", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
 }
 
 func TestRanges(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		f.put(b, "digits", "0123456789")
-		for _, test := range []struct {
-			header string
-			status int
-			body   string
-			rng    string
-		}{
-			{"bytes=0-3", 206, "0123", "bytes 0-3/10"},
-			{"bytes=7-", 206, "789", "bytes 7-9/10"},
-			{"bytes=-2", 206, "89", "bytes 8-9/10"},
-			{"bytes=8-100", 206, "89", "bytes 8-9/10"},
-			{"bytes=-100", 206, "0123456789", "bytes 0-9/10"},
-			{"lines=1-2", 200, "0123456789", ""},
-			{"bytes=5-2", 200, "0123456789", ""},
-		} {
-			for _, method := range []string{"GET", "HEAD"} {
-				got := f.do(call{method: method, path: "/docs/digits", by: b, header: map[string]string{"Range": test.header}})
-				body := test.body
-				if method == "HEAD" {
-					body = ""
-				}
-				if got.status != test.status || got.body != body || got.header.Get("Content-Range") != test.rng ||
-					got.header.Get("Content-Length") != fmt.Sprint(len(test.body)) {
-					t.Errorf("%s %s: got %d %q %v", method, test.header, got.status, got.body, got.header)
-				}
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.put(b, "digits", "0123456789")
+	for _, test := range []struct {
+		header string
+		status int
+		body   string
+		rng    string
+	}{
+		{"bytes=0-3", 206, "0123", "bytes 0-3/10"},
+		{"bytes=7-", 206, "789", "bytes 7-9/10"},
+		{"bytes=-2", 206, "89", "bytes 8-9/10"},
+		{"bytes=8-100", 206, "89", "bytes 8-9/10"},
+		{"bytes=-100", 206, "0123456789", "bytes 0-9/10"},
+		{"lines=1-2", 200, "0123456789", ""},
+		{"bytes=5-2", 200, "0123456789", ""},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			got := f.do(call{method: method, path: "/docs/digits", by: b, header: map[string]string{"Range": test.header}})
+			body := test.body
+			if method == "HEAD" {
+				body = ""
+			}
+			if got.status != test.status || got.body != body || got.header.Get("Content-Range") != test.rng ||
+				got.header.Get("Content-Length") != fmt.Sprint(len(test.body)) {
+				t.Errorf("%s %s: got %d %q %v", method, test.header, got.status, got.body, got.header)
 			}
 		}
-		f.do(call{method: "GET", path: "/docs/digits", by: b, header: map[string]string{"Range": "bytes=10-"}}).
-			want(t, "range after the end", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
-	})
+	}
+	f.do(call{method: "GET", path: "/docs/digits", by: b, header: map[string]string{"Range": "bytes=10-"}}).
+		want(t, "range after the end", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
 }
 
 func TestConditionsOfReads(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		maxAge := "max-age=60"
-		f.configure(b, object.Patch{CacheControl: page.Some(maxAge)})
-		etag := `"` + f.put(b, "a", "x").ETag + `"`
-		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{})
-		check(t, err)
-		modified := stat.LastModified.UTC().Format(http.TimeFormat)
-		before := stat.LastModified.UTC().Add(-time.Hour).Format(http.TimeFormat)
-		for _, test := range []struct {
-			header, value string
-			want          int
-		}{
-			{"If-Match", etag, 200},
-			{"If-Match", `"other"`, 412},
-			{"If-None-Match", etag, 304},
-			{"If-None-Match", `"other"`, 200},
-			{"If-Modified-Since", modified, 304},
-			{"If-Modified-Since", before, 200},
-			{"If-Unmodified-Since", modified, 200},
-			{"If-Unmodified-Since", before, 412},
-		} {
-			for _, method := range []string{"GET", "HEAD"} {
-				got := f.do(call{method: method, path: "/docs/a", by: b, header: map[string]string{test.header: test.value}})
-				if got.status != test.want {
-					t.Errorf("%s %s: %s: got %d, want %d", method, test.header, test.value, got.status, test.want)
-				}
-				h := got.header
-				if test.want == 304 && (h.Get("ETag") != etag || h.Get("Last-Modified") != modified || h.Get("Cache-Control") != maxAge) {
-					t.Errorf("%s %s: got %v", method, test.header, h)
-				}
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	maxAge := "max-age=60"
+	f.configure(b, object.Patch{CacheControl: page.Some(maxAge)})
+	etag := `"` + f.put(b, "a", "x").ETag + `"`
+	stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{})
+	check(t, err)
+	modified := stat.LastModified.UTC().Format(http.TimeFormat)
+	before := stat.LastModified.UTC().Add(-time.Hour).Format(http.TimeFormat)
+	for _, test := range []struct {
+		header, value string
+		want          int
+	}{
+		{"If-Match", etag, 200},
+		{"If-Match", `"other"`, 412},
+		{"If-None-Match", etag, 304},
+		{"If-None-Match", `"other"`, 200},
+		{"If-Modified-Since", modified, 304},
+		{"If-Modified-Since", before, 200},
+		{"If-Unmodified-Since", modified, 200},
+		{"If-Unmodified-Since", before, 412},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			got := f.do(call{method: method, path: "/docs/a", by: b, header: map[string]string{test.header: test.value}})
+			if got.status != test.want {
+				t.Errorf("%s %s: %s: got %d, want %d", method, test.header, test.value, got.status, test.want)
+			}
+			h := got.header
+			if test.want == 304 && (h.Get("ETag") != etag || h.Get("Last-Modified") != modified || h.Get("Cache-Control") != maxAge) {
+				t.Errorf("%s %s: got %v", method, test.header, h)
 			}
 		}
-	})
+	}
 }
 
 func TestConditionsOfWrites(t *testing.T) {
@@ -213,20 +210,19 @@ func TestDeleteMany(t *testing.T) {
 }
 
 func TestDeleteManyReportsEachInvalidKey(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		f.put(b, "a", "a")
-		body := "<Delete><Object><Key>a</Key></Object><Object><Key>" + strings.Repeat("x", 1025) + "</Key></Object></Delete>"
-		sum := md5.Sum([]byte(body))
-		got := f.do(call{method: "POST", path: "/docs?delete=", by: b, body: body, header: map[string]string{"Content-Md5": base64Of(sum[:])}})
-		if got.status != 200 || !strings.Contains(got.body, "<Deleted><Key>a</Key>") || !strings.Contains(got.body, "<Code>KeyTooLongError</Code>") {
-			t.Errorf("got %d %s", got.status, got.body)
-		}
-		many := "<Delete>" + strings.Repeat("<Object><Key>a</Key></Object>", 1001) + "</Delete>"
-		sum = md5.Sum([]byte(many))
-		f.do(call{method: "POST", path: "/docs?delete=", by: b, body: many, header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
-			want(t, "1,001 keys", 400, "MalformedXML")
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.put(b, "a", "a")
+	body := "<Delete><Object><Key>a</Key></Object><Object><Key>" + strings.Repeat("x", 1025) + "</Key></Object></Delete>"
+	sum := md5.Sum([]byte(body))
+	got := f.do(call{method: "POST", path: "/docs?delete=", by: b, body: body, header: map[string]string{"Content-Md5": base64Of(sum[:])}})
+	if got.status != 200 || !strings.Contains(got.body, "<Deleted><Key>a</Key>") || !strings.Contains(got.body, "<Code>KeyTooLongError</Code>") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	many := "<Delete>" + strings.Repeat("<Object><Key>a</Key></Object>", 1001) + "</Delete>"
+	sum = md5.Sum([]byte(many))
+	f.do(call{method: "POST", path: "/docs?delete=", by: b, body: many, header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
+		want(t, "1,001 keys", 400, "MalformedXML")
 }
 
 func TestCopy(t *testing.T) {
@@ -380,61 +376,58 @@ func TestStorageClassOfARequestWins(t *testing.T) {
 }
 
 func TestObjectAttributes(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		_, err := f.client(b).PutObject(t.Context(), b.Name, "a", strings.NewReader("x"), 1, minio.PutObjectOptions{Checksum: minio.ChecksumSHA256})
-		check(t, err)
-		got, err := f.client(b).GetObjectAttributes(t.Context(), b.Name, "a", minio.ObjectAttributesOptions{})
-		check(t, err)
-		if got.ObjectSize != 1 || got.StorageClass != "STANDARD" || got.Checksum.ChecksumSHA256 == "" {
-			t.Errorf("attributes = %+v", got)
-		}
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	_, err := f.client(b).PutObject(t.Context(), b.Name, "a", strings.NewReader("x"), 1, minio.PutObjectOptions{Checksum: minio.ChecksumSHA256})
+	check(t, err)
+	got, err := f.client(b).GetObjectAttributes(t.Context(), b.Name, "a", minio.ObjectAttributesOptions{})
+	check(t, err)
+	if got.ObjectSize != 1 || got.StorageClass != "STANDARD" || got.Checksum.ChecksumSHA256 == "" {
+		t.Errorf("attributes = %+v", got)
+	}
 }
 
 func TestChecksums(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		content := bytes.Repeat([]byte("steward "), 20_000) // several chunks
-		for _, kind := range []minio.ChecksumType{
-			minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumCRC64NVME, minio.ChecksumSHA1, minio.ChecksumSHA256,
-		} {
-			key := kind.String()
-			_, err := f.client(b).PutObject(t.Context(), b.Name, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{Checksum: kind})
-			check(t, err)
-			hash := kind.Hasher()
-			hash.Write(content)
-			want := base64Of(hash.Sum(nil))
-			got := f.do(call{method: "GET", path: "/docs/" + key, by: b, header: map[string]string{"X-Amz-Checksum-Mode": "ENABLED"}})
-			if sum := got.header.Get(kind.Key()); sum != want || got.header.Get("X-Amz-Checksum-Type") != "FULL_OBJECT" {
-				t.Errorf("%s after a trailer: %q, want %q (%v)", key, sum, want, got.header)
-			}
-			header := map[string]string{kind.Key(): want}
-			f.do(call{method: "PUT", path: "/docs/" + key, by: b, body: string(content), header: header}).want(t, key+" in a header", 200, "")
-			f.do(call{method: "PUT", path: "/docs/wrong", by: b, body: "other", header: header}).want(t, key+" of something else", 400, "BadDigest")
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	content := bytes.Repeat([]byte("steward "), 20_000) // several chunks
+	for _, kind := range []minio.ChecksumType{
+		minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumCRC64NVME, minio.ChecksumSHA1, minio.ChecksumSHA256,
+	} {
+		key := kind.String()
+		_, err := f.client(b).PutObject(t.Context(), b.Name, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{Checksum: kind})
+		check(t, err)
+		hash := kind.Hasher()
+		hash.Write(content)
+		want := base64Of(hash.Sum(nil))
+		got := f.do(call{method: "GET", path: "/docs/" + key, by: b, header: map[string]string{"X-Amz-Checksum-Mode": "ENABLED"}})
+		if sum := got.header.Get(kind.Key()); sum != want || got.header.Get("X-Amz-Checksum-Type") != "FULL_OBJECT" {
+			t.Errorf("%s after a trailer: %q, want %q (%v)", key, sum, want, got.header)
 		}
-		if got := f.keys(b); slices.Contains(got, "wrong") {
-			t.Errorf("an object with a wrong checksum was stored: %q", got)
-		}
-	})
+		header := map[string]string{kind.Key(): want}
+		f.do(call{method: "PUT", path: "/docs/" + key, by: b, body: string(content), header: header}).want(t, key+" in a header", 200, "")
+		f.do(call{method: "PUT", path: "/docs/wrong", by: b, body: "other", header: header}).want(t, key+" of something else", 400, "BadDigest")
+	}
+	if got := f.keys(b); slices.Contains(got, "wrong") {
+		t.Errorf("an object with a wrong checksum was stored: %q", got)
+	}
 }
 
 func TestBodyMustMatchItsDigests(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		sum := md5.Sum([]byte("other"))
-		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
-			want(t, "wrong Content-MD5", 400, "BadDigest")
-		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", payload: strings.Repeat("0", 64)}).
-			want(t, "wrong SHA-256", 400, "XAmzContentSHA256Mismatch")
-		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Decoded-Content-Length": "-1"}}).
-			want(t, "negative length", 411, "MissingContentLength")
-		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Checksum-Sha512": base64Of(make([]byte, 64))}}).
-			want(t, "unknown checksum", 501, "NotImplemented")
-		if got := f.keys(b); len(got) != 0 {
-			t.Errorf("keys = %q, want none", got)
-		}
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	sum := md5.Sum([]byte("other"))
+	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
+		want(t, "wrong Content-MD5", 400, "BadDigest")
+	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", payload: strings.Repeat("0", 64)}).
+		want(t, "wrong SHA-256", 400, "XAmzContentSHA256Mismatch")
+	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Decoded-Content-Length": "-1"}}).
+		want(t, "negative length", 411, "MissingContentLength")
+	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Checksum-Sha512": base64Of(make([]byte, 64))}}).
+		want(t, "unknown checksum", 501, "NotImplemented")
+	if got := f.keys(b); len(got) != 0 {
+		t.Errorf("keys = %q, want none", got)
+	}
 }
 
 func TestInterruptedUploadLeavesNothing(t *testing.T) {
@@ -455,29 +448,28 @@ func TestInterruptedUploadLeavesNothing(t *testing.T) {
 }
 
 func TestUnsignedTrailer(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		put := func(key, content, sum string) response {
-			body := fmt.Sprintf("%x\r\n%s\r\n0\r\nx-amz-checksum-crc32:%s\r\n\r\n", len(content), content, sum)
-			return f.do(call{
-				method: "PUT", path: "/docs/" + key, by: b, body: body, payload: "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
-				header: map[string]string{
-					"X-Amz-Trailer": "x-amz-checksum-crc32", "X-Amz-Decoded-Content-Length": fmt.Sprint(len(content)),
-					"Content-Encoding": "aws-chunked,gzip",
-				},
-			})
-		}
-		hash := crc32.NewIEEE()
-		_, _ = io.WriteString(hash, "hello")
-		put("a", "hello", base64Of(hash.Sum(nil))).want(t, "right checksum", 200, "")
-		put("b", "hallo", base64Of(hash.Sum(nil))).want(t, "wrong checksum", 400, "BadDigest")
-		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{Checksum: true})
-		check(t, err)
-		if stat.Metadata.Get("Content-Encoding") != "gzip" || stat.ChecksumCRC32 != base64Of(hash.Sum(nil)) || stat.Size != 5 {
-			t.Errorf("object = %+v", stat)
-		}
-		if got := f.keys(b); !slices.Equal(got, []string{"a"}) {
-			t.Errorf("keys = %q", got)
-		}
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	put := func(key, content, sum string) response {
+		body := fmt.Sprintf("%x\r\n%s\r\n0\r\nx-amz-checksum-crc32:%s\r\n\r\n", len(content), content, sum)
+		return f.do(call{
+			method: "PUT", path: "/docs/" + key, by: b, body: body, payload: "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+			header: map[string]string{
+				"X-Amz-Trailer": "x-amz-checksum-crc32", "X-Amz-Decoded-Content-Length": fmt.Sprint(len(content)),
+				"Content-Encoding": "aws-chunked,gzip",
+			},
+		})
+	}
+	hash := crc32.NewIEEE()
+	_, _ = io.WriteString(hash, "hello")
+	put("a", "hello", base64Of(hash.Sum(nil))).want(t, "right checksum", 200, "")
+	put("b", "hallo", base64Of(hash.Sum(nil))).want(t, "wrong checksum", 400, "BadDigest")
+	stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{Checksum: true})
+	check(t, err)
+	if stat.Metadata.Get("Content-Encoding") != "gzip" || stat.ChecksumCRC32 != base64Of(hash.Sum(nil)) || stat.Size != 5 {
+		t.Errorf("object = %+v", stat)
+	}
+	if got := f.keys(b); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("keys = %q", got)
+	}
 }

@@ -49,60 +49,57 @@ func (f *fixture) open(method, url, body string) response {
 }
 
 func TestPresignedURLsWorkWithCurl(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		for _, key := range []string{"a/b.txt", "ü b+c%/日本 \U0001F600", "d//x", "a?b#c&d=e"} {
-			put := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", "-X", "PUT", "--data-binary", "content of "+key,
-				f.presign(b, "PUT", key, time.Minute))
-			if out, err := put.CombinedOutput(); err != nil {
-				t.Errorf("PUT %q: %v: %s", key, err, out)
-				continue
-			}
-			out, err := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", f.presign(b, "GET", key, time.Minute)).CombinedOutput()
-			if err != nil || string(out) != "content of "+key {
-				t.Errorf("GET %q: %v: %s", key, err, out)
-			}
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	for _, key := range []string{"a/b.txt", "ü b+c%/日本 \U0001F600", "d//x", "a?b#c&d=e"} {
+		put := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", "-X", "PUT", "--data-binary", "content of "+key,
+			f.presign(b, "PUT", key, time.Minute))
+		if out, err := put.CombinedOutput(); err != nil {
+			t.Errorf("PUT %q: %v: %s", key, err, out)
+			continue
 		}
-	})
+		out, err := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", f.presign(b, "GET", key, time.Minute)).CombinedOutput()
+		if err != nil || string(out) != "content of "+key {
+			t.Errorf("GET %q: %v: %s", key, err, out)
+		}
+	}
 }
 
 func TestPresignedURLIsForOneMethodKeyAndTime(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		f.put(b, "a", "x")
-		get := f.presign(b, "GET", "a", time.Hour)
-		f.open("GET", get, "").want(t, "GET", 200, "")
-		f.open("PUT", get, "changed").want(t, "PUT with the URL of a GET", 403, "SignatureDoesNotMatch")
-		f.open("DELETE", get, "").want(t, "DELETE with the URL of a GET", 403, "SignatureDoesNotMatch")
-		f.open("GET", strings.Replace(get, "/docs/a?", "/docs/b?", 1), "").want(t, "another key", 403, "SignatureDoesNotMatch")
-		f.open("GET", strings.Replace(get, "X-Amz-Expires=3600", "X-Amz-Expires=7200", 1), "").want(t, "longer", 403, "SignatureDoesNotMatch")
-		f.server.Now = func() time.Time { return time.Now().Add(-time.Hour - time.Second) }
-		f.open("GET", f.presign(b, "GET", "a", time.Hour), "").want(t, "expired", 403, "AccessDenied")
-		f.open("PUT", f.presign(b, "PUT", "a", time.Hour), "late").want(t, "expired", 403, "AccessDenied")
-		if got := f.get(b, "a"); got != "x" {
-			t.Errorf("content = %q", got)
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.put(b, "a", "x")
+	get := f.presign(b, "GET", "a", time.Hour)
+	f.open("GET", get, "").want(t, "GET", 200, "")
+	f.open("PUT", get, "changed").want(t, "PUT with the URL of a GET", 403, "SignatureDoesNotMatch")
+	f.open("DELETE", get, "").want(t, "DELETE with the URL of a GET", 403, "SignatureDoesNotMatch")
+	f.open("GET", strings.Replace(get, "/docs/a?", "/docs/b?", 1), "").want(t, "another key", 403, "SignatureDoesNotMatch")
+	f.open("GET", strings.Replace(get, "X-Amz-Expires=3600", "X-Amz-Expires=7200", 1), "").want(t, "longer", 403, "SignatureDoesNotMatch")
+	f.server.Now = func() time.Time { return time.Now().Add(-time.Hour - time.Second) }
+	f.open("GET", f.presign(b, "GET", "a", time.Hour), "").want(t, "expired", 403, "AccessDenied")
+	f.open("PUT", f.presign(b, "PUT", "a", time.Hour), "late").want(t, "expired", 403, "AccessDenied")
+	if got := f.get(b, "a"); got != "x" {
+		t.Errorf("content = %q", got)
+	}
+	for _, expiry := range []time.Duration{0, -time.Second, 8 * 24 * time.Hour} {
+		if u, err := f.server.Presign(b, "a", "GET", expiry); err == nil {
+			t.Errorf("expiry %s: %s", expiry, u)
 		}
-		for _, expiry := range []time.Duration{0, -time.Second, 8 * 24 * time.Hour} {
-			if u, err := f.server.Presign(b, "a", "GET", expiry); err == nil {
-				t.Errorf("expiry %s: %s", expiry, u)
-			}
-		}
-	})
+	}
 }
 
 func TestPresignedURLsOfAClient(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		put, err := f.client(b).PresignedPutObject(t.Context(), b.Name, "a/ü", time.Minute)
-		check(t, err)
-		f.open("PUT", put.String(), "x").want(t, "PUT", 200, "")
-		get, err := f.client(b).PresignedGetObject(t.Context(), b.Name, "a/ü", time.Minute, map[string][]string{"response-content-type": {"text/html"}})
-		check(t, err)
-		got := f.open("GET", get.String(), "")
-		if got.status != 200 || got.body != "x" || got.header.Get("Content-Type") != "text/html" {
-			t.Errorf("GET: %+v", got)
-		}
-	})
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	put, err := f.client(b).PresignedPutObject(t.Context(), b.Name, "a/ü", time.Minute)
+	check(t, err)
+	f.open("PUT", put.String(), "x").want(t, "PUT", 200, "")
+	get, err := f.client(b).PresignedGetObject(t.Context(), b.Name, "a/ü", time.Minute, map[string][]string{"response-content-type": {"text/html"}})
+	check(t, err)
+	got := f.open("GET", get.String(), "")
+	if got.status != 200 || got.body != "x" || got.header.Get("Content-Type") != "text/html" {
+		t.Errorf("GET: %+v", got)
+	}
 }
 
 // TestUnreadBodyIsNoRequest sends requests whose bodies are not read, among them one that is a request

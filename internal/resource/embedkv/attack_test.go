@@ -187,24 +187,30 @@ func TestConnectionsAreBounded(t *testing.T) {
 	accepted(6 + 6)
 }
 
+// TestSlowClientsAreClosed has an engine for each limit, so that what a busy machine delays is within the others.
 func TestSlowClientsAreClosed(t *testing.T) {
-	f := start(t, func(e *Engine) {
-		e.Limits = Limits{
-			Login: time.Second, Stall: time.Second, Idle: 2 * time.Second,
-			Pace: budget.Pace{Grace: time.Second, Rate: 1 << 10, Limit: time.Minute},
-		}
-	})
-	p := f.create()
+	const soon = 200 * time.Millisecond
+	limited := func(l Limits) (*fixture, *resource.Provisioned) {
+		f := start(t, func(e *Engine) { e.Limits = l })
+		return f, f.create()
+	}
+	f, _ := limited(Limits{Login: soon})
 	f.dial().closed("no authentication")
+
+	f, p := limited(Limits{Pace: budget.Pace{Grace: soon, Rate: 1 << 10, Limit: time.Minute}})
 	half := f.login(p)
 	_, err := io.WriteString(half, "*2\r\n$3\r\nGET\r\n$10\r\nabc")
 	must(t, err)
 	half.closed("half a request")
+
+	f, p = limited(Limits{Idle: soon})
 	f.login(p).closed("idle")
 
-	c := f.login(p)
-	must(t, f.client(p).Set(t.Context(), "large", strings.Repeat("x", 1<<20), 0).Err())
-	_, err = io.WriteString(c, strings.Repeat("GET large\r\n", 100)) // and reads nothing
+	f, p = limited(Limits{Stall: soon})
+	waittest.True(t, "a large value to be stored", func() bool {
+		return f.client(p).Set(t.Context(), "large", strings.Repeat("x", 1<<20), 0).Err() == nil
+	})
+	_, err = io.WriteString(f.login(p), strings.Repeat("GET large\r\n", 100)) // and reads nothing
 	must(t, err)
 	waittest.True(t, "the connection to be closed", func() bool { return len(f.sessions.stores()) == 0 || f.sessions.count() <= 1 })
 	waittest.True(t, "memory to be returned", func() bool { return f.Memory.Usage().Owners == 0 })

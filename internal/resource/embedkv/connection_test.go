@@ -133,15 +133,19 @@ func TestBlockedClientIsCut(t *testing.T) {
 func TestSubscribersMayBeIdle(t *testing.T) {
 	f := start(t, func(e *Engine) { e.Limits = Limits{Idle: 300 * time.Millisecond} })
 	p := f.create()
-	subscriber := f.login(p)
-	equal(t, "SUBSCRIBE", subscriber.ask("SUBSCRIBE c\r\n"), "*3")
+	subscriber := f.dial()
+	equal(t, "AUTH", subscriber.ask("AUTH "+p.ID+" "+p.Password+"\r\nSUBSCRIBE c\r\n"), "+OK") // it is never idle before
+	equal(t, "SUBSCRIBE", subscriber.line(), "*3")
 	for range 3 {
 		f.login(p).closed("idle")
 	}
 	for range 5 {
 		subscriber.line()
 	}
-	equal(t, "PUBLISH", f.login(p).ask("PUBLISH c text\r\n"), ":1")
+	waittest.True(t, "a message to be published", func() bool {
+		n, err := f.client(p).Publish(t.Context(), "c", "text").Result()
+		return err == nil && n == 1
+	})
 	equal(t, "message", subscriber.line(), "*3")
 }
 
@@ -162,7 +166,7 @@ func TestClientsDoNotWaitForever(t *testing.T) {
 	equal(t, "MULTI", first.ask("MULTI\r\n"), "+OK")
 	equal(t, "SET", second.ask("SET k v\r\n"), "-"+errTooManyStores.Error())
 	equal(t, "DISCARD", first.ask("DISCARD\r\n"), "+OK")
-	equal(t, "SET", second.ask("SET k v\r\n"), "+OK")
+	waittest.True(t, "the store to be opened", func() bool { return second.ask("SET k v\r\n") == "+OK" })
 }
 
 func TestAlmostFullDisk(t *testing.T) {

@@ -115,8 +115,7 @@ func (d *database) run(ctx context.Context, all *sync.WaitGroup, sql string) {
 }
 
 // TestEndlessStatementsGiveWay: short statements are served while two organizations run ones without end
-// in more than all slots. Without time slices they would wait for ever, and without the queue for longer
-// than 90 s.
+// in more than all slots. Without time slices they would wait for ever.
 func TestEndlessStatementsGiveWay(t *testing.T) {
 	s := start(t, libsql.Limits{Running: 2, Statement: time.Hour})
 	ctx, stop := context.WithCancel(t.Context())
@@ -133,7 +132,6 @@ func TestEndlessStatementsGiveWay(t *testing.T) {
 		}
 	}
 	waittest.True(t, "the statements to wait for each other", func() bool { return s.Waiting() >= 6 })
-	began := time.Now()
 	for _, d := range []*database{s.createOf("victim"), s.createOf("attacker")} {
 		d.exec("CREATE TABLE t (a INTEGER PRIMARY KEY)")
 		for i := range 100 {
@@ -143,9 +141,6 @@ func TestEndlessStatementsGiveWay(t *testing.T) {
 	}
 	if s.Waiting() < 6 {
 		t.Error("the statements do not run any more")
-	}
-	if took := time.Since(began); took > 90*time.Second {
-		t.Errorf("400 short statements took %s", took)
 	}
 }
 

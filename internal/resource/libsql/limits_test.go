@@ -26,14 +26,19 @@ const endless = "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM 
 // TestStatementsEndAfterTheirTime runs statements for ever in every way, also in transactions, which
 // are rolled back.
 func TestStatementsEndAfterTheirTime(t *testing.T) {
-	d := start(t, libsql.Limits{Statement: 500 * time.Millisecond}).create()
-	d.one(sequence(`CREATE TABLE t (a);
+	dir := t.TempDir()
+	s := startIn(t, dir, libsql.Limits{Statement: time.Hour})
+	unlimited := s.create()
+	unlimited.one(sequence(`CREATE TABLE t (a);
 		INSERT INTO t VALUES (0);
 		CREATE TABLE trap (a);
 		CREATE TRIGGER g AFTER INSERT ON trap BEGIN INSERT INTO t ` + endless + `; END;
 		CREATE VIEW w AS ` + endless + `;
 		CREATE TABLE big (a);
 		CREATE VIRTUAL TABLE f USING fts5(x)`))
+	s.must(s.Close(t.Context()))
+	limited := startIn(t, dir, libsql.Limits{Statement: 100 * time.Millisecond}, unlimited.p)
+	d := &database{server: limited, t: t, p: unlimited.p, token: unlimited.token}
 	for _, sql := range []string{
 		endless,
 		"INSERT INTO t " + endless,
@@ -54,14 +59,16 @@ func TestStatementsEndAfterTheirTime(t *testing.T) {
 		"SAVEPOINT a; INSERT INTO t VALUES (1); SELECT * FROM w",
 	} {
 		d.one(sequence(sql)).fails(t, sql, "SQLITE_INTERRUPT", "took too long")
-		d.exec("UPDATE t SET a = a") // the lock is free
-	}
-	if n := d.count("t"); n != "1" {
-		t.Errorf("%v rows", n)
+		waittest.True(t, "the lock to be free", func() bool { return d.one(execute("UPDATE t SET a = a")).Type == "ok" })
 	}
 	r := d.pipeline(nil, execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(endless), object{"type": "get_autocommit"})
 	if !*r.Results[3].Response.IsAutocommit {
 		t.Error("the transaction was not rolled back")
+	}
+	s.must(limited.Close(t.Context()))
+	again := startIn(t, dir, libsql.Limits{Statement: time.Hour}, unlimited.p)
+	if n := (&database{server: again, t: t, p: unlimited.p, token: unlimited.token}).count("t"); n != "1" {
+		t.Errorf("%v rows", n)
 	}
 }
 

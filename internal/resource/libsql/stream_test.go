@@ -181,10 +181,15 @@ func TestWaitingForAWriterEndsWithBusy(t *testing.T) {
 func TestAClientThatLeavesEndsItsStatementAndTransaction(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (a)")
-	ctx, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer leave()
-	_, err := d.send(ctx, "v3/pipeline", object{"requests": []object{execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(endless)}})
-	if err == nil {
+	ctx, leave := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := d.send(ctx, "v3/pipeline", object{"requests": []object{execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(endless)}})
+		answered <- err
+	}()
+	waittest.True(t, "the statement to run", func() bool { return d.Running() == 1 })
+	leave()
+	if err := waittest.Receive(t, "the end of the request", answered); err == nil {
 		t.Fatal("the request has ended")
 	}
 	d.exec("INSERT INTO t VALUES (2)") // waits for the lock

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,11 @@ import (
 	"steward/internal/stamp"
 	"steward/internal/waittest"
 )
+
+func TestMain(m *testing.M) {
+	dbtest.OwnServer()
+	os.Exit(m.Run())
+}
 
 var start = time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
 

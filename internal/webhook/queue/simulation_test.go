@@ -297,29 +297,24 @@ func (s *simulation) check() {
 	f.sumsHold(s.caller.OrgID)
 }
 
-// rounds of as many histories as -rapid.checks says, which is 100.
-var rounds = map[db.Dialect]int{db.SQLite: 3, db.Postgres: 1}
-
-// TestSimulation draws random histories. A failing one is printed, and repeated with the flag that
-// rapid prints.
+// TestSimulation draws random histories, as many as -rapid.checks says: 100 unless set, and more in
+// `make test-long`. A failing one is printed, and repeated with the flag that rapid prints.
 func TestSimulation(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		for name, steps := range map[string][]string{"calm": calmSteps, "faulty": faultySteps} {
 			t.Run(dialect.String()+"/"+name, func(t *testing.T) {
 				h := newFixture(t, dbtest.Open(t, dialect))
-				for range rounds[dialect] {
-					rapid.Check(t, func(rt *rapid.T) {
-						s := &simulation{
-							fixture: h, rt: rt, sent: map[string]int{}, first: map[string][]string{}, calm: true, faults: true,
-						}
-						s.setUp()
-						for range rapid.IntRange(10, 80).Draw(rt, "steps") {
-							s.step(s.replicas[s.pick(len(s.replicas), "replica")], steps)
-						}
-						s.settle()
-						s.check()
-					})
-				}
+				rapid.Check(t, func(rt *rapid.T) {
+					s := &simulation{
+						fixture: h, rt: rt, sent: map[string]int{}, first: map[string][]string{}, calm: true, faults: true,
+					}
+					s.setUp()
+					for range rapid.IntRange(10, 80).Draw(rt, "steps") {
+						s.step(s.replicas[s.pick(len(s.replicas), "replica")], steps)
+					}
+					s.settle()
+					s.check()
+				})
 			})
 		}
 	}

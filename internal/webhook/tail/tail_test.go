@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,11 @@ import (
 	"steward/internal/webhook/eventlog"
 	"steward/internal/webhook/queue"
 )
+
+func TestMain(m *testing.M) {
+	dbtest.OwnServer()
+	os.Exit(m.Run())
+}
 
 var alice = &auth.Caller{OrgID: "org_a", UserID: "usr_alice", Role: auth.Owner, KeyID: "key_a"}
 
