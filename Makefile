@@ -2,7 +2,6 @@
 
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X steward/internal/app.version=$(VERSION)"
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
@@ -17,13 +16,24 @@ run: build ## build Steward and start it with its data in ./steward-data
 
 .PHONY: build
 build: ## build bin/steward
-	@echo "Compiling Steward; the first time takes some minutes …"
-	@$(BUILD) -o bin/steward ./cmd/steward
+	@GO="$(GO)" VERSION="$(VERSION)" ./tools/build
 
 .PHONY: test
-test: deps ## install what the tests need and run them all
-	$(GO) vet ./...
-	$(GO) test -count=1 -timeout 85m ./... # e2e runs a binary, of which the test cache knows nothing
+test: deps ## install what the tests need, and run all but the long ones
+	$(GO) run ./tools/test -statements $$($(GO) list ./... | grep -v /e2e/long/)
+
+.PHONY: test-long
+test-long: deps ## run the long tests (e2e/long): every page, clients in other languages, faults, loads, upgrades
+	$(GO) run ./tools/test -p 2 ./e2e/long/...
+	$(MAKE) redis-differential CHECKS=2000 SEED=2
+	$(GO) test -count=1 -timeout 30m ./internal/webhook/queue -run TestSimulation -rapid.checks=300 -rapid.seed=2
+
+.PHONY: test-all
+test-all: test test-long ## run all tests
+
+.PHONY: test-race
+test-race: deps ## run the tests of the packages with the race detector; needs gcc
+	CGO_ENABLED=1 $(GO) test -race -gcflags=all=-d=checkptr=0 -count=1 -timeout 85m $$($(GO) list ./... | grep -v /e2e) # SQLite's port to Go is not for checkptr
 
 .PHONY: deps
 deps: ## install what the tests need (Debian packages, as root)
@@ -54,13 +64,13 @@ console: ## build the web console into internal/console/dist (needs Node.js)
 
 .PHONY: screenshots
 screenshots: deps ## take the pictures in docs/images again
-	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e/console ./e2e -run 'TestConsolePictures|TestPagesAreAccessible'
+	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e/long/console ./e2e/long/pages -run PagesAreAccessible
 
 .PHONY: faults
 faults: SHELL = bash
 faults: .SHELLFLAGS = -o pipefail -c
 faults: deps ## break installations under load, and compare what is stored with what was acknowledged
-	STEWARD_TEST_FAULTS=8s $(GO) test -count=1 -timeout 60m ./e2e/faults -v -run "$(or $(ONLY),.)" | grep -v -E "^ *(=== |PASS|ok )"
+	STEWARD_TEST_FAULTS=50 $(GO) test -count=1 -timeout 60m ./e2e/long/faults -v -run "$(or $(ONLY),.)" | grep -v -E "^ *(=== |PASS|ok )"
 
 .PHONY: redis-suite
 redis-suite: ## run the test suite of Redis (REDIS_SRC=dir, UNITS="type/string multi") against internal/redis; needs tclsh
