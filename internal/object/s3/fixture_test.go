@@ -43,6 +43,8 @@ type fixture struct {
 	server  *s3.Server
 	blobs   *faultyBlobs
 	now     func() time.Time
+
+	transport *http.Transport // of all clients
 }
 
 // each runs a test with a server on each database.
@@ -75,7 +77,9 @@ func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, server *s3.Server) *fixtu
 	t.Helper()
 	ring, err := seal.NewRing(bytes.Repeat([]byte{1}, seal.KeySize))
 	check(t, err)
-	f := &fixture{T: t, db: d, blobs: blobs, server: server, now: time.Now}
+	transport, err := minio.DefaultTransport(false)
+	check(t, err)
+	f := &fixture{T: t, db: d, blobs: blobs, server: server, now: time.Now, transport: transport}
 	now := func() time.Time { return f.now() }
 	log := slog.New(slog.DiscardHandler)
 	stored := &object.Blobs{DB: d, Store: blobs, Now: now, Log: log}
@@ -96,6 +100,7 @@ func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, server *s3.Server) *fixtu
 	check(t, f.server.Start(listener))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
+		transport.CloseIdleConnections() // Shutdown waits a minute for one that has never sent a request
 		check(t, f.server.Shutdown(context.Background()))
 		check(t, waittest.Receive(t, "the end of the server", f.server.Ended()))
 	})
@@ -158,7 +163,7 @@ func (f *fixture) client(b *object.Bucket) *minio.Client {
 func (f *fixture) clientOf(accessKey, secretKey string) *minio.Client {
 	f.Helper()
 	c, err := minio.New(f.address, &minio.Options{
-		Creds: credentials.NewStaticV4(accessKey, secretKey, ""), TrailingHeaders: true, MaxRetries: 1,
+		Creds: credentials.NewStaticV4(accessKey, secretKey, ""), TrailingHeaders: true, MaxRetries: 1, Transport: f.transport,
 	})
 	check(f, err)
 	return c
