@@ -26,6 +26,7 @@ func TestLockedRowDelaysNoOtherDestination(t *testing.T) {
 		"whole delivery": `SELECT FROM webhook_deliveries WHERE destination_id = $1 FOR UPDATE`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it waits for the lock
 			options := dbtest.Options(t, db.Postgres)
 			d, err := db.Open(t.Context(), options)
 			must(t, err)
