@@ -69,7 +69,7 @@ func BuildCommit(t testing.TB, commit string) string {
 	for _, args := range [][]string{
 		{"git", "-C", Root(t), "archive", "--output", archive, commit},
 		{"tar", "-x", "-f", archive, "-C", dir},
-		{"go", "-C", dir, "build", "-trimpath", "-o", binary, "./cmd/steward"},
+		{"go", "-C", dir, "build", "-o", binary, "./cmd/steward"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", args, err, out)
