@@ -39,8 +39,10 @@ func Claim(ctx context.Context) error {
 	return nil
 }
 
-// await commits the claim as soon as no other request has the key.
+// await commits the claim as soon as no other request has the key. It goes on when its client has gone: a proxy may
+// cut every repeat before maxWait, and a dead process would keep the key.
 func (p *pending) await(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	timeout := time.NewTimer(p.store.maxWait())
@@ -65,8 +67,6 @@ func (p *pending) await(ctx context.Context) error {
 				return errBusy
 			}
 			return p.commit(ctx, first.createdAt)
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }

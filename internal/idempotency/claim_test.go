@@ -71,8 +71,11 @@ func (s *shop) create(ctx context.Context, in *struct {
 	return made, err
 }
 
-func (s *shop) post(item string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("POST", "/order", strings.NewReader(`{"Item":"`+item+`"}`))
+func (s *shop) post(item string) *httptest.ResponseRecorder { return s.postUntil(context.Background(), item) }
+
+// postUntil orders for a client that gives up when ctx ends.
+func (s *shop) postUntil(ctx context.Context, item string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, "POST", "/order", strings.NewReader(`{"Item":"`+item+`"}`))
 	r.Header.Set("Idempotency-Key", "k")
 	rec := httptest.NewRecorder()
 	defer func() { _ = recover() }()
@@ -177,6 +180,28 @@ func TestClaimOfADeadProcessIsTakenOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestImpatientClientsFreeTheClaimOfADeadProcess has clients behind a proxy that cuts requests after five seconds, which
+// is sooner than a repeat may take a claim over.
+func TestImpatientClientsFreeTheClaimOfADeadProcess(t *testing.T) {
+	eachShop(t, func(t *testing.T, s *shop) {
+		s.store.SetTimes(0, time.Hour) // it renews nothing
+		s.work = func() error {
+			s.work = func() error { return nil }
+			for range 5 {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				got := s.postUntil(ctx, "tea")
+				cancel()
+				if got.Code == 201 {
+					return errs.New(errs.Conflict, "nobody hears it")
+				}
+			}
+			t.Error("five requests were cut, and the key is not free")
+			return nil
+		}
+		s.post("tea")
+	})
 }
 
 // TestClaimOfALivingProcessStays has repeats wait for less long than the first request takes.

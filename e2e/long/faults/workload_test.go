@@ -80,7 +80,8 @@ func (c *cluster) work() *workload {
 func (w *workload) explain() {
 	for _, a := range w.areas {
 		if refused := a.refusals(); w.t.Failed() && len(refused) > 0 {
-			w.t.Logf("%s: after %d acknowledged, the last of %d refusals: %v", a.name, a.acknowledged(), len(refused), refused[len(refused)-1])
+			last := refused[max(0, len(refused)-20):]
+			w.t.Logf("%s: after %d acknowledged, %d refusals, at last %v", a.name, a.acknowledged(), len(refused), errors.Join(last...))
 		}
 	}
 }
