@@ -68,10 +68,11 @@ var userTables = []string{
 // wireOrganizations returns the SQL of organizations, and what knows which of them can be used.
 func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) {
 	store := &organization.Store{
-		Accounts:    p.accounts,
-		Caches:      append([]string{resource.Cache, object.Cache, oidc.Cache}, webhook.Caches()...),
-		UserTables:  userTables,
-		UserRemoved: []func(*db.Tx, string) error{p.oauth.clients.ForgetUser},
+		Accounts:      p.accounts,
+		Caches:        append([]string{resource.Cache, object.Cache, oidc.Cache}, webhook.Caches()...),
+		UserTables:    userTables,
+		NeedsProvider: p.provider.NeedsProvider,
+		UserRemoved:   []func(*db.Tx, string) error{p.oauth.clients.ForgetUser},
 	}
 	active := &organization.Active{Store: store}
 	p.db.Watch(auth.Callers, active.Forget)

@@ -30,8 +30,13 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body New }) (account.O
 	})
 }
 
-// mayCreate returns Forbidden if a caller may not create organizations.
+// mayCreate returns Forbidden if a caller may not create organizations. A user who has signed in with the provider of
+// an organization could not enter another, and the provider could not sign in one who belongs to another.
 func (h *Handler) mayCreate(ctx context.Context, caller *auth.Caller) error {
+	if caller.Confined {
+		return errs.New(errs.Forbidden, "you have signed in with the provider of an organization: "+
+			"sign in with a password or a passkey to create another organization")
+	}
 	if h.Open {
 		return nil
 	}

@@ -45,10 +45,25 @@ func TestConfinedUserKnowsNoOtherOrganization(t *testing.T) {
 				t.Errorf("confined %t: the profile is %+v, %v", caller.Confined, profile, err)
 			}
 		}
-		h := &organization.Handler{Store: &organization.Store{Accounts: accounts}}
-		_, err := h.Create(auth.With(t.Context(), caller), &struct{ Body organization.New }{organization.New{Name: "Third"}})
-		if errs.KindOf(err) != errs.Forbidden {
-			t.Errorf("create: %v", err)
+		alone := false
+		h := &organization.Handler{Store: &organization.Store{
+			Accounts: accounts, NeedsProvider: func(*db.Tx, string) (bool, error) { return alone, nil },
+		}}
+		create := func(what string, want errs.Kind) {
+			t.Helper()
+			_, err := h.Create(auth.With(t.Context(), caller), &struct{ Body organization.New }{organization.New{Name: "Third"}})
+			if errs.KindOf(err) != want {
+				t.Errorf("%s creates an organization: %v", what, err)
+			}
 		}
+		create("a confined user", errs.Forbidden)
+		h.Open = true
+		create("a confined user, where everybody may", errs.Forbidden)
+		caller.Confined = false
+		caller.KeyID = "key_1"
+		alone = true
+		create("the API key of a user of a provider", errs.Forbidden)
+		alone = false
+		create("the API key of another user", "")
 	})
 }

@@ -26,6 +26,8 @@ type Store struct {
 	Caches []string
 	// UserTables are the tables with a column user_id and no organization. Their rows are removed with a user.
 	UserTables []string
+	// NeedsProvider reports whether a user, whom it locks, signs in with the provider of an organization alone.
+	NeedsProvider func(tx *db.Tx, userID string) (bool, error)
 	// UserRemoved is called in the transaction that removes a user, to remove what the user has in
 	// other organizations.
 	UserRemoved []func(tx *db.Tx, userID string) error
@@ -63,12 +65,18 @@ func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error
 }
 
 // Create creates an organization with a default project, whose owner is the user of the caller. It
-// returns Conflict if the user belongs to too many organizations.
+// returns Conflict if the user belongs to too many organizations, and Forbidden if the provider of one
+// is the user's only way to sign in: it signs nobody in who belongs to another.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account.Org, error) {
 	f := account.First{OrgID: id.New(id.Org), UserID: caller.UserID, ProjectID: id.New(id.Project)}
 	return account.Org{ID: f.OrgID, Name: n.Name, Role: auth.Owner}, s.db().Write(ctx, func(tx *db.Tx) error {
-		if err := account.LockUser(tx, caller.UserID); err != nil {
+		alone, err := s.NeedsProvider(tx, caller.UserID)
+		if err != nil {
 			return err
+		}
+		if alone {
+			return errs.New(errs.Forbidden, "the provider of your organization is your only way to sign in, "+
+				"and it signs nobody in who belongs to another organization as well")
 		}
 		var orgs int
 		if err := tx.Row(`SELECT count(*) FROM members WHERE user_id = $1`, caller.UserID).Scan(&orgs); err != nil {

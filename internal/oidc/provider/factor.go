@@ -8,6 +8,7 @@ import (
 	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
+	"steward/internal/oidc/upstream"
 )
 
 // installationName returns how authenticator apps call the installation of an issuer.
@@ -21,6 +22,19 @@ func installationName(issuer string) string {
 
 // HasPasskeys reports whether users can sign in with passkeys at the base URL.
 func (p *Provider) HasPasskeys() bool { return p.passkeys.Unavailable() == "" }
+
+// NeedsProvider reports whether a user, whom it locks, has no way to sign in but with the provider of an organization.
+func (p *Provider) NeedsProvider(tx *db.Tx, userID string) (bool, error) {
+	hash, err := p.Users.PasswordHash(tx, userID)
+	if err != nil || hash != "" {
+		return false, err
+	}
+	passkeys, err := p.passkeys.Count(tx, userID)
+	if err != nil || passkeys > 0 {
+		return false, err
+	}
+	return upstream.Known(tx, userID)
+}
 
 // ClearFactors removes the authenticator app, the recovery codes and the passkeys of a user, ends the user's sessions, and tells the user.
 func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {

@@ -112,6 +112,14 @@ func (s *Store) Groups(ctx context.Context, orgID, userID string) ([]string, err
 	return keptGroups(slices.Concat(lists...)), nil
 }
 
+// Known reports whether a user has an identity.
+func Known(q db.Querier, userID string) (known bool, err error) {
+	if err := q.Row(`SELECT EXISTS (SELECT 1 FROM oidc_identities WHERE user_id = $1)`, userID).Scan(&known); err != nil {
+		return false, fmt.Errorf("find identity of user: %w", err)
+	}
+	return known, nil
+}
+
 // RemoveIdentities removes the identities of a user at an issuer in an organization. It reports whether
 // there was one.
 func (s *Store) RemoveIdentities(tx *db.Tx, userID, orgID, issuer string) (bool, error) {

@@ -11,6 +11,7 @@
 package factor
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
@@ -42,10 +43,11 @@ const (
 	maxPause     = time.Hour
 )
 
-// newKey returns a key for the user of an installation. An empty secret is replaced by a new one.
+// newKey returns a key for the user of an installation, who may have no address. An empty secret is replaced by a new
+// one.
 func newKey(installation, email string, secret []byte) (*otp.Key, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: strings.ReplaceAll(installation, ":", " "), AccountName: email, Secret: secret, Period: period,
+		Issuer: strings.ReplaceAll(installation, ":", " "), AccountName: cmp.Or(email, "account"), Secret: secret, Period: period,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the key of an authenticator app: %w", err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/db"
 	"steward/internal/oidc/provider/providertest"
 )
 
@@ -35,4 +36,37 @@ func TestRemovingTheAppNeedsPasswordOrCode(t *testing.T) {
 	if other.EnterPassword(); !other.SignedIn() {
 		t.Error("a code is asked for without an app")
 	}
+}
+
+// TestUserOfAProviderIsShownNoFormsThatAreRefused has a user without an address open the pages on which others add
+// ways to sign in, with a session of the provider and with another.
+func TestUserOfAProviderIsShownNoFormsThatAreRefused(t *testing.T) {
+	f := providertest.OnSQLite(t)
+	f.UseLocalhost()
+	s := f.NewStranger()
+	u := f.NewUpstream(s.Welcoming())
+	b := f.Browser()
+	userID := b.WantIn(s.Enter(b, u))
+	for _, path := range []string{"/account/authenticator", "/account/passkeys", "/account/email/x"} {
+		b.Get(f.URL + path).Want(http.StatusForbidden)
+	}
+	wantNeeds := func(want bool) {
+		t.Helper()
+		providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
+			for id, want := range map[string]bool{userID: want, f.UserID: false} {
+				if got, err := f.Provider.NeedsProvider(tx, id); err != nil || got != want {
+					t.Errorf("%s needs the provider: %t, %v", id, got, err)
+				}
+			}
+			return nil
+		}))
+	}
+	wantNeeds(true)
+	providertest.Must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error { // as one who has signed in without the provider
+		_, err := tx.Exec(`UPDATE oidc_sessions SET org_id = '' WHERE user_id = $1`, userID)
+		return err
+	}))
+	b.AddApp()
+	b.AddPasskey(b.Get(f.URL+"/account/passkeys"), f.NewAuthenticator()).Want(http.StatusOK)
+	wantNeeds(false)
 }

@@ -14,17 +14,17 @@ var errConfined = &oauth.Error{
 	Description: "you have signed in with the provider of an organization: sign in with a password or a passkey to do this",
 }
 
-// confinedForms are the forms of the account page that a session which opens one organization may send. What
+// confinedPaths are the account page and those of its forms that a session which opens one organization may use. What
 // changes how a user signs in is not among them, since it would open the user's other organizations to
 // whoever manages the provider.
-var confinedForms = []string{
-	oauth.PathAccountProfile, oauth.PathAccountSessions, oauth.PathAccountSignOut, oauth.PathAccountApps,
+var confinedPaths = []string{
+	oauth.PathAccount, oauth.PathAccountProfile, oauth.PathAccountSessions, oauth.PathAccountSignOut, oauth.PathAccountApps,
 	oauth.PathAccountKeys, oauth.PathAccountKeyDelete,
 }
 
-// checkConfined returns errConfined for a form that a session may not send.
+// checkConfined returns errConfined for a page or a form that a session may not use.
 func checkConfined(r *http.Request, s *session.Session) error {
-	if s.OrgID == "" || r.Method != http.MethodPost || slices.Contains(confinedForms, r.URL.Path) {
+	if s.OrgID == "" || slices.Contains(confinedPaths, r.URL.Path) {
 		return nil
 	}
 	return errConfined

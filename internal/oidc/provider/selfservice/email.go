@@ -120,6 +120,9 @@ func (s *Email) Link(w http.ResponseWriter, r *http.Request) error {
 	if current == nil {
 		return s.SignIn.ShowSignIn(w, r, s.Flows.ToPath(path), "")
 	}
+	if err := checkConfined(r, current); err != nil {
+		return err
+	}
 	change, err := s.change(w, visit{r, current, user})
 	if err != nil {
 		return err
