@@ -45,8 +45,9 @@ type fixture struct {
 	store *account.Store
 	owner *auth.Caller
 	now   time.Time
-	// audits has "org action target" of each entry, and gone the calls of MemberGone and UserGone.
-	audits, gone []string
+	// audits has "org action target" of each entry, gone the calls of MemberGone and UserGone, and claimed those of
+	// SignInsGone.
+	audits, gone, claimed []string
 }
 
 func newFixture(t *testing.T, d *db.DB) *fixture {
@@ -58,6 +59,10 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	}}
 	f.store.UserGone = []func(*db.Tx, string) error{func(_ *db.Tx, userID string) error {
 		f.gone = append(f.gone, userID)
+		return nil
+	}}
+	f.store.SignInsGone = []func(*db.Tx, string) error{func(_ *db.Tx, userID string) error {
+		f.claimed = append(f.claimed, userID)
 		return nil
 	}}
 	f.owner = f.organization("owner@example.com")

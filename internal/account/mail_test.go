@@ -57,8 +57,56 @@ func TestOnlyTheMailedInvitationProvesTheAddress(t *testing.T) {
 		other := f.organization("other@example.com")
 		ann, _ = f.invite(other, "ann@example.com", auth.Member)
 		member := f.members(f.owner)[1]
-		must(t, f.join(f.mailInvitation(other.OrgID, ann), member.ID))
+		mailed = f.mailInvitation(other.OrgID, ann)
+		wantKind(t, "joining without a new password", f.join(mailed, member.ID), errs.Conflict)
+		f.claimed = nil
+		must(t, f.claim(mailed, member.ID))
 		f.wantVerified("a mailed link of a user", member.ID, true)
+		if !slices.Equal(f.claimed, []string{member.ID}) {
+			t.Errorf("the ways to sign in of %q were removed", f.claimed)
+		}
+	})
+}
+
+// claim uses up an invitation of a user who sets a new password.
+func (f *fixture) claim(token, userID string) error {
+	return f.store.DB.Write(f.t.Context(), func(tx *db.Tx) error { return f.store.Claim(tx, token, userID, "hash") })
+}
+
+// TestOnlyTheMailedInvitationTakesAnAddress has an account whose user has not proved the address.
+func TestOnlyTheMailedInvitationTakesAnAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		other, third := f.organization("other@example.com"), f.organization("third@example.com")
+		again, shown := f.invite(other, "ann@example.com", auth.Admin)
+		mailed := f.mailInvitation(other.OrgID, again)
+		for token, unproved := range map[string]bool{shown: false, mailed: true} {
+			i, err := f.store.InvitationOf(t.Context(), token)
+			if err != nil || i.UserID != ann.UserID || i.Unproved != unproved {
+				t.Errorf("got %+v, %v", i, err)
+			}
+		}
+		_, err := f.register(shown)
+		wantKind(t, "the link that was shown", err, errs.Conflict)
+		wantKind(t, "a new password by the link that was shown", f.claim(shown, ann.UserID), errs.NotFound)
+		f.audits = nil
+		userID, err := f.register(mailed)
+		must(t, err)
+		if userID == ann.UserID || !slices.Contains(f.audits, f.owner.OrgID+" user.email_release "+ann.UserID) {
+			t.Errorf("the new account is %s, and the log has %q", userID, f.audits)
+		}
+		f.wantVerified("the new account", userID, true)
+		f.wantVerified("the old account", ann.UserID, false)
+		if m := f.members(f.owner)[1]; m.ID != ann.UserID || m.Email != nil {
+			t.Errorf("the first organization has %+v", m)
+		}
+
+		again, _ = f.invite(third, "ann@example.com", auth.Admin)
+		mailed = f.mailInvitation(third.OrgID, again)
+		_, err = f.register(mailed)
+		wantKind(t, "a mailed link for an address that is proved", err, errs.Conflict)
+		must(t, f.join(mailed, userID))
 	})
 }
 
@@ -124,10 +172,28 @@ func TestOnlyTheMailedResetProvesTheAddress(t *testing.T) {
 		must(t, err)
 		_, _, err = f.store.NewMailedReset(t.Context(), "ann@example.com")
 		wantKind(t, "a second link a moment later", err, errs.NotFound)
+		f.claimed = nil
 		_, err = f.useReset(token, "third")
 		must(t, err)
 		f.wantVerified("a mailed link", ann.UserID, true)
 		f.wantVoid("a used link", token)
+
+		f.now = f.now.Add(time.Hour)
+		token, _, err = f.store.NewMailedReset(t.Context(), "ann@example.com")
+		must(t, err)
+		_, err = f.useReset(token, "fourth")
+		must(t, err)
+		if !slices.Equal(f.claimed, []string{ann.UserID}) {
+			t.Errorf("the ways to sign in of %q were removed", f.claimed)
+		}
+		var shown string
+		must(t, f.store.DB.Write(t.Context(), func(tx *db.Tx) (err error) {
+			shown, _, err = f.store.NewReset(tx, ann.UserID)
+			return err
+		}))
+		_, err = f.useReset(shown, "fifth")
+		must(t, err)
+		f.wantVerified("a link that somebody else has seen", ann.UserID, false)
 	})
 }
 

@@ -25,11 +25,15 @@ func (f *fixture) reset(userID string) string {
 	return token
 }
 
-// useReset sets a password with a token.
+// useReset sets a password with a token, and signs in.
 func (f *fixture) useReset(token, password string) (userID string, err error) {
 	err = f.store.DB.Write(f.t.Context(), func(tx *db.Tx) (err error) {
-		userID, err = f.store.UseReset(tx, token, account.HashPassword(password))
-		return err
+		var mailed bool
+		userID, mailed, err = f.store.UseReset(tx, token, account.HashPassword(password))
+		if err != nil || !mailed {
+			return err
+		}
+		return f.store.ProveEmail(tx, userID)
 	})
 	return userID, err
 }

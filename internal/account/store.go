@@ -38,6 +38,9 @@ type Store struct {
 	// FactorsGone is called in the transaction that removes the second factors of a user, who may have
 	// lost them.
 	FactorsGone []func(tx *db.Tx, userID string) error
+	// SignInsGone is called in the transaction in which a user claims an account that somebody else may have
+	// opened with the user's address, to remove how that one acts as the user. An authenticator app stays.
+	SignInsGone []func(tx *db.Tx, userID string) error
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }

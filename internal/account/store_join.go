@@ -24,6 +24,9 @@ type Invitation struct {
 	// for a new person, who sets a password. A user who has neither a password nor a membership has
 	// never been here, and counts as new.
 	UserID string
+	// Unproved says that the link was mailed, and that the user has not proved the address: it may be
+	// somebody else who has opened the account. Then the link opens a new one, too.
+	Unproved bool
 }
 
 // errNoInvitation is the same for links that were used, replaced or revoked, have expired, or never
@@ -37,12 +40,13 @@ func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, err
 	var first, last, address string
 	err := s.DB.Read(ctx).Row(`SELECT i.email, o.name, i.org_id, i.role, COALESCE(b.first_name, ''), COALESCE(b.last_name, ''),
 		COALESCE(b.email, ''), CASE WHEN u.password_hash IS NOT NULL OR EXISTS (SELECT 1 FROM members m
-			WHERE m.user_id = u.id) THEN u.id ELSE '' END
+			WHERE m.user_id = u.id) THEN u.id ELSE '' END,
+		COALESCE(i.mailed_hash = $1, FALSE) AND NOT COALESCE(u.email_verified, TRUE)
 		FROM invitations i JOIN orgs o ON o.id = i.org_id
 		LEFT JOIN users u ON u.email = i.email LEFT JOIN users b ON b.id = i.created_by
 		WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.expires_at > $2 AND o.deleted_at IS NULL`,
 		seal.Hash(token), s.now()).
-		Scan(&i.Email, &i.OrgName, &i.OrgID, &i.Role, &first, &last, &address, &i.UserID)
+		Scan(&i.Email, &i.OrgName, &i.OrgID, &i.Role, &first, &last, &address, &i.UserID, &i.Unproved)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invitation{}, errNoInvitation
 	}
@@ -70,12 +74,18 @@ func (s *Store) LoginInvited(ctx context.Context, token, email string) (Login, e
 }
 
 // Register uses up an invitation of a new person: it creates the user, with the hash of a password,
-// which is empty for one who signs in without, and adds the membership. It returns NotFound as InvitationOf does, and Conflict if the address has an
-// account, whose user must sign in to accept. Then the invitation stays.
+// which is empty for one who signs in without, and adds the membership. With a link that was mailed, the new
+// user takes the address of an account whose user has not proved it. It returns NotFound as InvitationOf does, and
+// Conflict if the address has another account, whose user must sign in to accept. Then the invitation stays.
 func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err error) {
 	i, err := s.takeInvitation(tx, token)
 	if err != nil {
 		return "", err
+	}
+	if i.mailed {
+		if err := s.releaseEmail(tx, i.email); err != nil {
+			return "", err
+		}
 	}
 	// A user who exists is changed only if nobody can sign in as that user yet.
 	err = tx.Row(`INSERT INTO users (id, email, email_verified, first_name, last_name, password_hash, version, created_at,
@@ -97,24 +107,54 @@ func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err erro
 	if err != nil {
 		return "", fmt.Errorf("insert user: %w", err)
 	}
+	if i.mailed {
+		if err := s.removeSignIns(tx, userID); err != nil { // of a user who has been here and left
+			return "", err
+		}
+	}
 	return userID, s.join(tx, i, userID)
 }
 
 // Join uses up an invitation and adds the membership of an existing user, who is signed in. It returns
 // NotFound as InvitationOf does, and if the invitation is for another address, and Conflict if the user
-// is a member already.
+// is a member already, or has to Claim the account.
 func (s *Store) Join(tx *db.Tx, token, userID string) error {
 	i, err := s.takeInvitation(tx, token)
 	if err != nil {
 		return err
 	}
-	if err := lockAddressee(tx, i, userID); err != nil {
+	proved, err := lockAddressee(tx, i, userID)
+	if err != nil {
 		return err
 	}
-	if i.mailed {
-		if err := verifyEmail(tx, userID); err != nil {
-			return err
-		}
+	if i.mailed && !proved {
+		return errs.New(errs.Conflict, "this user has to set a new password to accept")
+	}
+	return s.join(tx, i, userID)
+}
+
+// Claim is Join for a user who has used a link that was mailed, and has not proved the address before. It removes
+// how others may act as the user, and replaces the password, given the hash of the new one: it may be somebody else
+// who has opened the account.
+func (s *Store) Claim(tx *db.Tx, token, userID, hash string) error {
+	i, err := s.takeInvitation(tx, token)
+	if err != nil {
+		return err
+	}
+	if _, err := lockAddressee(tx, i, userID); err != nil {
+		return err
+	}
+	if !i.mailed {
+		return errNoInvitation
+	}
+	if err := s.claim(tx, userID); err != nil {
+		return err
+	}
+	if err := s.ProveEmail(tx, userID); err != nil {
+		return err
+	}
+	if err := s.SetPassword(tx, userID, hash); err != nil {
+		return err
 	}
 	return s.join(tx, i, userID)
 }
@@ -126,7 +166,7 @@ func (s *Store) Decline(tx *db.Tx, token, userID string) error {
 	if err != nil {
 		return err
 	}
-	if err := lockAddressee(tx, i, userID); err != nil {
+	if _, err := lockAddressee(tx, i, userID); err != nil {
 		return err
 	}
 	return s.auditAs(tx, &auth.Caller{OrgID: i.orgID}, "member.decline", i.id)
@@ -156,16 +196,18 @@ func (s *Store) takeInvitation(tx *db.Tx, token string) (i takenInvitation, err 
 	return i, nil
 }
 
-// lockAddressee locks the user whom an invitation is for. It returns NotFound if that is another one.
-func lockAddressee(tx *db.Tx, i takenInvitation, userID string) error {
-	n, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1 AND email = $2`, userID, i.email)
+// lockAddressee locks the user whom an invitation is for, and reports whether the user has proved the address. It
+// returns NotFound if the invitation is for another one.
+func lockAddressee(tx *db.Tx, i takenInvitation, userID string) (proved bool, err error) {
+	err = tx.Row(`UPDATE users SET version = version WHERE id = $1 AND email = $2 RETURNING email_verified`,
+		userID, i.email).Scan(&proved)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, errNoInvitation
+	}
 	if err != nil {
-		return fmt.Errorf("lock user: %w", err)
+		return false, fmt.Errorf("lock user: %w", err)
 	}
-	if n == 0 {
-		return errNoInvitation
-	}
-	return nil
+	return proved, nil
 }
 
 // join adds the membership that an invitation stands for.

@@ -97,12 +97,54 @@ func (s *Store) lockResettable(tx *db.Tx, email string) (userID string, err erro
 	return userID, nil
 }
 
-// verifyEmail notes that a user has used a link that was mailed to the address.
-func verifyEmail(tx *db.Tx, userID string) error {
+// ProveEmail notes that a user has used a link that was mailed to the address, and has signed in.
+func (s *Store) ProveEmail(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`UPDATE users SET email_verified = TRUE WHERE id = $1`, userID); err != nil {
 		return fmt.Errorf("verify address: %w", err)
 	}
 	return nil
+}
+
+// claim removes how others may act as a user whose address nobody has proved: whoever has invited the address
+// has seen the link, and may have opened the account with it. It does nothing once the address is proved.
+func (s *Store) claim(tx *db.Tx, userID string) error {
+	var proved bool
+	if err := tx.Row(`SELECT email_verified FROM users WHERE id = $1`, userID).Scan(&proved); err != nil {
+		return fmt.Errorf("find out whether the address is proved: %w", err)
+	}
+	if proved {
+		return nil
+	}
+	return s.removeSignIns(tx, userID)
+}
+
+func (s *Store) removeSignIns(tx *db.Tx, userID string) error {
+	for _, remove := range s.SignInsGone {
+		if err := remove(tx, userID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseEmail takes an address from an account whose user has not proved it, so that whoever has used a link that
+// was mailed there can open another with it. The account keeps its memberships.
+func (s *Store) releaseEmail(tx *db.Tx, email string) error {
+	var userID string
+	err := tx.Row(`UPDATE users SET email = NULL, version = version + 1, updated_at = $2
+		WHERE email = $1 AND NOT email_verified AND (password_hash IS NOT NULL
+			OR EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id)) RETURNING id`, email, s.now()).Scan(&userID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("release address: %w", err)
+	}
+	orgs, err := db.Collect(tx, db.Value[string], `SELECT org_id FROM members WHERE user_id = $1 ORDER BY org_id`, userID)
+	if err != nil {
+		return fmt.Errorf("list memberships: %w", err)
+	}
+	return s.auditIn(tx, orgs, "user.email_release", userID)
 }
 
 // Email returns the address of a user, or "".

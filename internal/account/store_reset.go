@@ -214,25 +214,37 @@ func (s *Store) resetUser(q db.Querier, token string) (userID string, err error)
 }
 
 // UseReset replaces the password of the user of a token, given the hash of the new one, which voids the
-// token. It returns NotFound as ResetOf does.
-func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, err error) {
+// token. It reports whether the token was mailed: then the user has read mail at the address, and ProveEmail is to
+// be called once the user has signed in, perhaps with a second factor. After another token, which somebody else
+// has seen, the address counts as not proved. It returns NotFound as ResetOf does.
+func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, mailed bool, err error) {
 	if userID, err = s.resetUser(tx, token); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if err := LockUser(tx, userID); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if _, err := s.resetUser(tx, token); err != nil { // again, now that nobody else can change it
-		return "", err
+		return "", false, err
 	}
-	var mailed bool
 	if err := tx.Row(`DELETE FROM password_resets WHERE user_id = $1 RETURNING mailed`, userID).Scan(&mailed); err != nil {
-		return "", fmt.Errorf("use password reset: %w", err)
+		return "", false, fmt.Errorf("use password reset: %w", err)
 	}
 	if mailed {
-		if err := verifyEmail(tx, userID); err != nil {
-			return "", err
-		}
+		err = s.claim(tx, userID)
+	} else {
+		err = unproveEmail(tx, userID)
 	}
-	return userID, s.SetPassword(tx, userID, hash)
+	if err != nil {
+		return "", false, err
+	}
+	return userID, mailed, s.SetPassword(tx, userID, hash)
+}
+
+// unproveEmail notes that somebody else than the reader of a user's mail may sign in as the user.
+func unproveEmail(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`UPDATE users SET email_verified = FALSE WHERE id = $1`, userID); err != nil {
+		return fmt.Errorf("unprove address: %w", err)
+	}
+	return nil
 }

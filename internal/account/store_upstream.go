@@ -55,6 +55,14 @@ type Newcomer struct {
 	Role                auth.Role // in the organization, for Admit
 }
 
+// address returns the address of the account of a newcomer, or nil.
+func (n Newcomer) address() *string {
+	if !n.OwnAddress {
+		return nil
+	}
+	return &n.Email
+}
+
 // names returns the names of a newcomer as they are stored: nil if they are not valid.
 func (n Newcomer) names() (first, last *string) { return validName(n.FirstName), validName(n.LastName) }
 
@@ -81,7 +89,8 @@ func checkOpen(tx *db.Tx, orgID string) error {
 	return nil
 }
 
-// AcceptVerified uses up the invitation of a newcomer whose address was verified, and adds the membership.
+// AcceptVerified uses up the invitation of a newcomer whose address was verified, and adds the membership. The
+// address becomes that of a new account if n.OwnAddress is true.
 // It returns NotFound if there is none, or one as owner, which takes its link, or if the organization is deleted;
 // and Conflict if the address has an account of another user, who must sign in to accept.
 func (s *Store) AcceptVerified(tx *db.Tx, n Newcomer) (userID string, err error) {
@@ -113,7 +122,7 @@ func (s *Store) AcceptVerified(tx *db.Tx, n Newcomer) (userID string, err error)
 		first, last = i.firstName, i.lastName
 	}
 	userID = id.New(id.User)
-	if err := s.insertUser(tx, newUser{userID, &i.email, first, last}); err != nil {
+	if err := s.insertUser(tx, newUser{userID, n.address(), first, last}); err != nil {
 		return "", err
 	}
 	return userID, s.join(tx, i, userID)
@@ -147,13 +156,9 @@ func (s *Store) Admit(tx *db.Tx, n Newcomer) (userID string, err error) {
 	if member || owner != "" && n.OwnAddress {
 		return "", errNewcomer
 	}
-	var address *string
-	if n.OwnAddress {
-		address = &n.Email
-	}
 	userID = id.New(id.User)
 	first, last := n.names()
-	if err := s.insertUser(tx, newUser{userID, address, first, last}); err != nil {
+	if err := s.insertUser(tx, newUser{userID, n.address(), first, last}); err != nil {
 		return "", err
 	}
 	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)

@@ -131,6 +131,7 @@ func (p *parts) connectDeletions() {
 	p.accounts.MemberGone = []func(*db.Tx, string, string) error{p.apiKeys.DeleteOfUser, p.oauth.clients.ForgetMember}
 	p.accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
 	p.accounts.FactorsGone = []func(*db.Tx, string) error{p.provider.ClearFactors}
+	p.accounts.SignInsGone = []func(*db.Tx, string) error{p.provider.RemoveSignIns}
 	p.oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
 }
 

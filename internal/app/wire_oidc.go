@@ -50,7 +50,9 @@ func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Pr
 		Users: u.directory(), OrgName: u.accounts.OrgName, Log: b.log,
 		Setup: firstSetup(b.setup(u.accounts)), Registration: b.cfg.Registration, Tokens: o.registrations,
 		FirstOrg: firstOrg(u.accounts), Resets: u.resets(), Account: u.accountPage(apiKeys),
-		Answers: links.Answers{Register: u.accounts.Register, Join: u.accounts.Join, Decline: u.accounts.Decline},
+		Answers: links.Answers{
+			Register: u.accounts.Register, Join: u.accounts.Join, Claim: u.accounts.Claim, Decline: u.accounts.Decline,
+		},
 		Passwords: password.Policy{
 			Compare: account.CheckPassword, Derive: account.HashPassword, Problem: account.PasswordProblem,
 			MinLength: account.MinPassword,
@@ -141,6 +143,7 @@ func (u users) directory() signin.Directory {
 		Audit:         u.auditLog.RecordUser,
 		Role:          a.Role,
 		PasswordHash:  a.PasswordHash,
+		ProveEmail:    a.ProveEmail,
 	}
 }
 

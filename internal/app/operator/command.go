@@ -61,7 +61,7 @@ with --clear-factors.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&clearFactors, "clear-factors", false,
-		"remove the authenticator app, recovery codes and passkeys of the user, and end all sessions")
+		"remove the authenticator app, recovery codes, passkeys and linked accounts of the user, and end all sessions")
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
 	return cmd
 }

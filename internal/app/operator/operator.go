@@ -3,7 +3,8 @@
 // with a new master key. The commands ask the server that runs on the data directory, over a socket that only
 // the user of the server can connect to, or do it themselves if none runs. Besides base packages it imports
 // account, apikey, audit, cli/exit, cli/output, cli/session, config, datadir, masterkey,
-// oidc/provider/factor, oidc/provider/passkey, oidc/provider/session, rotation and status.
+// oidc/provider/factor, oidc/provider/passkey, oidc/provider/session, oidc/upstream, rotation
+// and status.
 package operator
 
 import (
@@ -29,6 +30,7 @@ import (
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/passkey"
 	browser "steward/internal/oidc/provider/session"
+	"steward/internal/oidc/upstream"
 	"steward/internal/seal"
 )
 
@@ -52,7 +54,7 @@ func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 		db: d,
 		accounts: &account.Store{
 			DB: d, Now: time.Now, Audit: log.Record,
-			FactorsGone: []func(*db.Tx, string) error{passkey.RemoveAll, factor.Remove, browser.RemoveAll},
+			FactorsGone: []func(*db.Tx, string) error{passkey.RemoveAll, factor.Remove, upstream.RemoveAll, browser.RemoveAll},
 		},
 		keys:    &apikey.Store{DB: d, Now: time.Now},
 		log:     log,

@@ -11,6 +11,9 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
+// actionClaim is the removal of how others may sign in as a user, in the audit log.
+const actionClaim = "user.claim"
+
 // installationName returns how authenticator apps call the installation of an issuer.
 func installationName(issuer string) string {
 	u, err := url.Parse(issuer)
@@ -34,6 +37,24 @@ func (p *Provider) NeedsProvider(tx *db.Tx, userID string) (bool, error) {
 		return false, err
 	}
 	return upstream.Known(tx, userID)
+}
+
+// RemoveSignIns removes how a user signs in besides the password and the authenticator app, and what was granted to
+// applications and devices: passkeys, accounts at providers, sessions, consents and tokens.
+func (p *Provider) RemoveSignIns(tx *db.Tx, userID string) error {
+	if err := passkey.RemoveAll(tx, userID); err != nil {
+		return err
+	}
+	if err := upstream.RemoveAll(tx, userID); err != nil {
+		return err
+	}
+	if err := p.Clients.ForgetUser(tx, userID); err != nil {
+		return err
+	}
+	if err := signin.SignOut(tx, userID, "", p.Now()); err != nil {
+		return err
+	}
+	return p.Users.Audit(tx, actionClaim, userID, userID)
 }
 
 // ClearFactors removes the authenticator app, the recovery codes and the passkeys of a user, ends the user's sessions, and tells the user.

@@ -120,6 +120,14 @@ func Known(q db.Querier, userID string) (known bool, err error) {
 	return known, nil
 }
 
+// RemoveAll removes the identities of a user, of all organizations.
+func RemoveAll(tx *db.Tx, userID string) error {
+	if _, err := tx.Exec(`DELETE FROM oidc_identities WHERE user_id = $1`, userID); err != nil {
+		return fmt.Errorf("delete identities: %w", err)
+	}
+	return nil
+}
+
 // RemoveIdentities removes the identities of a user at an issuer in an organization. It reports whether
 // there was one.
 func (s *Store) RemoveIdentities(tx *db.Tx, userID, orgID, issuer string) (bool, error) {

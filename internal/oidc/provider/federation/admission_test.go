@@ -36,8 +36,16 @@ func TestVerifiedAddressAcceptsAnInvitation(t *testing.T) {
 		}
 		login, err := f.Accounts.LoginByID(t.Context(), anna)
 		providertest.Must(t, err)
-		if login.Email != "anna@example.org" || login.FirstName != "Anna" {
-			t.Errorf("the account is %+v", login)
+		if login.Email != "" || login.FirstName != "Anna" {
+			t.Errorf("the account is %+v, and the provider does not decide about the domain", login)
+		}
+		f.Provider.Upstreams.Store.Domains.Granted["granted.example"] = f.OrgID
+		f.Invite(f.OrgID, "bob@granted.example", auth.Viewer)
+		s.Say(claims{"sub": "bob", "email": "bob@granted.example", "email_verified": true})
+		b = f.Browser()
+		bob := b.WantIn(s.Enter(b, u))
+		if login, err = f.Accounts.LoginByEmail(t.Context(), "bob@granted.example"); err != nil || login.ID != bob {
+			t.Errorf("the account in a domain of the organization is %+v, %v", login, err)
 		}
 		// An invitation as owner is accepted with its link: an admin decides what the provider says.
 		f.Invite(f.OrgID, "boss@example.org", auth.Owner)

@@ -96,6 +96,9 @@ type Flow struct {
 	SignedIn string `json:"signed_in,omitempty"`
 	// Proved is what the user has shown so far, if more is required to sign in.
 	Proved *Proved `json:"proved,omitempty"`
+	// Mailed is the user who has set a password with a link that was mailed, and who has proved the address when
+	// signed in; empty if there is none.
+	Mailed string `json:"mailed,omitempty"`
 	// UserID is the user for whom a consent page was made; the decision of another user does not count.
 	UserID string `json:"user_id,omitempty"`
 	// Upstream is the organization whose provider vouches for the user who signs in; empty if the user

@@ -19,6 +19,11 @@ import (
 // Invitations serves the links of invitations. A link lets one person answer it, and nothing else. A new
 // person sets a password. A user who has an account signs in first, so that whoever made the invitation, and
 // knows the link, can neither set a password of that account nor answer for its user.
+//
+// If the link was mailed, and the user of the account has not proved the address, somebody else may have opened
+// the account, such as the owner of another organization who has seen the link of an invitation. Then the person
+// chooses: to sign in and to set a new password, which removes all other ways to sign in, or to make a new account,
+// which takes the address.
 type Invitations struct {
 	DB        *db.DB
 	SignIn    *signin.Handler
@@ -41,8 +46,10 @@ type Answers struct {
 	Register func(tx *db.Tx, token, hash string) (userID string, err error)
 	// Join uses up an invitation and adds the membership of an existing user, and Decline deletes it. They
 	// return NotFound also if the invitation is for another user, and Join returns Conflict if the user is a
-	// member already.
+	// member already. Claim is Join for a user who has not proved the address: it replaces the password, and
+	// removes all other ways to sign in but the authenticator app.
 	Join    func(tx *db.Tx, token, userID string) error
+	Claim   func(tx *db.Tx, token, userID, hash string) error
 	Decline func(tx *db.Tx, token, userID string) error
 }
 
@@ -55,15 +62,15 @@ func (h *Invitations) Page(w http.ResponseWriter, r *http.Request) error {
 	return h.show(w, r, invitation, "")
 }
 
-// show renders the page that the user has to see next: to set a password, to sign in, or to
+// show renders the page that the user has to see next: to set a password, to choose an account, to sign in, or to
 // accept or decline.
 func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation signin.Invitation, problem string) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
 		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: h.Passwords.MinLength,
-		Passkeys: h.Passkeys.Unavailable() == "",
+		Passkeys: h.Passkeys.Unavailable() == "", Unproved: invitation.Unproved,
 	}
-	if invitation.UserID == "" {
+	if opensAccount(r, invitation) {
 		if err := h.setProviders(r.Context(), &view, invitation); err != nil {
 			return err
 		}
@@ -76,13 +83,28 @@ func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation si
 	case s != nil && s.UserID == invitation.UserID && !s.Opens(invitation.OrgID):
 		problem = "Sign in with your password to accept: your session is for another organization."
 	case s != nil && s.UserID == invitation.UserID:
-		return h.Pages.Render(w, r, http.StatusOK, &pages.Join{Invitation: view})
+		return h.Pages.RenderForm(w, r, &pages.Join{Invitation: view}, problem)
 	case s != nil:
 		problem = "You are signed in with another email address. This invitation is for " + invitation.Email + "."
+	}
+	if invitation.Unproved && r.FormValue("account") != ownAccount {
+		return h.Pages.Render(w, r, http.StatusOK, &pages.ChooseAccount{Invitation: view})
 	}
 	return h.SignIn.Show(w, r, http.StatusOK, signin.Form{
 		Flow: h.Flows.ToPath(view.Path), Email: invitation.Email, Problem: problem,
 	})
+}
+
+// The values of the parameter account, with which a person chooses the account if somebody else may have opened
+// the one that has the address.
+const (
+	ownAccount = "own"
+	newAccount = "new"
+)
+
+// opensAccount reports whether a request is one of a person who opens an account.
+func opensAccount(r *http.Request, invitation signin.Invitation) bool {
+	return invitation.UserID == "" || invitation.Unproved && r.FormValue("account") == newAccount
 }
 
 // setProviders adds the providers with which a new person can accept an invitation to its page.
@@ -121,7 +143,7 @@ func (h *Invitations) Answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if invitation.UserID == "" {
+	if opensAccount(r, invitation) {
 		err = h.register(w, r, invitation)
 	} else {
 		err = h.answer(w, r, invitation)
@@ -173,6 +195,9 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 	token := r.PathValue("token")
 	switch r.PostForm.Get("action") {
 	case "approve":
+		if invitation.Unproved {
+			return h.claim(w, r, invitation, s)
+		}
 		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Answers.Join(tx, token, s.UserID) })
 		if err != nil {
 			return err
@@ -189,4 +214,25 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 		})
 	}
 	return h.show(w, r, invitation, "")
+}
+
+// claim accepts an invitation for the user of a session who has not proved the address, with a new password.
+func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i signin.Invitation, s *session.Session) error {
+	password := r.PostForm.Get("password")
+	if problem := h.Passwords.Problem(i.Email, password); problem != "" {
+		return h.show(w, r, i, problem)
+	}
+	hash, err := h.Passwords.Hash(r.Context(), password)
+	if err != nil {
+		return err
+	}
+	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
+		Methods: s.Methods, PasswordHash: hash,
+		Commit: func(tx *db.Tx) (string, error) {
+			if err := h.Answers.Claim(tx, r.PathValue("token"), s.UserID, hash); err != nil {
+				return "", err
+			}
+			return s.UserID, h.Users.Changed(tx, s.UserID, signin.ActionPassword, signin.NoticePassword)
+		},
+	})
 }

@@ -40,15 +40,15 @@ func (h *Invitations) showPasskey(
 	}
 	view := &pages.NewPasskey{
 		Email: invitation.Email, Path: link + "/passkey", Ceremony: ceremony,
-		Back: link, BackText: "Choose a password instead",
+		Back: link + "?account=" + newAccount, BackText: "Choose a password instead",
 	}
 	return h.Pages.RenderForm(w, r, view, problem)
 }
 
-// offersPasskey reports whether an invitation can be accepted with a passkey: by a new person whose domain
-// does not have a provider as its only way to sign in.
+// offersPasskey reports whether an invitation can be accepted with a passkey: by a person who opens an account, and
+// whose domain does not have a provider as its only way to sign in.
 func (h *Invitations) offersPasskey(r *http.Request, invitation signin.Invitation) (bool, error) {
-	if invitation.UserID != "" || h.Passkeys.Unavailable() != "" {
+	if invitation.UserID != "" && !invitation.Unproved || h.Passkeys.Unavailable() != "" {
 		return false, nil
 	}
 	only, err := h.SignIn.OnlyUpstream(r.Context(), invitation)

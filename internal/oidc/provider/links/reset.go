@@ -34,8 +34,9 @@ type ResetLinks struct {
 	// Get returns the user who may set a new password with the token of a link. It returns NotFound if the
 	// link was used or replaced, has expired, or never existed.
 	Get func(ctx context.Context, token string) (oidc.User, error)
-	// Use replaces the password of the user of a link, and voids the link. It returns NotFound like Get.
-	Use func(tx *db.Tx, token, hash string) (userID string, err error)
+	// Use replaces the password of the user of a link, and voids the link. It reports whether the link was mailed.
+	// It returns NotFound like Get.
+	Use func(tx *db.Tx, token, hash string) (userID string, mailed bool, err error)
 	// Mail is nil if no mail can be sent.
 	Mail *ResetMail
 }
@@ -107,12 +108,16 @@ func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	err = h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
+	f := h.Flows.ToPath(oauth.PathConsoleSignIn)
+	err = h.SignIn.Complete(w, r, f, signin.Proof{
 		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
 		Commit: func(tx *db.Tx) (string, error) {
-			userID, err := h.Links.Use(tx, r.PathValue("token"), hash)
+			userID, mailed, err := h.Links.Use(tx, r.PathValue("token"), hash)
 			if err != nil {
 				return "", err
+			}
+			if mailed {
+				f.Mailed = userID
 			}
 			if err := signin.SignOut(tx, userID, "", h.Now()); err != nil {
 				return "", err

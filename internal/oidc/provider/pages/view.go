@@ -169,14 +169,22 @@ type Invitation struct {
 	Upstreams []Provider
 	Flow      string
 	Only      bool
+	// Unproved says that the address has an account, which somebody else may have opened.
+	Unproved bool
 }
 
 func (*Invitation) template() string { return "invite.html" }
 
-// Join is the page on which a user who is signed in accepts or declines an invitation.
+// Join is the page on which a user who is signed in accepts or declines an invitation. If the account is Unproved, the
+// user sets a new password.
 type Join struct{ Invitation }
 
 func (*Join) template() string { return "join.html" }
+
+// ChooseAccount is the page on which a person says whether an Unproved account is theirs.
+type ChooseAccount struct{ Invitation }
+
+func (*ChooseAccount) template() string { return "choose.html" }
 
 // Reset is the page on which a user sets a new password.
 type Reset struct {

@@ -8,6 +8,8 @@ type Factor struct {
 	Again string
 	// Passkey says that the user has a passkey.
 	Passkey bool
+	// Mailed says that the user has just set a password with a link that was mailed.
+	Mailed bool
 }
 
 func (*Factor) template() string { return "factor.html" }

@@ -188,7 +188,9 @@ func (f *Fixture) NewProvider() *provider.Provider {
 			Derive: cheapHash, Problem: account.PasswordProblem, MinLength: account.MinPassword,
 		},
 		Users: f.directory(), OrgName: f.Accounts.OrgName,
-		Answers: links.Answers{Register: f.Accounts.Register, Join: f.Accounts.Join, Decline: f.Accounts.Decline},
+		Answers: links.Answers{
+			Register: f.Accounts.Register, Join: f.Accounts.Join, Claim: f.Accounts.Claim, Decline: f.Accounts.Decline,
+		},
 		Resets: links.ResetLinks{
 			Get: func(ctx context.Context, token string) (oidc.User, error) {
 				l, err := f.Accounts.ResetOf(ctx, token)
@@ -217,6 +219,7 @@ func (f *Fixture) Serve(p *provider.Provider) {
 	p.Mount(mux.Handle)
 	f.Provider = p
 	f.Accounts.FactorsGone = []func(*db.Tx, string) error{p.ClearFactors}
+	f.Accounts.SignInsGone = []func(*db.Tx, string) error{p.RemoveSignIns}
 	f.mux.Store(mux)
 }
 
@@ -252,7 +255,7 @@ func (f *Fixture) directory() signin.Directory {
 			l, err := a.LoginInvited(ctx, token, email)
 			return oidc.User(l), err
 		},
-		Role: a.Role, PasswordHash: a.PasswordHash, RequiredLevel: a.RequiredLevel, Audit: f.Audit.RecordUser,
+		Role: a.Role, PasswordHash: a.PasswordHash, ProveEmail: a.ProveEmail, RequiredLevel: a.RequiredLevel, Audit: f.Audit.RecordUser,
 		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
 			out := make([]signin.Membership, len(list))

@@ -1,6 +1,8 @@
 package providertest
 
 import (
+	"time"
+
 	"steward/internal/account"
 	"steward/internal/audit"
 	"steward/internal/auth"
@@ -28,6 +30,27 @@ func (f *Fixture) Invite(orgID, email string, role auth.Role) (link string) {
 	_, token, err := f.Accounts.Invite(ctx, orgID, f.UserID, account.NewMember{Email: email, Role: role})
 	Must(f.T, err)
 	return f.URL + "/invite/" + token
+}
+
+// InviteByMail invites an address to an organization, and returns the addresses of the invitation's link and of
+// the one that is mailed.
+func (f *Fixture) InviteByMail(orgID, email string, role auth.Role) (link, mailed string) {
+	f.T.Helper()
+	ctx := auth.With(f.T.Context(), &auth.Caller{OrgID: orgID, UserID: f.UserID, Role: auth.Owner})
+	m, token, err := f.Accounts.Invite(ctx, orgID, f.UserID, account.NewMember{Email: email, Role: role})
+	Must(f.T, err)
+	sent, err := f.Accounts.NewMailedInvitation(ctx, orgID, m.ID)
+	Must(f.T, err)
+	return f.URL + "/invite/" + token, f.URL + "/invite/" + sent.Token
+}
+
+// MailReset returns the address of a link to set a new password, as it is mailed to a user.
+func (f *Fixture) MailReset(email string) string {
+	f.T.Helper()
+	f.Clock.Add(time.Minute) // a link was mailed before, perhaps
+	token, _, err := f.Accounts.NewMailedReset(f.T.Context(), email)
+	Must(f.T, err)
+	return f.URL + "/reset/" + token
 }
 
 // Role returns the role of a user in an organization, or "".

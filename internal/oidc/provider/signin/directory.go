@@ -21,6 +21,9 @@ type Invitation struct {
 	// UserID is the account that the address has: that user must be signed in to accept. It is empty
 	// for a new person, who sets a password.
 	UserID string
+	// Unproved says that the link was mailed, and that the user has not proved the address: it may be
+	// somebody else who has opened the account. Then the link opens a new one, too.
+	Unproved bool
 }
 
 // Membership is an organization of a user, with the user's role there.
@@ -43,6 +46,8 @@ type Directory struct {
 	// Audit records what happened to a user's account in the log of each organization of the user. by is
 	// who did it, or "" if that is not known.
 	Audit func(tx *db.Tx, action, userID, by string) error
+	// ProveEmail notes that a user has used a link that was mailed to the address, and has signed in.
+	ProveEmail func(tx *db.Tx, userID string) error
 	// Notify tells a user what happened to their account. It is nil if users cannot be told.
 	Notify func(tx *db.Tx, userID string, n Notice) error
 	// PasswordHash returns the hash of a user's password, or "", and locks the user.

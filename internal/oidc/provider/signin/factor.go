@@ -37,6 +37,7 @@ func (h *Handler) showFactor(w http.ResponseWriter, r *http.Request, form factor
 	}
 	view := &pages.Factor{
 		Flow: h.Flows.Seal(form.flow), Email: form.user.Email, Again: h.again(form.flow), Passkey: passkey,
+		Mailed: form.flow.Mailed != "",
 	}
 	if form.wait > 0 {
 		view.Problem = form.problem

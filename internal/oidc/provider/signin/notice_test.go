@@ -70,6 +70,7 @@ func TestUsersAreToldOfProvidersInNewBrowsers(t *testing.T) {
 	mail := f.ServeWithMail()
 	there := f.NewStranger()
 	u := f.NewUpstream(there.Settings())
+	f.Provider.Upstreams.Store.Domains.Granted["example.org"] = f.OrgID
 	f.Invite(f.OrgID, "anna@example.org", auth.Member)
 	there.Say(map[string]any{"email": "anna@example.org", "email_verified": true})
 	enter := func(b *providertest.Browser) {

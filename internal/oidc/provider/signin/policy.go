@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"slices"
 	"time"
 
 	"steward/internal/db"
@@ -14,7 +13,6 @@ import (
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/stamp"
 )
 
 // A sign-in with one factor may not be enough: the user has an authenticator app, or an organization
@@ -133,6 +131,7 @@ func (h *Handler) again(f *flow.Flow) string {
 	fresh := *f
 	fresh.Proved = nil
 	fresh.Upstream = ""
+	fresh.Mailed = ""
 	fresh.AuthTime = 0
 	return h.Flows.Location(&fresh)
 }
@@ -175,14 +174,6 @@ func (h *Handler) userOf(ctx context.Context, f *flow.Flow, userID string) (oidc
 	return user, err
 }
 
-// proved returns what a flow says about a proof that is not enough.
-func (h *Handler) proved(r *http.Request, userID string, p Proof) *flow.Proved {
-	return &flow.Proved{
-		UserID: userID, Methods: p.Methods, At: stamp.Of(h.Now()),
-		Password: h.passwordDigest(p.PasswordHash), Browser: h.Pages.Browser(r),
-	}
-}
-
 func (h *Handler) passwordDigest(hash string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Key.MAC("proved password", []byte(hash))[:16])
 }
@@ -206,7 +197,7 @@ func (h *Handler) provedFlow(r *http.Request) (*flow.Flow, oidc.User, error) {
 	if err != nil {
 		return nil, oidc.User{}, err
 	}
-	if slices.Contains(shown.Methods, oauth.MethodPassword) && shown.Password != h.passwordDigest(user.PasswordHash) {
+	if shown.Password != h.passwordDigest(user.PasswordHash) {
 		return nil, oidc.User{}, flow.ErrExpired
 	}
 	return f, user, nil

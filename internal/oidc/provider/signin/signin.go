@@ -28,6 +28,7 @@ import (
 	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/stamp"
 )
 
 // Handler serves the sign-in.
@@ -87,6 +88,7 @@ type Form struct {
 func (h *Handler) Show(w http.ResponseWriter, r *http.Request, status int, form Form) error {
 	form.Flow.Upstream = "" // whoever signs in on this page does so here, from the beginning
 	form.Flow.Proved = nil
+	form.Flow.Mailed = ""
 	view := &pages.SignIn{Flow: h.Flows.Seal(form.Flow), Email: form.Email}
 	view.Problem = form.Problem
 	_, view.Invited = invitationToken(form.Flow)
@@ -206,18 +208,24 @@ func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 // start starts a session of the user who has given a proof, and remembers the browser. If the proof is not
 // enough, what it changes is committed all the same, there is no session, and start returns what remains.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) (left remaining, err error) {
+	var hash string
 	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
 	s, err := h.Sessions.Start(w, started, p.Methods, func(tx *db.Tx) (string, error) {
 		userID, err := p.Commit(tx)
 		if err != nil {
 			return "", err
 		}
-		if err := h.checkUnchanged(tx, userID, p.PasswordHash); err != nil {
+		if hash, err = h.unchanged(tx, userID, p.PasswordHash); err != nil {
 			return "", err
 		}
 		left, err = h.remaining(tx, userID, p.Methods)
 		if err != nil || left.step != stepNone {
 			return "", err
+		}
+		if f.Mailed == userID {
+			if err := h.Users.ProveEmail(tx, userID); err != nil {
+				return "", err
+			}
 		}
 		return userID, h.Users.Audit(tx, actionSignIn, userID, userID)
 	})
@@ -225,27 +233,29 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 		return left, err
 	}
 	if s == nil {
-		f.Proved = h.proved(r, left.userID, p)
+		f.Proved = &flow.Proved{
+			UserID: left.userID, Methods: p.Methods, At: stamp.Of(h.Now()),
+			Password: h.passwordDigest(hash), Browser: h.Pages.Browser(r),
+		}
 		return left, nil
 	}
 	f.Proved = nil
+	f.Mailed = ""
 	h.Browsers.Remember(w, ownerIn(f, s.UserID, p.PasswordHash))
 	f.SignedIn = s.ID
 	return left, nil
 }
 
-// checkUnchanged returns ErrExpired if a user has another password than that of a hash. Passwords are checked
-// before the transaction; whoever replaces one meanwhile ends all sessions, and this one must not begin.
-func (h *Handler) checkUnchanged(tx *db.Tx, userID, hash string) error {
-	if hash == "" {
-		return nil
-	}
-	current, err := h.Users.PasswordHash(tx, userID)
+// unchanged returns the hash of a user's password. It returns ErrExpired if that is another than the one of a
+// proof, unless the proof has none. Passwords are checked before the transaction; whoever replaces one meanwhile
+// ends all sessions, and this one must not begin.
+func (h *Handler) unchanged(tx *db.Tx, userID, proved string) (hash string, err error) {
+	hash, err = h.Users.PasswordHash(tx, userID)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if current != hash {
-		return flow.ErrExpired
+	if proved != "" && hash != proved {
+		return "", flow.ErrExpired
 	}
-	return nil
+	return hash, nil
 }
