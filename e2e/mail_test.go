@@ -89,6 +89,55 @@ func TestInvitationIsMailed(t *testing.T) {
 	})
 }
 
+// TestMailEndsWhatAnotherOrganizationHasOpened has another organization invite an address, and open the account with
+// the link that the API returned. Later the person uses what is mailed: a new password, or a new account.
+func TestMailEndsWhatAnotherOrganizationHasOpened(t *testing.T) {
+	t.Parallel()
+	eachWithMail(t, func(t *testing.T, s *installation.Steward, mail *mailtest.Server) {
+		other := s.SecondOrganization()
+		app := s.NewApplication(map[string]any{})
+		party := s.NewRelyingParty(app, "openid", "email", "offline_access")
+		for _, choice := range []string{"own", "new"} {
+			email := choice + "@corp.example"
+			mallory := s.BrowserOf(email, "a password of mallory")
+			opened := mallory.Do("GET", other.InviteMember(email, "member").Link, nil)
+			mallory.Submit(opened, map[string]string{"password": mallory.Password})
+			token, _ := party.SignIn(mallory)
+			old := other.MemberOf(email)
+
+			s.InviteMember(email, "owner")
+			invitation := mail.WaitSubject(email, "You are invited to Default organization").Link()
+			person := s.BrowserOf(email, "a password of the person")
+			if choice == "own" {
+				forgot := person.Do("GET", s.URL+"/forgot-password", nil)
+				person.Submit(forgot, map[string]string{"email": email})
+				reset := person.Do("GET", mail.WaitSubject(email, "Set a new password").Link(), nil)
+				person.Submit(reset, map[string]string{"password": person.Password})
+				joinOrganization(person, invitation)
+			} else {
+				create := person.Submit(person.Do("GET", invitation, nil), map[string]string{"account": choice})
+				if p := person.Submit(create, map[string]string{"password": person.Password}); p.Location != "/console/sign-in" {
+					t.Fatalf("the new account leads to %d: %s", p.Status, p.Body)
+				}
+			}
+			joined := s.MemberOf(email)
+			if joined.Role != "owner" || (joined.ID == old.ID) != (choice == "own") || !verified(s, person) {
+				t.Errorf("%s: the organization has %+v, and the address is not proved", choice, joined)
+			}
+			again := s.BrowserOf(email, mallory.Password)
+			again.Submit(again.Do("GET", s.URL+"/account", nil), map[string]string{"email": email, "password": mallory.Password})
+			if again.HasSession() {
+				t.Errorf("%s: the password of before signs in", choice)
+			}
+			// The old account is another user's than that of the person, if the person has a new one.
+			refreshed := s.Active(app, token.RefreshToken)
+			if ended := choice == "own"; mallory.HasSession() == ended || refreshed == ended {
+				t.Errorf("%s: the session of before lasts: %t, the tokens: %t", choice, mallory.HasSession(), refreshed)
+			}
+		}
+	})
+}
+
 // TestInvitationIgnoresTheHostHeader invites with requests that name another host.
 func TestInvitationIgnoresTheHostHeader(t *testing.T) {
 	t.Parallel()

@@ -59,3 +59,30 @@ func TestMailedLinksWithChromium(t *testing.T) {
 		t.Errorf("the member is %+v", m)
 	}
 }
+
+// TestUnprovedAccountsWithChromium has people with accounts that were opened with a link of the API accept an invitation
+// by mail: one signs in and sets a new password, and one creates another account.
+func TestUnprovedAccountsWithChromium(t *testing.T) {
+	t.Parallel()
+	s, mail := installation.StartWithMail(t, "sqlite")
+	other := s.SecondOrganization()
+	for email, choice := range map[string]string{"own@example.com": "own", "new@example.com": "new"} {
+		_, userID := s.Invite(email, "member")
+		other.InviteMember(email, "admin")
+		b := chromium.New(t)
+		b.LoadAxe()
+		b.DisableAutofill()
+		b.Open(mail.WaitSubject(email, "You are invited to Second organization").Link())
+		b.Check("mailed-choice")
+		click(b, `button[value="`+choice+`"]`)
+		if choice == "own" {
+			b.Submit("email", email, "password", "a first password")
+			onPage(b, "Join Second organization")
+		}
+		b.Submit("password", "a second password")
+		onPage(b, "Overview")
+		if m := other.MemberOf(email); m.Pending || (m.ID == userID) != (choice == "own") {
+			t.Errorf("%s: the member is %+v, and was %s", choice, m, userID)
+		}
+	}
+}
