@@ -21,66 +21,62 @@ var bob = &auth.Caller{OrgID: "org_b", UserID: "usr_bob", Role: auth.Owner, KeyI
 // TestBacklogsAreSharedByOrganizations has 170 tails of one organization that read its log from the
 // beginning, and then one of another. That one gets its half of what all of them get.
 func TestBacklogsAreSharedByOrganizations(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d)
-		const tails, events, size = 170, 60, 50_000
-		_, path := f.hookOf(alice)
-		f.ingest(path, events, size)
-		_, path = f.hookOf(bob)
-		f.ingest(path, events, size)
-		var begun, others atomic.Int64
-		for range tails {
-			next, stop := f.openAs(alice, "/webhook/tail?since=2026-01-01T00:00:00Z", "")
-			defer stop()
-			go func() {
-				for i := range events {
-					if id, _ := next(); id == "" {
-						return
-					}
-					if i == 0 {
-						begun.Add(1)
-					}
-					others.Add(1)
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	const tails, events, size = 170, 60, 50_000
+	_, path := f.hookOf(alice)
+	f.ingest(path, events, size)
+	_, path = f.hookOf(bob)
+	f.ingest(path, events, size)
+	var begun, others atomic.Int64
+	for range tails {
+		next, stop := f.openAs(alice, "/webhook/tail?since=2026-01-01T00:00:00Z", "")
+		defer stop()
+		go func() {
+			for i := range events {
+				if id, _ := next(); id == "" {
+					return
 				}
-			}()
-		}
-		waittest.Until(t, "all tails to begin", func() (int64, bool) { n := begun.Load(); return n, n == tails })
-		before := others.Load()
-		next, _ := f.openAs(bob, "/webhook/tail?since=2026-01-01T00:00:00Z", "")
-		for range events {
-			next()
-		}
-		if n := others.Load() - before; n > 5*events {
-			t.Errorf("one tail was shown %d events, and those of another organization %d meanwhile", events, n)
-		}
-	})
+				if i == 0 {
+					begun.Add(1)
+				}
+				others.Add(1)
+			}
+		}()
+	}
+	waittest.Until(t, "all tails to begin", func() (int64, bool) { n := begun.Load(); return n, n == tails })
+	before := others.Load()
+	next, _ := f.openAs(bob, "/webhook/tail?since=2026-01-01T00:00:00Z", "")
+	for range events {
+		next()
+	}
+	if n := others.Load() - before; n > 5*events {
+		t.Errorf("one tail was shown %d events, and those of another organization %d meanwhile", events, n)
+	}
 }
 
 // TestFeedsWithoutRoomKeepNothing has feeds that use up the pool. One for which there is no room says that
 // its connections are behind, and they read the log by themselves.
 func TestFeedsWithoutRoomKeepNothing(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d)
-		for i := range 20 {
-			c := f.tails.Feeds.Charge(fmt.Sprint(i), "")
-			for n := int64(loadBytes); n > 0; n /= 2 {
-				for c.Take(n) {
-				}
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	for i := range 20 {
+		c := f.tails.Feeds.Charge(fmt.Sprint(i), "")
+		for n := int64(loadBytes); n > 0; n /= 2 {
+			for c.Take(n) {
 			}
 		}
-		full := f.tails.Feeds.Usage()
-		_, path := f.hook()
-		next, _ := f.open("/webhook/tail", "")
-		f.ingest(path, 30, 50_000)
-		for i, want := range f.order {
-			if got, _ := next(); got != want {
-				t.Fatalf("event %d is %s, want %s", i, got, want)
-			}
+	}
+	full := f.tails.Feeds.Usage()
+	_, path := f.hook()
+	next, _ := f.open("/webhook/tail", "")
+	f.ingest(path, 30, 50_000)
+	for i, want := range f.order {
+		if got, _ := next(); got != want {
+			t.Fatalf("event %d is %s, want %s", i, got, want)
 		}
-		if u := f.tails.Feeds.Usage(); u.Owners != full.Owners || u.Refused == full.Refused {
-			t.Errorf("the feed had room: %+v", u)
-		}
-	})
+	}
+	if u := f.tails.Feeds.Usage(); u.Owners != full.Owners || u.Refused == full.Refused {
+		t.Errorf("the feed had room: %+v", u)
+	}
 }
 
 // TestFeedsForgetOldFrames: a feed keeps what connections may still take, and nothing when all is quiet.
