@@ -261,13 +261,16 @@ func (c *clusterTest) nodesJoin(t *testing.T) {
 func (c *clusterTest) masterFails(t *testing.T) {
 	p := create(t, c.engine)
 	key := c.engine.Connection(p).Env["REDIS_KEY_PREFIX"] + "a"
-	client := use(t, c.engine, p)
+	client := use(t, c.engine, p).(*redis.ClusterClient)
 	must(t, client.Set(t.Context(), key, "1", 0).Err())
-	master, err := client.(*redis.ClusterClient).MasterForKey(t.Context(), key)
+	master, err := client.MasterForKey(t.Context(), key)
 	must(t, err)
 	failed := slices.IndexFunc(c.Nodes, func(s *redistest.Server) bool { return s.Addr == master.Options().Addr })
 	c.Nodes[failed].Stop()
-	waittest.True(t, "the replica to become the master", func() bool { return client.Set(t.Context(), key, "2", 0).Err() == nil })
+	waittest.True(t, "the replica to become the master", func() bool {
+		client.ReloadState(t.Context()) // else once a minute
+		return client.Set(t.Context(), key, "2", 0).Err() == nil
+	})
 	waittest.True(t, "a rotation without the failed node", func() bool { return c.engine.Rotate(t.Context(), p) == nil })
 	changed := *p
 	changed.Password = id.Secret(43)

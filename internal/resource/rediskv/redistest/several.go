@@ -46,31 +46,64 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster of three masters, with as many replicas each as it says. The arguments are
-// those of Start.
+// those of Start. It does what redis-cli --cluster create does, without the pauses of that.
 func StartCluster(t testing.TB, replicas int, args ...string) *Cluster {
 	t.Helper()
+	const masters, slots = 3, 16384
 	c := &Cluster{t: t, args: args}
-	create := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(replicas)}
-	for range 3 * (1 + replicas) {
+	for i := range masters * (1 + replicas) {
 		node := c.StartNode()
 		c.Nodes = append(c.Nodes, node)
-		create = append(create, node.Addr)
+		c.ok(node, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		if i < masters {
+			c.ok(node, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/masters), strconv.Itoa((i+1)*slots/masters-1))
+		}
+		if i > 0 {
+			c.meet(node)
+		}
 	}
-	c.cli(create...)
+	for i, node := range c.Nodes[masters:] {
+		c.follow(node, c.Nodes[i%masters])
+	}
 	for _, node := range c.Nodes {
-		waittest.True(t, "the nodes to know each other", func() bool { return c.complete(node, 3*replicas) })
+		waittest.True(t, "the nodes to know each other", func() bool { return c.complete(node, masters*replicas) })
 	}
 	scheme, rest, _ := strings.Cut(c.Nodes[0].URL, "://")
 	c.URL = scheme + "+cluster://" + strings.Replace(rest, c.Nodes[0].Addr, c.Nodes[0].Addr+","+c.Nodes[1].Addr, 1)
 	return c
 }
 
+// meet has the first node get to know another, which tells the rest.
+func (c *Cluster) meet(node *Server) {
+	c.t.Helper()
+	host, port, _ := net.SplitHostPort(node.Addr)
+	_, bus, _ := strings.Cut(c.on(node, "CONFIG", "GET", "cluster-port"), "\n")
+	c.ok(c.Nodes[0], "CLUSTER", "MEET", host, port, strings.TrimSpace(bus))
+}
+
+// follow makes a node the replica of a master as soon as it knows that.
+func (c *Cluster) follow(node, master *Server) {
+	c.t.Helper()
+	id := strings.TrimSpace(c.on(master, "CLUSTER", "MYID"))
+	waittest.Until(c.t, "a replica to know its master", func() (string, bool) {
+		reply := c.on(node, "CLUSTER", "REPLICATE", id)
+		return reply, reply == "OK\n"
+	})
+}
+
+// ok runs a command on a node, which must reply with OK.
+func (c *Cluster) ok(node *Server, args ...string) {
+	c.t.Helper()
+	if reply := c.on(node, args...); reply != "OK\n" {
+		c.t.Fatalf("%v: %s", args, reply)
+	}
+}
+
 // complete reports whether a node knows all slots and replicas.
 func (c *Cluster) complete(node *Server, replicas int) bool {
 	c.t.Helper()
-	_, port, _ := net.SplitHostPort(node.Addr)
-	info := c.cli("-p", port, "CLUSTER", "INFO")
-	nodes := c.cli("-p", port, "CLUSTER", "NODES")
+	info := c.on(node, "CLUSTER", "INFO")
+	nodes := c.on(node, "CLUSTER", "NODES")
 	return strings.Contains(info, "cluster_state:ok") && strings.Count(nodes, "slave") == replicas
 }
 
@@ -86,19 +119,19 @@ func (c *Cluster) StartNode() *Server {
 // Join has a server join the cluster, as a replica or as a master without slots.
 func (c *Cluster) Join(node *Server, replica bool) {
 	c.t.Helper()
-	args := []string{"--cluster", "add-node", node.Addr, c.Nodes[0].Addr}
-	if replica {
-		args = append(args, "--cluster-slave")
-	}
-	c.cli(args...)
 	c.Nodes = append(c.Nodes, node)
+	c.meet(node)
+	if replica {
+		c.follow(node, c.Nodes[0])
+	}
 }
 
-// cli runs redis-cli and returns its output.
-func (c *Cluster) cli(args ...string) string {
+// on runs a command on a node with redis-cli, and returns the reply.
+func (c *Cluster) on(node *Server, args ...string) string {
 	c.t.Helper()
-	common := []string{"--no-auth-warning", "-a", Password}
-	if strings.HasPrefix(c.Nodes[0].URL, "rediss") {
+	_, port, _ := net.SplitHostPort(node.Addr)
+	common := []string{"--no-auth-warning", "-a", Password, "-p", port}
+	if strings.HasPrefix(node.URL, "rediss") {
 		common = append(common, "--tls", "--insecure")
 	}
 	return run(c.t, "redis-cli", append(common, args...)...)
