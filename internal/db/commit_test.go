@@ -247,7 +247,7 @@ func TestAcknowledgedWritesAreStored(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
 			d := dbtest.Open(t, dialect)
-			rapid.Check(t, func(t *rapid.T) { acknowledged(t, d) })
+			dbtest.Check(t, dialect, func(t *rapid.T) { acknowledged(t, d) })
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
 )
@@ -50,7 +51,7 @@ func (f *fixture) checkCounts() {
 func TestCountsEqualRows(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		n := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		dbtest.Check(t, f.store.DB.Dialect(), func(rt *rapid.T) {
 			f.TB = rt
 			pick := func(name string, from []string) string { return rapid.SampledFrom(from).Draw(rt, name) }
 			for range rapid.IntRange(1, 20).Draw(rt, "steps") {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"steward/internal/db/dbtest"
 )
 
 // model holds evals and runs in memory, beside the fixture.
@@ -31,7 +33,7 @@ var (
 func TestListsAgainstModel(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		round := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		dbtest.Check(t, f.store.DB.Dialect(), func(rt *rapid.T) {
 			round++
 			f.TB, f.org = rt, fmt.Sprintf("org_%d", round)
 			m := &model{evals: map[string]Eval{}, runs: map[string]Run{}}
@@ -51,7 +53,7 @@ func TestListsAgainstModel(t *testing.T) {
 func TestPairsOfFiltersAgainstModel(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		round := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		dbtest.Check(t, f.store.DB.Dialect(), func(rt *rapid.T) {
 			round++
 			f.TB, f.org = rt, fmt.Sprintf("org_%d", round)
 			m := &model{evals: map[string]Eval{}, runs: map[string]Run{}}

@@ -141,7 +141,7 @@ func TestIndexEqualsTruth(t *testing.T) {
 		f := newFixture(t, d, small)
 		dir := f.dir
 		runs := 0
-		rapid.Check(t, func(t *rapid.T) {
+		dbtest.Check(t, d.Dialect(), func(t *rapid.T) {
 			runs++
 			s := &simulation{
 				fixture: f, t: t, fault: &fault{}, model: map[string]*modelBucket{}, changes: map[string]map[int64]holding{},

@@ -28,7 +28,7 @@ func TestRandomChangesWithFailuresEndInAgreement(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir := t.TempDir()
 		var runs atomic.Int32
-		rapid.Check(t, func(rt *rapid.T) {
+		dbtest.Check(t, d.Dialect(), func(rt *rapid.T) {
 			m := &model{t: rt, seen: map[Named]string{}}
 			org := fmt.Sprintf("org_%d", runs.Add(1))
 			for _, node := range []string{"node_1", "node_2"} {

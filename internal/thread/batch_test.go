@@ -26,7 +26,7 @@ func TestBatchEqualsSingleWrites(t *testing.T) {
 		fixed := time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)
 		s.Now = func() time.Time { return fixed }
 		orgs := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		dbtest.Check(t, d.Dialect(), func(rt *rapid.T) {
 			orgs++
 			batched, single := fmt.Sprintf("batched_%d", orgs), fmt.Sprintf("single_%d", orgs)
 			for _, orgID := range []string{batched, single} {

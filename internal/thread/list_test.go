@@ -126,7 +126,7 @@ func TestListAgainstModel(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		orgs := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		dbtest.Check(t, d.Dialect(), func(rt *rapid.T) {
 			orgs++
 			caller := &auth.Caller{OrgID: fmt.Sprintf("org_%d", orgs), UserID: "u", Role: auth.Owner}
 			m := &model{caller: caller, store: s, rows: map[string]*modelThread{}}

@@ -16,11 +16,13 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,6 +30,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"pgregory.net/rapid"
 
 	"steward/internal/db"
 )
@@ -40,6 +43,26 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for _, dialect := range Dialects {
 		t.Run(dialect.String(), func(t *testing.T) { test(t, Open(t, dialect)) })
+	}
+}
+
+// Check draws histories as rapid.Check does: as many as -rapid.checks says on SQLite, and a fifth of them on
+// PostgreSQL, where each takes ten times as long. No other test of the process may draw meanwhile.
+func Check(t *testing.T, dialect db.Dialect, property func(*rapid.T)) {
+	t.Helper()
+	if dialect == db.Postgres {
+		checks := flag.Lookup("rapid.checks").Value
+		all := checks.(flag.Getter).Get().(int)
+		setChecks(t, checks, max(1, all/5))
+		defer setChecks(t, checks, all)
+	}
+	rapid.Check(t, property)
+}
+
+func setChecks(t *testing.T, checks flag.Value, n int) {
+	t.Helper()
+	if err := checks.Set(strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
 	}
 }
 
