@@ -75,6 +75,7 @@ func enters(t testing.TB, e *rediskv.Engine, p *resource.Provisioned, server *re
 
 // TestCluster uses one cluster for all, since that takes long to start. The tests at the end change it.
 func TestCluster(t *testing.T) {
+	t.Parallel() // most of it waits for the servers
 	servers := redistest.StartCluster(t, 1)
 	c := &clusterTest{Cluster: servers, engine: open(t, servers.URL)}
 	fixture := func(*testing.T, *enginetest.Rows) enginetest.Fixture {
@@ -285,6 +286,7 @@ func (c *clusterTest) masterFails(t *testing.T) {
 }
 
 func TestClusterWithTLS(t *testing.T) {
+	t.Parallel() // most of it waits for the servers
 	servers := redistest.StartCluster(t, 0, redistest.Certificate(t)...)
 	e := open(t, servers.URL)
 	must(t, e.Check(t.Context()))

@@ -43,6 +43,7 @@ func startSentinels(t *testing.T, args ...string) (*redistest.Sentinels, *redisk
 }
 
 func TestSentinels(t *testing.T) {
+	t.Parallel() // most of it waits for the servers
 	servers, e := startSentinels(t)
 	fixture := func(*testing.T, *enginetest.Rows) enginetest.Fixture {
 		return enginetest.Fixture{Engine: e, Type: resource.KV, Connect: connectToMaster, Redis: fromEnv}
@@ -91,6 +92,7 @@ func testFailover(t *testing.T, servers *redistest.Sentinels, e *rediskv.Engine)
 }
 
 func TestSentinelsWithTLS(t *testing.T) {
+	t.Parallel() // most of it waits for the servers
 	_, e := startSentinels(t, redistest.Certificate(t)...)
 	must(t, e.Check(t.Context()))
 	p := create(t, e)
