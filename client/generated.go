@@ -1024,11 +1024,14 @@ type NewMember struct {
 
 // NewOAuthClient is the body of CreateOAuthClient.
 type NewOAuthClient struct {
-	Name                       string   `json:"name"`
-	Description                string   `json:"description"`
-	HomepageURL                string   `json:"homepage_url"`
-	AccessTokenLifetimeSeconds *int64   `json:"access_token_lifetime_seconds,omitempty"`
-	AllowedUserIDs             []string `json:"allowed_user_ids,omitzero"`
+	Name                       string `json:"name"`
+	Description                string `json:"description"`
+	HomepageURL                string `json:"homepage_url"`
+	AccessTokenLifetimeSeconds *int64 `json:"access_token_lifetime_seconds,omitempty"`
+
+	// Clients of other organizations that may get tokens for the audience with client_credentials or by token exchange; those of the same organization always may
+	AllowedClients []string `json:"allowed_clients,omitzero"`
+	AllowedUserIDs []string `json:"allowed_user_ids,omitzero"`
 
 	// URI of the API that the client serves, for confidential clients only; no other client may have it
 	Audience *string `json:"audience,omitempty"`
@@ -1224,6 +1227,9 @@ type OAuthClient struct {
 	// Whether users outside the organization may use the client
 	IsPublic bool `json:"is_public"`
 
+	// Clients of other organizations that may get tokens for the audience with client_credentials or by token exchange; those of the same organization always may
+	AllowedClients []string `json:"allowed_clients"`
+
 	// How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set
 	TokenEndpointAuthMethod    OAuthClientTokenEndpointAuthMethod `json:"token_endpoint_auth_method"`
 	CreatedAt                  time.Time                          `json:"created_at"`
@@ -1295,6 +1301,9 @@ type OAuthClientDetails struct {
 	// Whether users outside the organization may use the client
 	IsPublic bool `json:"is_public"`
 
+	// Clients of other organizations that may get tokens for the audience with client_credentials or by token exchange; those of the same organization always may
+	AllowedClients []string `json:"allowed_clients"`
+
 	// How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set
 	TokenEndpointAuthMethod    OAuthClientDetailsTokenEndpointAuthMethod `json:"token_endpoint_auth_method"`
 	CreatedAt                  time.Time                                 `json:"created_at"`
@@ -1333,7 +1342,10 @@ type OAuthClientDetailsRegistration string
 // OAuthClientPatch is the body of UpdateOAuthClient.
 type OAuthClientPatch struct {
 	AccessTokenLifetimeSeconds Field[int64] `json:"access_token_lifetime_seconds,omitzero"`
-	AllowedUserIDs             []string     `json:"allowed_user_ids,omitzero"`
+
+	// Clients of other organizations that may get tokens for the audience with client_credentials or by token exchange; those of the same organization always may
+	AllowedClients []string `json:"allowed_clients,omitzero"`
+	AllowedUserIDs []string `json:"allowed_user_ids,omitzero"`
 
 	// URI of the API that the client serves, for confidential clients only; no other client may have it
 	Audience Field[string] `json:"audience,omitzero"`
@@ -3877,4 +3889,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 550309c2862864c020a408ea2455d557a110f40939f51eb3f6b7509db9933358
+// Sources: sha256 c45777381a1514e543475e8d9790753550d9981593705684e5f26e9dcac9dd7f

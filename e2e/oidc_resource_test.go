@@ -55,3 +55,27 @@ func TestResourceServer(t *testing.T) {
 		}
 	}
 }
+
+// TestResourceServerOfAnotherOrganization has a client request tokens of its own for the audience of another
+// organization, which admits it later.
+func TestResourceServerOfAnotherOrganization(t *testing.T) {
+	t.Parallel()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		const api = "https://api.harbour.example.com"
+		server := s.NewApplication(object{"audience": api})
+		b := s.SecondOrganization().NewApplication(object{"grant_types": []string{"client_credentials"}})
+		request := url.Values{"grant_type": {"client_credentials"}, "resource": {api}}
+		if status, answer := s.PostForm(b, "/oauth/token", request); status != http.StatusBadRequest || answer["error"] != "invalid_target" {
+			t.Errorf("a client of another organization: %d %v", status, answer["error"])
+		}
+		path := "/oidc/clients/" + server.ID
+		s.Call("PUT", path, object{"allowed_clients": []string{b.ID}}).Want(http.StatusOK)
+		if got := s.Call("GET", path, nil).Want(http.StatusOK).Text("allowed_clients.0"); got != b.ID {
+			t.Errorf("the client shows %q", got)
+		}
+		status, answer := s.PostForm(b, "/oauth/token", request)
+		if token, _ := answer["access_token"].(string); status != http.StatusOK || !s.Active(server, token) {
+			t.Errorf("an allowed client of another organization: %d %v", status, answer["error"])
+		}
+	})
+}

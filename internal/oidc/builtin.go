@@ -26,7 +26,7 @@ func cliClient(orgID, homepage string, now time.Time) Client {
 		ID: CLIClientID, Name: "Steward command line", Description: "The steward command, on a machine that you use",
 		HomepageURL: homepage, ClientType: Public, AuthMethod: NoAuth, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
 		GrantTypes: []string{DeviceCode, RefreshToken}, ResponseTypes: slices.Clone(responseTypes), Scopes: scopes,
-		OrgID: orgID, AllowedUserIDs: []string{}, Internal: true, CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now),
+		OrgID: orgID, AllowedUserIDs: []string{}, AllowedClients: []string{}, Internal: true, CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now),
 		version: 1,
 	}
 }

@@ -59,6 +59,7 @@ type Client struct {
 	Internal               bool       `json:"internal"`
 	IsPublic               bool       `json:"is_public" doc:"Whether users outside the organization may use the client"`
 	Audience               *string    `json:"audience,omitempty" doc:"URI of the API that the client serves; it may introspect tokens issued for this audience" example:"https://api.example.com"`
+	AllowedClients         []string   `json:"allowed_clients" doc:"Clients of other organizations that may get tokens for the audience with client_credentials or by token exchange; those of the same organization always may" example:"oac_01jcq3v6x1c4f7h0k3n6q9s2ty"`
 	BackchannelLogoutURI   *string    `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
 	FrontchannelLogoutURI  *string    `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
 	AuthMethod             AuthMethod `json:"token_endpoint_auth_method" enum:"client_secret_basic,client_secret_post,private_key_jwt,none" doc:"How the client authenticates; a secret is accepted in the header and in the form, whichever of the two is set"`
@@ -173,6 +174,7 @@ type Settings struct {
 	AllowedUserIDs         page.Opt[[]string]   `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
 	IsPublic               page.Opt[bool]       `json:"is_public,omitempty" nullable:"false"`
 	Audience               page.Opt[string]     `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it" example:"https://api.example.com"`
+	AllowedClients         page.Opt[[]string]   `json:"allowed_clients,omitempty" maxItems:"1000" nullable:"false" doc:"Clients of other organizations that may get tokens for the audience with client_credentials or by token exchange; those of the same organization always may" example:"oac_01jcq3v6x1c4f7h0k3n6q9s2ty"`
 	BackchannelLogoutURI   page.Opt[string]     `json:"backchannel_logout_uri,omitempty" doc:"URI that gets a logout token when a session ends in which the client got an ID token" example:"https://helpdesk.example.com/backchannel-logout"`
 	FrontchannelLogoutURI  page.Opt[string]     `json:"frontchannel_logout_uri,omitempty" doc:"URI that the browser loads when its user signs out of a session in which the client got an ID token" example:"https://helpdesk.example.com/frontchannel-logout"`
 	AuthMethod             page.Opt[AuthMethod] `json:"token_endpoint_auth_method,omitempty" nullable:"false" doc:"client_secret_basic (default), client_secret_post, private_key_jwt or, for public clients, none" example:"private_key_jwt"`
@@ -217,7 +219,7 @@ func (n NewClient) client(now time.Time) Client {
 		ID: id.At(id.Client, now), Name: n.Name, Description: n.Description, HomepageURL: n.HomepageURL,
 		ClientType: Confidential, AuthMethod: SecretBasic, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
 		GrantTypes: defaultGrantTypes(), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
-		AllowedUserIDs: []string{}, IsPublic: n.registration == "", Registration: n.registration,
+		AllowedUserIDs: []string{}, AllowedClients: []string{}, IsPublic: n.registration == "", Registration: n.registration,
 		CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)
@@ -314,6 +316,7 @@ func (s Settings) set(c *Client) {
 	setList(s.ResponseTypes, &c.ResponseTypes)
 	setList(s.Scopes, &c.Scopes)
 	setList(s.AllowedUserIDs, &c.AllowedUserIDs)
+	setList(s.AllowedClients, &c.AllowedClients)
 }
 
 // setList copies a list that was sent.
@@ -328,6 +331,7 @@ func setList(sent page.Opt[[]string], dst *[]string) {
 func (c *Client) removeRepetitions() {
 	for _, list := range []*[]string{
 		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.GrantTypes, &c.ResponseTypes, &c.Scopes, &c.AllowedUserIDs,
+		&c.AllowedClients,
 	} {
 		*list = unique(*list)
 	}

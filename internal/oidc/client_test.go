@@ -56,7 +56,7 @@ func TestNewClientHasDefaults(t *testing.T) {
 		"name": "Notes", "description": "Keeps notes", "homepage_url": "https://notes.example", "icon": nil,
 		"client_type": "confidential", "redirect_uris": []any{}, "post_logout_redirect_uris": []any{},
 		"grant_types": []any{"authorization_code", "refresh_token"}, "response_types": []any{"code"},
-		"scopes": []any{"openid", "profile", "email", "offline_access"}, "allowed_user_ids": []any{},
+		"scopes": []any{"openid", "profile", "email", "offline_access"}, "allowed_user_ids": []any{}, "allowed_clients": []any{},
 		"internal": false, "is_public": true, "token_endpoint_auth_method": "client_secret_basic",
 		"created_at": "2026-11-15T08:30:00.123Z", "updated_at": "2026-11-15T08:30:00.123Z",
 	}
@@ -73,7 +73,7 @@ func TestNullMeansAbsentOnCreate(t *testing.T) {
 	must(t, json.Unmarshal([]byte(`{"name": "a", "description": "", "homepage_url": "https://a.example", "icon": null,
 		"client_type": null, "redirect_uris": null, "post_logout_redirect_uris": null, "grant_types": null,
 		"response_types": null, "scopes": null, "project_id": null, "access_token_lifetime_seconds": null,
-		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null, "allowed_user_ids": null,
+		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null, "allowed_user_ids": null, "allowed_clients": null,
 		"is_public": null}`), &n))
 	got, _, err := n.build(fixed)
 	must(t, err)
@@ -161,7 +161,7 @@ func TestPatchOverwritesTheSentFields(t *testing.T) {
 		"scopes":                         lists("openid", "email", "thread:read", "webhook:write"),
 		"access_token_lifetime_seconds":  choice[any](nil, 60.0, 86_400.0),
 		"id_token_lifetime_seconds":      choice[any](nil, 61.0),
-		"refresh_token_lifetime_seconds": choice[any](nil, 300.0), "allowed_user_ids": lists("usr_1", "usr_2", "x"),
+		"refresh_token_lifetime_seconds": choice[any](nil, 300.0), "allowed_user_ids": lists("usr_1", "usr_2", "x"), "allowed_clients": lists("oac_1", "x"),
 	}
 	names := slices.Sorted(maps.Keys(fields))
 	rapid.Check(t, func(rt *rapid.T) {

@@ -24,14 +24,14 @@ func requireScopes(caller *auth.Caller, before, after Client) error {
 // may not change who gets its tokens or what they are for.
 func requireAccess(caller *auth.Caller, c Client) error {
 	return caller.RequireGrantable(c.Scopes, "change the secret, the keys, the type, the redirect URIs, the grant types, "+
-		"the audience or the project of a client that has it")
+		"the audience, the allowed clients or the project of a client that has it")
 }
 
 // sameAccess reports whether two versions of a client give the same access to its tokens: they have the same
-// type, authentication, redirect URIs, grant types, audience and project.
+// type, authentication, redirect URIs, grant types, audience, allowed clients and project.
 func sameAccess(a, b Client) bool {
 	return a.ClientType == b.ClientType && sameAuthentication(a, b) && sameSet(a.RedirectURIs, b.RedirectURIs) && sameSet(a.GrantTypes, b.GrantTypes) &&
-		same(a.Audience, b.Audience) && same(a.ProjectID, b.ProjectID)
+		same(a.Audience, b.Audience) && sameSet(a.AllowedClients, b.AllowedClients) && same(a.ProjectID, b.ProjectID)
 }
 
 func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -13,6 +13,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/idempotency"
 	"steward/internal/seal"
@@ -205,10 +206,9 @@ func TestAudience(t *testing.T) {
 		want(200, "PUT "+first, `{"audience": "https://b.example"}`) // free again
 		want(200, "DELETE "+first, "")
 		want(200, "POST /oidc/clients", with(`"https://b.example"`))
-		for audience, registered := range map[string]bool{"https://b.example": true, "https://api.example": false} {
-			if got, err := f.Serves(f.ctx, audience); err != nil || got != registered {
-				t.Error(audience, got, err)
-			}
+		for audience, kind := range map[string]errs.Kind{"https://b.example": "", "https://api.example": errs.NotFound} {
+			_, err := f.Audience(f.ctx, audience)
+			wantKind(t, err, kind)
 		}
 	})
 }

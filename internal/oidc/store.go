@@ -44,19 +44,19 @@ const clientColumns = `id, name, description, homepage_url, icon, client_type, r
 	grant_types, response_types, scopes, org_id, project_id, access_token_lifetime_seconds,
 	refresh_token_lifetime_seconds, id_token_lifetime_seconds, allowed_user_ids, internal, is_public, created_at,
 	updated_at, version, audience, redirects_since, backchannel_logout_uri, frontchannel_logout_uri,
-	token_endpoint_auth_method, jwks, jwks_uri, registration`
+	token_endpoint_auth_method, jwks, jwks_uri, registration, allowed_clients`
 
 // scanClient scans clientColumns, and the columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
 	var c Client
-	var redirect, logout, grants, responses, scopes, allowed, since string
+	var redirect, logout, grants, responses, scopes, allowed, clients, since string
 	var method, keys *string
 	dest := []any{
 		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, &redirect, &logout,
 		&grants, &responses, &scopes, &c.OrgID, &c.ProjectID, &c.AccessSeconds,
 		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
 		&c.UpdatedAt, &c.version, &c.Audience, &since, &c.BackchannelLogoutURI, &c.FrontchannelLogoutURI,
-		&method, &keys, &c.JWKSURI, &c.Registration,
+		&method, &keys, &c.JWKSURI, &c.Registration, &clients,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Client{}, fmt.Errorf("read client: %w", err)
@@ -72,6 +72,7 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 		{responses, &c.ResponseTypes},
 		{scopes, &c.Scopes},
 		{allowed, &c.AllowedUserIDs},
+		{clients, &c.AllowedClients},
 		{since, &c.redirectsSince},
 	} {
 		if err := json.Unmarshal([]byte(value.text), value.to); err != nil {
@@ -117,6 +118,9 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 		if err := s.requireProject(tx, caller, c.ProjectID); err != nil {
 			return err
 		}
+		if err := s.requireEnforced(tx, Client{}, c); err != nil {
+			return err
+		}
 		if err := insertClient(tx, c, secret); err != nil {
 			return err
 		}
@@ -160,6 +164,18 @@ func (s *Store) requireProject(tx *db.Tx, caller *auth.Caller, projectID *string
 		return nil
 	}
 	return s.Project(tx, caller, "body.project_id", *projectID)
+}
+
+// schemaOfAllowedClients is the migration that came with allowed_clients.
+const schemaOfAllowedClients = 43
+
+// requireEnforced returns Conflict for a change of allowed_clients while a process of an earlier version lives,
+// which issues tokens for every audience to all clients.
+func (s *Store) requireEnforced(tx *db.Tx, before, after Client) error {
+	if slices.Equal(before.AllowedClients, after.AllowedClients) {
+		return nil
+	}
+	return db.RequireSchema(tx, s.Now(), schemaOfAllowedClients, "allowed_clients")
 }
 
 const (
@@ -250,6 +266,9 @@ func (s *Store) Update(
 				return err
 			}
 		}
+		if err := s.requireEnforced(tx, before, u.Client); err != nil {
+			return err
+		}
 		if err := updateClient(tx, u.Client); err != nil {
 			return err
 		}
@@ -281,6 +300,7 @@ func (c Client) changeable() db.Args {
 		"version": c.version, "audience": c.Audience, "redirects_since": encodeSince(c.redirectsSince),
 		"backchannel_logout_uri": c.BackchannelLogoutURI, "frontchannel_logout_uri": c.FrontchannelLogoutURI,
 		"token_endpoint_auth_method": c.AuthMethod, "jwks": c.encodeKeys(), "jwks_uri": c.JWKSURI,
+		"allowed_clients": encodeList(c.AllowedClients),
 	}
 }
 
@@ -294,7 +314,8 @@ func updateClient(tx *db.Tx, c Client) error {
 		id_token_lifetime_seconds = @id_token_lifetime_seconds, allowed_user_ids = @allowed_user_ids, is_public = @is_public,
 		updated_at = @updated_at, version = @version, audience = @audience, redirects_since = @redirects_since,
 		backchannel_logout_uri = @backchannel_logout_uri, frontchannel_logout_uri = @frontchannel_logout_uri,
-		token_endpoint_auth_method = @token_endpoint_auth_method, jwks = @jwks, jwks_uri = @jwks_uri
+		token_endpoint_auth_method = @token_endpoint_auth_method, jwks = @jwks, jwks_uri = @jwks_uri,
+		allowed_clients = @allowed_clients
 		WHERE org_id = @org_id AND id = @id`, c.changeable())
 	if db.IsUnique(err) {
 		return errAudience
@@ -407,14 +428,32 @@ func (s *Store) ForgetProject(tx *db.Tx, orgID, projectID string) error {
 	return tx.Invalidate(Cache)
 }
 
-// Serves reports whether a client has registered an audience.
-func (s *Store) Serves(ctx context.Context, audience string) (bool, error) {
-	var n int
-	err := s.DB.Read(ctx).Row(`SELECT count(*) FROM oidc_clients WHERE audience = $1`, audience).Scan(&n)
-	if err != nil {
-		return false, fmt.Errorf("read audience: %w", err)
+// Audience is what an API has registered about the tokens for it.
+type Audience struct {
+	orgID   string
+	clients []string
+}
+
+// Admits reports whether a client may get tokens for the audience without the consent of a user.
+func (a *Audience) Admits(c *Registered) bool {
+	return c.OrgID == a.orgID || slices.Contains(a.clients, c.ID)
+}
+
+// Audience returns the audience with a URI, or NotFound if no client has registered it.
+func (s *Store) Audience(ctx context.Context, uri string) (*Audience, error) {
+	var a Audience
+	var clients string
+	err := s.DB.Read(ctx).Row(`SELECT org_id, allowed_clients FROM oidc_clients WHERE audience = $1`, uri).Scan(&a.orgID, &clients)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.New(errs.NotFound, "no client has registered the audience")
 	}
-	return n > 0, nil
+	if err != nil {
+		return nil, fmt.Errorf("read audience: %w", err)
+	}
+	if err := json.Unmarshal([]byte(clients), &a.clients); err != nil {
+		return nil, fmt.Errorf("decode audience: %w", err)
+	}
+	return &a, nil
 }
 
 // registered reads a client as the protocol uses it, or returns NotFound.

@@ -17,6 +17,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/page"
 	"steward/internal/seal"
+	"steward/internal/stamp"
 )
 
 func TestClientIsStored(t *testing.T) {
@@ -26,6 +27,7 @@ func TestClientIsStored(t *testing.T) {
 			Icon: some(icon), RedirectURIs: some([]string{"https://notes.example/cb"}), ProjectID: some(project),
 			AccessSeconds: some(life), AllowedUserIDs: some([]string{"z", "a"}), IsPublic: some(false),
 			Scopes: some([]string{"openid", "thread:read"}), Audience: some("https://api.notes.example/v1"),
+			AllowedClients: some([]string{"oac_unknown", "oac_unknown"}),
 		})
 		got, err := f.Get(f.ctx, f.caller.OrgID, made.Client.ID)
 		must(t, err)
@@ -43,6 +45,35 @@ func TestClientIsStored(t *testing.T) {
 		if r.AccessLifetime() != 15*time.Minute || !r.Allows("a") || !r.Allows("z") || r.Allows("b") {
 			t.Error("wrong lifetime or allowed users")
 		}
+	})
+}
+
+// TestAllowedClientsWaitForOlderReplicas has a replica of a version that does not know allowed_clients.
+func TestAllowedClientsWaitForOlderReplicas(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		seen := func(processID string, schema any) {
+			t.Helper()
+			_, err := f.DB.Exec(f.ctx, `INSERT INTO processes (id, seen_at, schema) VALUES ($1, $2, $3)`,
+				processID, stamp.Of(f.now()), schema)
+			must(t, err)
+		}
+		update := func(c Client, s Settings) error {
+			t.Helper()
+			_, err := f.Update(f.ctx, f.caller, c.ID, page.IfMatch{}, ClientPatch{Settings: s})
+			return err
+		}
+		listed := Settings{AllowedClients: some([]string{"oac_1"})}
+		c := f.client(listed).Client
+		seen("rep_new", schemaOfAllowedClients)
+		must(t, update(c, Settings{AllowedClients: some([]string{"oac_1", "oac_2"})}))
+		seen("rep_old", nil)
+		wantKind(t, update(c, listed), errs.Conflict)
+		must(t, update(c, Settings{AllowedClients: some([]string{"oac_1", "oac_2"}), IsPublic: some(false)}))
+		_, err := f.h.Create(f.ctx, &CreateRequest{Body: NewClient{Name: "N", HomepageURL: "https://n.example", Settings: listed}})
+		wantKind(t, err, errs.Conflict)
+		f.client(Settings{})
+		f.advance(time.Minute) // it has died
+		must(t, update(c, listed))
 	})
 }
 

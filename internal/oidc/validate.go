@@ -24,6 +24,8 @@ const (
 	maxURIs        = 100
 	maxList        = 100
 	maxUsers       = 10_000
+	maxClientID    = 128
+	maxClients     = 1_000
 )
 
 // validate adds every fault of a client, except that of its icon.
@@ -70,6 +72,7 @@ func (c *Client) validateAsTyped(faults *errs.Faults) {
 	c.validateLifetimes(faults)
 	c.validateUsers(faults)
 	c.validateAudience(faults)
+	c.validateAllowedClients(faults)
 	c.validateLogoutURIs(faults)
 	c.validateMethod(faults)
 }
@@ -99,6 +102,17 @@ func (c *Client) validateUsers(faults *errs.Faults) {
 			"expected a user id of 1 to %d characters", maxUserID)
 		faults.Check(!strings.HasPrefix(u, id.Invitation+"_"), entry("body.allowed_user_ids", i),
 			"expected a user id; a pending member has none before the invitation is accepted")
+	}
+}
+
+func (c *Client) validateAllowedClients(faults *errs.Faults) {
+	if len(c.AllowedClients) > maxClients {
+		faults.Add("body.allowed_clients", "expected at most %d client ids", maxClients)
+		return
+	}
+	for i, clientID := range c.AllowedClients {
+		faults.Check(clientID != "" && isText(clientID, maxClientID, ""), entry("body.allowed_clients", i),
+			"expected a client id of 1 to %d characters", maxClientID)
 	}
 }
 

@@ -227,6 +227,7 @@ func TestAllFaultsAreReported(t *testing.T) {
 		IDSeconds:              some(int64(86_401)),
 		AllowedUserIDs:         some([]string{"", "usr_1", "inv_1"}),
 		Audience:               some("api.example"),
+		AllowedClients:         some([]string{"oac_1", "\x00"}),
 	}}
 	_, _, err := n.build(fixed)
 	var invalid *errs.Error
@@ -243,7 +244,8 @@ func TestAllFaultsAreReported(t *testing.T) {
 	want := "body.name body.description body.homepage_url body.redirect_uris[1] " +
 		"body.post_logout_redirect_uris[0] body.response_types body.grant_types[1] body.grant_types[2] " +
 		"body.scopes[1] body.access_token_lifetime_seconds body.refresh_token_lifetime_seconds " +
-		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.allowed_user_ids[2] body.audience body.icon"
+		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.allowed_user_ids[2] body.audience " +
+		"body.allowed_clients[1] body.icon"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

@@ -83,9 +83,13 @@ func (p *Processes) heartbeat(ctx context.Context) error {
 
 // Announce writes a heartbeat in a transaction.
 func (p *Processes) Announce(tx *db.Tx) error {
-	if err := tx.Send(`INSERT INTO processes (id, seen_at, key_id) VALUES ($1, $2, $3)
-		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, key_id = excluded.key_id`,
-		p.ID, stamp.Of(p.Now()), p.KeyID); err != nil {
+	schema, err := db.NewestSchema()
+	if err != nil {
+		return err
+	}
+	if err := tx.Send(`INSERT INTO processes (id, seen_at, key_id, schema) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, key_id = excluded.key_id, schema = excluded.schema`,
+		p.ID, stamp.Of(p.Now()), p.KeyID, schema); err != nil {
 		return fmt.Errorf("note process: %w", err)
 	}
 	return nil

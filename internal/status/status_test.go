@@ -48,6 +48,14 @@ func TestProcessesAreCountedWhileTheyAreAlive(t *testing.T) {
 			must(t, p.heartbeat(t.Context()))
 		}
 		count(3)
+		schema, err := db.NewestSchema()
+		must(t, err)
+		if err := db.RequireSchema(d.Read(t.Context()), now(), schema, "a setting"); err != nil {
+			t.Errorf("while all have this version: %v", err)
+		}
+		if err := db.RequireSchema(d.Read(t.Context()), now(), schema+1, "a setting"); errs.KindOf(err) != errs.Conflict && d.Dialect() == db.Postgres {
+			t.Errorf("while all have an older version: %v", err)
+		}
 		third.end(t.Context())
 		count(2)
 		clock.Add((aliveFor + time.Second).Microseconds()) // the second one died

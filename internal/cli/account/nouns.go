@@ -125,6 +125,7 @@ func clientFields() []noun.Field {
 		{Name: "scope", Path: "scopes", Kind: noun.List, Usage: "`scopes` that the client may request"},
 		{Name: "project", Path: "project_id", Noun: "project", Usage: "`project` of the client"},
 		{Name: "audience", Path: "audience", Usage: "`URI` of the API that the client serves"},
+		{Name: "allow-client", Path: "allowed_clients", Kind: noun.List, Usage: "`ids` of clients of other organizations that may get tokens for the audience without a user's consent"},
 		{Name: "allow-user", Path: "allowed_user_ids", Kind: noun.List, Noun: "member", Usage: "`ids` or e-mail addresses of the users who may use the client (default: all)"},
 		{Name: "public", Path: "is_public", Kind: noun.Boolean, Usage: "whether users outside the organization may use it"},
 		{Name: "access-lifetime", Path: "access_token_lifetime_seconds", Kind: noun.Seconds, Usage: "`duration` of access tokens"},

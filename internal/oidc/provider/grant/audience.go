@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -69,13 +70,30 @@ func (a *Audiences) of(resource *string) string {
 	return *resource
 }
 
-func (a *Audiences) check(ctx context.Context, audience string) error {
-	registered, err := a.Clients.Serves(ctx, audience)
+// Admit returns invalid_target if a client may not get tokens for an audience without the consent of a user.
+func (a *Audiences) Admit(ctx context.Context, c *oidc.Registered, audience string) error {
+	if audience == a.Issuer {
+		return nil
+	}
+	registered, err := a.find(ctx, audience)
 	if err != nil {
 		return err
 	}
-	if !registered {
-		return oauth.NewError(oauth.InvalidTarget, "no client has registered this resource as its audience")
+	if !registered.Admits(c) {
+		return oauth.NewError(oauth.InvalidTarget, "the resource belongs to another organization, which does not allow this client")
 	}
 	return nil
+}
+
+func (a *Audiences) check(ctx context.Context, audience string) error {
+	_, err := a.find(ctx, audience)
+	return err
+}
+
+func (a *Audiences) find(ctx context.Context, audience string) (*oidc.Audience, error) {
+	registered, err := a.Clients.Audience(ctx, audience)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, oauth.NewError(oauth.InvalidTarget, "no client has registered this resource as its audience")
+	}
+	return registered, err
 }

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -24,10 +25,16 @@ type App struct {
 // NewApp creates a client with the given settings of the management API.
 func (f *Fixture) NewApp(settings string) *App {
 	f.T.Helper()
+	return f.NewAppOf(f.Ctx, settings)
+}
+
+// NewAppOf is NewApp for the caller of a context, in whose organization the client is.
+func (f *Fixture) NewAppOf(ctx context.Context, settings string) *App {
+	f.T.Helper()
 	var in oidc.NewClient
 	Must(f.T, json.Unmarshal([]byte(settings), &in))
 	in.Name, in.Description, in.HomepageURL = "Test app", "For tests", "https://rp.example.com"
-	made, err := f.Clients.Create(f.Ctx, &oidc.CreateRequest{Body: in})
+	made, err := f.Clients.Create(ctx, &oidc.CreateRequest{Body: in})
 	Must(f.T, err)
 	return &App{Fixture: f, ID: made.Client.ID, Secret: made.ClientSecret}
 }

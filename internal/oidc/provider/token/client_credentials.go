@@ -19,6 +19,9 @@ func (e *Endpoint) clientCredentials(ctx context.Context, req *request) (*respon
 	}
 	access := e.Tokens.NewAccess(req.client, req.client.ID, scopes, req.jkt)
 	if req.audience != "" {
+		if err := e.Audiences.Admit(ctx, req.client, req.audience); err != nil {
+			return nil, err
+		}
 		access.SetAudience(req.audience)
 	}
 	return e.issueAccess(ctx, access)

@@ -35,6 +35,9 @@ func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, 
 	if err != nil {
 		return nil, err
 	}
+	if err := e.Audiences.Admit(ctx, req.client, audience); err != nil {
+		return nil, err
+	}
 	access := e.Tokens.NewExchanged(req.client, subject, scopes, req.jkt)
 	access.SetAudience(audience)
 	response, err := e.issueAccess(ctx, access)
