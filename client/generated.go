@@ -70,6 +70,7 @@ const (
 // Values of OAuthClientRegistration.
 const (
 	OAuthClientRegistrationAnonymous OAuthClientRegistration = "anonymous"
+	OAuthClientRegistrationDocument  OAuthClientRegistration = "document"
 	OAuthClientRegistrationToken     OAuthClientRegistration = "token"
 )
 
@@ -84,6 +85,7 @@ const (
 // Values of OAuthClientDetailsRegistration.
 const (
 	OAuthClientDetailsRegistrationAnonymous OAuthClientDetailsRegistration = "anonymous"
+	OAuthClientDetailsRegistrationDocument  OAuthClientDetailsRegistration = "document"
 	OAuthClientDetailsRegistrationToken     OAuthClientDetailsRegistration = "token"
 )
 
@@ -1242,6 +1244,9 @@ type OAuthClient struct {
 	// URI that gets a logout token when a session ends in which the client got an ID token
 	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
 
+	// URL of the document that describes the client, which applications use as its client_id
+	DocumentURI *string `json:"document_uri,omitempty"`
+
 	// URI that the browser loads when its user signs out of a session in which the client got an ID token
 	FrontchannelLogoutURI  *string `json:"frontchannel_logout_uri,omitempty"`
 	IDTokenLifetimeSeconds *int64  `json:"id_token_lifetime_seconds,omitempty"`
@@ -1315,6 +1320,9 @@ type OAuthClientDetails struct {
 
 	// URI that gets a logout token when a session ends in which the client got an ID token
 	BackchannelLogoutURI *string `json:"backchannel_logout_uri,omitempty"`
+
+	// URL of the document that describes the client, which applications use as its client_id
+	DocumentURI *string `json:"document_uri,omitempty"`
 
 	// URI that the browser loads when its user signs out of a session in which the client got an ID token
 	FrontchannelLogoutURI  *string `json:"frontchannel_logout_uri,omitempty"`
@@ -3889,4 +3897,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 c45777381a1514e543475e8d9790753550d9981593705684e5f26e9dcac9dd7f
+// Sources: sha256 f1953d44f09109f7bb9a889b1bf9efc926d8f51615eb5252dfa073691767db83

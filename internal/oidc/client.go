@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/page"
@@ -68,9 +69,12 @@ type Client struct {
 	CreatedAt              stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt              stamp.Time `json:"updated_at" format:"date-time"`
 
-	Registration Registration `json:"registration,omitempty" enum:"token,anonymous" doc:"How the client registered itself; absent if a user created it"`
+	Registration Registration `json:"registration,omitempty" enum:"token,anonymous,document" doc:"How the client registered itself; absent if a user created it"`
+	DocumentURI  *string      `json:"document_uri,omitempty" doc:"URL of the document that describes the client, which applications use as its client_id" example:"https://editor.example.com/client.json"`
 
 	version int64
+	// documentExpires is when the document must be requested again.
+	documentExpires *stamp.Time
 	// redirectsSince has the version in which each redirect URI was added. URIs that were there before
 	// versions were recorded are not in it.
 	redirectsSince map[string]int64
@@ -99,11 +103,12 @@ func seconds(n *int64, otherwise int64) time.Duration {
 	return time.Duration(otherwise) * time.Second
 }
 
-// AllowedScopes returns the requested scopes that the client may use, without repetitions. It returns all
-// scopes of the client if none is requested.
+// AllowedScopes returns the requested scopes that the client may use, without repetitions. If none is requested, it
+// returns all scopes of the client. If a document describes it, which is for every server, these are only those that are
+// not of the API.
 func (c *Client) AllowedScopes(requested string) []string {
 	if strings.TrimSpace(requested) == "" {
-		return slices.Clone(c.Scopes)
+		return slices.DeleteFunc(slices.Clone(c.Scopes), func(s string) bool { return c.DocumentURI != nil && auth.IsScope(s) })
 	}
 	var allowed []string
 	for _, s := range strings.Fields(requested) {
@@ -192,6 +197,7 @@ type NewClient struct {
 	Settings
 
 	registration Registration
+	document     string // URI, if a document describes the client
 }
 
 // ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
@@ -221,6 +227,9 @@ func (n NewClient) client(now time.Time) Client {
 		GrantTypes: defaultGrantTypes(), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
 		AllowedUserIDs: []string{}, AllowedClients: []string{}, IsPublic: n.registration == "", Registration: n.registration,
 		CreatedAt: created, UpdatedAt: created, version: 1,
+	}
+	if n.document != "" {
+		c.DocumentURI = &n.document
 	}
 	n.Settings.set(&c)
 	return c

@@ -7,6 +7,9 @@
 // Store.SaveConsent, puts the two epochs of that consent into what it issues, and calls Store.Live on
 // every later use. Each use is counted by Activity.Note in memory and written once a second.
 //
+// A client that a document describes has a row in each organization whose users sign in to it. The protocol names all of
+// them by the URI of the document (Client.ProtocolID); rows, consents and activity have their own ids.
+//
 // Revocation takes the same work however many tokens there are, because no token is touched. A token
 // carries two epochs, that of its client and that of the consent. Revoking all users increments the epoch
 // of the client, revoking one user deletes the consent, whose successor gets another epoch, and deleting

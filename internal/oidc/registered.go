@@ -75,7 +75,7 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (*Registered, error
 
 // readClient reads a client into the cache, or returns NotFound.
 func (s *Store) readClient(ctx context.Context, clientID string) (*Registered, error) {
-	if !id.Is(id.Client, clientID) && clientID != CLIClientID {
+	if !id.Is(id.Client, clientID) && clientID != CLIClientID && !IsDocumentURI(clientID) {
 		return nil, errs.New(errs.NotFound, "the client does not exist")
 	}
 	generation := s.cache.current()

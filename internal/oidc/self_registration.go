@@ -20,6 +20,8 @@ const (
 	// Anonymous is the registration by anybody. Such a client is public and redirects to loopback addresses
 	// only: to programs on the machine of its user.
 	Anonymous Registration = "anonymous"
+	// ByDocument is the registration by a document that a user's sign-in has led to (Document).
+	ByDocument Registration = "document"
 )
 
 // RegistrableGrantTypes returns the grant types of clients that register themselves.
@@ -38,8 +40,11 @@ func (c *Client) validateRegistration(faults *errs.Faults) {
 		faults.Check(!known || g.Default, entry("body.grant_types", i), "expected one of %s, since the client registered itself",
 			strings.Join(RegistrableGrantTypes(), ", "))
 	}
-	if c.Registration == Anonymous {
+	switch c.Registration {
+	case Anonymous:
 		c.validateAnonymous(faults)
+	case ByDocument:
+		c.validateDocument(faults)
 	}
 }
 

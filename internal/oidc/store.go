@@ -44,7 +44,7 @@ const clientColumns = `id, name, description, homepage_url, icon, client_type, r
 	grant_types, response_types, scopes, org_id, project_id, access_token_lifetime_seconds,
 	refresh_token_lifetime_seconds, id_token_lifetime_seconds, allowed_user_ids, internal, is_public, created_at,
 	updated_at, version, audience, redirects_since, backchannel_logout_uri, frontchannel_logout_uri,
-	token_endpoint_auth_method, jwks, jwks_uri, registration, allowed_clients`
+	token_endpoint_auth_method, jwks, jwks_uri, registration, allowed_clients, document_uri, document_expires_at`
 
 // scanClient scans clientColumns, and the columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
@@ -57,9 +57,13 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
 		&c.UpdatedAt, &c.version, &c.Audience, &since, &c.BackchannelLogoutURI, &c.FrontchannelLogoutURI,
 		&method, &keys, &c.JWKSURI, &c.Registration, &clients,
+		&c.DocumentURI, &c.documentExpires,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Client{}, fmt.Errorf("read client: %w", err)
+	}
+	if c.DocumentURI != nil {
+		c.Registration = ByDocument
 	}
 	c.AuthMethod = storedAuthMethod(c.ClientType, method)
 	for _, value := range []struct {
@@ -141,6 +145,11 @@ func insertClient(tx *db.Tx, c Client, secret string) error {
 	values["internal"] = c.Internal
 	values["created_at"] = c.CreatedAt
 	values["registration"] = c.Registration
+	if c.Registration == ByDocument {
+		values["registration"] = Anonymous
+	}
+	values["document_uri"] = c.DocumentURI
+	values["document_expires_at"] = c.documentExpires
 	values["secret_hash"] = secretHash(c, secret)
 	names := strings.Join(strings.Fields(clientColumns), " @")
 	_, err := tx.Exec(`INSERT INTO oidc_clients (`+clientColumns+`, secret_hash) VALUES (@`+names+`, @secret_hash)`, values)
@@ -250,6 +259,9 @@ func (s *Store) Update(
 		}
 		if err := requireChangeable(before); err != nil {
 			return err
+		}
+		if before.DocumentURI != nil {
+			return errs.New(errs.Conflict, "a document describes OAuth client %s, and only a change of that changes it", clientID)
 		}
 		if err := match.Check(before); err != nil {
 			return err
@@ -456,12 +468,18 @@ func (s *Store) Audience(ctx context.Context, uri string) (*Audience, error) {
 	return &a, nil
 }
 
-// registered reads a client as the protocol uses it, or returns NotFound.
+// registered reads a client as the protocol uses it, or returns NotFound. The URI of a document stands for the client
+// of the organization that has requested it last.
 func (s *Store) registered(ctx context.Context, clientID string) (*Registered, error) {
+	named := `c.id = $1`
+	if IsDocumentURI(clientID) {
+		named = `c.id = (SELECT n.id FROM oidc_clients n WHERE n.document_uri = $1
+			AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = n.org_id) ORDER BY n.document_expires_at DESC LIMIT 1)`
+	}
 	row := s.DB.Read(ctx).Row(`SELECT `+clientColumns+`, secret_hash,
 		(SELECT s.epoch FROM oidc_client_states s WHERE s.org_id = c.org_id AND s.client_id = c.id),
 		EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = c.org_id)
-		FROM oidc_clients c WHERE c.id = $1`, clientID)
+		FROM oidc_clients c WHERE `+named, clientID)
 	var r Registered
 	var err error
 	r.Client, err = scanClient(row, &r.SecretHash, &r.Epoch, &r.Suspended)

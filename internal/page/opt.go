@@ -19,6 +19,14 @@ type Opt[T any] struct {
 // Some returns an Opt that was sent with a value.
 func Some[T any](v T) Opt[T] { return Opt[T]{Sent: true, Value: v} }
 
+// FromPtr returns an Opt that was sent with a value, or with null if there is none.
+func FromPtr[T any](value *T) Opt[T] {
+	if value == nil {
+		return Opt[T]{Sent: true, Null: true}
+	}
+	return Some(*value)
+}
+
 // UnmarshalJSON is called for fields that are present, including null.
 func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	o.Sent = true

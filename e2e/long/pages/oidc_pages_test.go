@@ -22,7 +22,7 @@ const templates = "../../../internal/oidc/provider/pages/templates/"
 // page is made of fails the test. Screenshots are written to e2e/artifacts.
 func TestPagesAreAccessible(t *testing.T) {
 	t.Parallel()
-	s, mail := installation.StartWithMail(t, "sqlite", installation.OnLocalhost(t)...)
+	s, mail := installation.StartWithMail(t, "sqlite", append(installation.OnLocalhost(t), "--registration", "token")...)
 	reset := newReset(s)
 	invited := s.Call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "member"}).Want(201)
 	scopes := []string{"openid", "profile", "email", "offline_access", "storage:read", "webhook:write"}
@@ -103,6 +103,10 @@ func TestPagesAreAccessible(t *testing.T) {
 	check("join.html", "join-unproved")
 	b.Open(mailed + "?account=new")
 	check("invite.html", "invitation-unproved")
+	b.Open(joins.Text("link"))
+	b.Do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[value="approve"]`)))
+	b.Open(s.URL + "/authorize?client_id=https%3A%2F%2Feditor.example.com%2Fclient.json")
+	check("organizations.html", "organizations")
 	b.Open(s.URL + "/account/authenticator")
 	check("enrol.html", "authenticator")
 	code, err := totp.GenerateCode(chromium.Evaluate[string](b, `document.querySelector('.value').innerText`), time.Now())

@@ -333,7 +333,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"registration", "off", plain, into(&c.Registration, registrationMode),
-			"`who` may register OAuth clients: off (nobody), token (with an initial access token), or loopback (also programs on the user's machine)",
+			"`who` may register OAuth clients: off (nobody), token (with an initial access token), or loopback (also programs on the user's machine); both also accept clients that a document describes",
 		},
 		{
 			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),

@@ -17,8 +17,8 @@
 // write.
 //
 // The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7523, 7591, 7592, 7636,
-// 7662, 8252, 8414, 8628, 8693, 8707, 9068, 9126, 9207, 9449 and 9728, and the logout specifications of
-// OpenID Connect.
+// 7662, 8252, 8414, 8628, 8693, 8707, 9068, 9126, 9207, 9449 and 9728, the logout specifications of
+// OpenID Connect, and draft-ietf-oauth-client-id-metadata-document.
 package provider
 
 import (
@@ -201,6 +201,9 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
 		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, Pages: p.pages,
 		Audiences: audiences, ShowSignIn: p.signin.ShowSignIn, ReachableLevel: p.signin.ReachableLevel,
+	}
+	if p.register != nil {
+		p.authorize.Documents = p.auth.Keys
 	}
 	p.device = &device.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,

@@ -32,7 +32,7 @@ const (
 	maxExpires = 31_536_000
 )
 
-// Mode says who may register clients.
+// Mode says who may register clients. Those that a document describes are accepted in all modes but Off.
 type Mode string
 
 // The modes. Each includes those before it.

@@ -45,6 +45,8 @@ type Handler struct {
 	Flows       *flow.Sealer
 	Pages       *pages.Renderer
 	Audiences   *grant.Audiences
+	// Documents requests the documents that describe clients; nil if clients cannot register themselves.
+	Documents *clientauth.Keys
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 	// ReachableLevel returns the strongest value of the claim acr with which a user can sign in.
@@ -82,8 +84,8 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values)
 	if err != nil {
 		return err
 	}
-	c, err := clientauth.Find(r.Context(), h.Clients, clientID)
-	if err != nil {
+	c, err := h.named(w, r, form, clientID)
+	if err != nil || c == nil {
 		return err
 	}
 	uri, err := oauth.Param(form, "request_uri")
@@ -116,6 +118,18 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values)
 		return nil
 	}
 	return h.proceed(w, r, f)
+}
+
+// named returns the client with a client_id, or nil if the browser got a page instead.
+func (h *Handler) named(w http.ResponseWriter, r *http.Request, form url.Values, clientID string) (*oidc.Registered, error) {
+	if oidc.IsDocumentURI(clientID) {
+		return h.documented(w, r, form, clientID)
+	}
+	c, err := clientauth.Find(r.Context(), h.Clients, clientID)
+	if err == nil && c.ProtocolID() != clientID {
+		return nil, clientauth.ErrUnknown
+	}
+	return c, err
 }
 
 // proceed shows the sign-in page if the user has to sign in, and continues with authorize otherwise.

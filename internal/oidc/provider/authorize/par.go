@@ -34,6 +34,9 @@ type PushedResponse struct {
 // Push serves POST /par: a client sends its authorization request beforehand.
 func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, error) {
 	form := r.PostForm
+	if c.DocumentURI != nil { // which organization's client it is depends on the user
+		return nil, oauth.NewError(oauth.UnauthorizedClient, "a client that a document describes cannot push requests")
+	}
 	if form.Has("request_uri") {
 		return nil, oauth.NewError(oauth.InvalidRequest, "request_uri cannot be pushed")
 	}

@@ -201,7 +201,7 @@ func (h *Handler) hintSubject(ctx context.Context, c *oidc.Registered, hint stri
 		return "", nil
 	}
 	claims, err := h.Tokens.VerifyIDHint(ctx, hint)
-	if errors.Is(err, jwt.ErrInvalid) || err == nil && !slices.Contains(claims.Audience, c.ID) {
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && !slices.Contains(claims.Audience, c.ProtocolID()) {
 		return "", oauth.NewError(oauth.InvalidRequest, "id_token_hint is not an ID token of this client")
 	}
 	if err != nil {

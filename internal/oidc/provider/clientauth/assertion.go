@@ -57,7 +57,7 @@ func (a *Authenticator) verifyAssertion(r *http.Request, sent credentials) (*oid
 		return nil, oauth.NewError(oauth.InvalidRequest, "client_id is not the client that authenticates")
 	}
 	c, err := a.Clients.Accept(r.Context(), claims.Subject, func(c *oidc.Registered) bool {
-		return c.AuthMethod == oidc.PrivateKeyJWT && a.Keys.verify(r.Context(), c, parsed)
+		return c.AuthMethod == oidc.PrivateKeyJWT && c.ProtocolID() == claims.Subject && a.Keys.verify(r.Context(), c, parsed)
 	})
 	if errs.KindOf(err) == errs.Unauthorized {
 		return nil, oauth.ErrClient

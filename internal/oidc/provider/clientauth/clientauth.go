@@ -84,7 +84,7 @@ func (a *Authenticator) verify(r *http.Request, sent credentials) (*oidc.Registe
 	}
 	if sent.secret == "" {
 		c, err := a.Clients.Lookup(ctx, sent.id)
-		if errs.KindOf(err) == errs.NotFound || err == nil && c.ClientType != oidc.Public {
+		if errs.KindOf(err) == errs.NotFound || err == nil && (c.ClientType != oidc.Public || c.ProtocolID() != sent.id) {
 			return nil, oauth.ErrClient
 		}
 		return c, err
@@ -174,13 +174,16 @@ func basicAuth(r *http.Request) (credentials, error) {
 	return credentials{id: clientID, secret: secret}, nil
 }
 
+// ErrUnknown is the error for a client that does not exist, for a page.
+var ErrUnknown = &oauth.Error{
+	Status: http.StatusBadRequest, Code: oauth.InvalidClient, Description: "this application does not exist",
+}
+
 // Find returns a client that a request names without authentication, for a page.
 func Find(ctx context.Context, clients *oidc.Store, clientID string) (*oidc.Registered, error) {
 	c, err := clients.Lookup(ctx, clientID)
 	if errs.KindOf(err) == errs.NotFound || err == nil && c.Suspended {
-		return nil, &oauth.Error{
-			Status: http.StatusBadRequest, Code: oauth.InvalidClient, Description: "this application does not exist",
-		}
+		return nil, ErrUnknown
 	}
 	return c, err
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// fetchTimeout bounds a request to a jwks_uri, with its response.
+	// fetchTimeout bounds a request for keys or a document, with its response.
 	fetchTimeout = 5 * time.Second
 	// maxKeySet bounds what is read of a response, and maxKeys the keys that are kept.
 	maxKeySet = 64 << 10
@@ -35,7 +35,7 @@ const (
 	staleFor = 24 * time.Hour
 )
 
-// Keys has the keys that clients publish at a jwks_uri. It is safe for concurrent use.
+// Keys has the keys that clients publish at a jwks_uri, and requests their documents. It is safe for concurrent use.
 //
 // The keys of a client are requested when they are needed first, when they are no longer fresh, and when none of
 // them verifies an assertion, since the client may have a new one. Between two requests at least a minute
@@ -157,28 +157,37 @@ func (k *Keys) store(from source, keys []jose.JSONWebKey, err error) {
 
 // fetch requests the keys at a URI.
 func (k *Keys) fetch(ctx context.Context, uri string) ([]jose.JSONWebKey, error) {
+	_, text, err := k.get(ctx, uri, "application/jwk-set+json, application/json", maxKeySet)
+	if err != nil {
+		return nil, err
+	}
+	return oidc.ParseKeys(text, maxKeys)
+}
+
+// get requests what a client publishes at a URI, of at most limit bytes.
+func (k *Keys) get(ctx context.Context, uri, accept string, limit int64) (http.Header, []byte, error) {
 	if k.http.Transport == nil { // the default one would connect to any address
-		return nil, errors.New("request keys: there is no transport")
+		return nil, nil, errors.New("request: there is no transport")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make request for keys: %w", err)
+		return nil, nil, fmt.Errorf("make request: %w", err)
 	}
-	req.Header.Set("Accept", "application/jwk-set+json, application/json")
+	req.Header.Set("Accept", accept)
 	resp, err := k.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("request keys: %w", err)
+		return nil, nil, fmt.Errorf("request: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("request keys: status %d", resp.StatusCode)
+		return nil, nil, fmt.Errorf("request: status %d", resp.StatusCode)
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySet+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("read keys: %w", err)
+		return nil, nil, fmt.Errorf("read response: %w", err)
 	}
-	if len(text) > maxKeySet {
-		return nil, errors.New("read keys: more than 64 KiB")
+	if int64(len(text)) > limit {
+		return nil, nil, fmt.Errorf("read response: more than %d bytes", limit)
 	}
-	return oidc.ParseKeys(text, maxKeys)
+	return resp.Header, text, nil
 }

@@ -74,6 +74,11 @@ func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Co
 	view.Client = c.Name
 	view.Org = org
 	view.Registered = c.Registration != ""
+	if c.DocumentURI != nil {
+		if u, err := url.Parse(*c.DocumentURI); err == nil {
+			view.Document = u.Host
+		}
+	}
 	view.Email = q.User.Email
 	view.Initial = initial(c.Name)
 	if u, err := url.Parse(c.HomepageURL); err == nil {

@@ -13,10 +13,12 @@ package grant
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
@@ -137,6 +139,45 @@ func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (
 		}
 	}
 	return s.Usable(ctx, c, g)
+}
+
+// Holder returns the client that a code or a refresh token was granted to. It is c, unless a document describes c: that
+// client is another one in each organization, and authenticates as any of them.
+func (s *Store) Holder(ctx context.Context, c *oidc.Registered, code, refreshToken string) (*oidc.Registered, error) {
+	if c.DocumentURI == nil {
+		return c, nil
+	}
+	g, err := s.ofToken(ctx, code, refreshToken)
+	if errors.Is(err, db.ErrNoRows) {
+		return c, nil // whoever needs the grant refuses the token
+	}
+	if err != nil {
+		return nil, err
+	}
+	holder, err := s.Clients.Lookup(ctx, g.ClientID)
+	if errs.KindOf(err) == errs.NotFound || err == nil && holder.ProtocolID() != c.ProtocolID() {
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if holder.Suspended {
+		return nil, oauth.ErrClient
+	}
+	return holder, nil
+}
+
+// ofToken returns the grant of a code, or else of a refresh token, which may be forged. It returns db.ErrNoRows if there
+// is none.
+func (s *Store) ofToken(ctx context.Context, code, refreshToken string) (*Grant, error) {
+	if code != "" {
+		return ByCode(s.DB.Read(ctx), code)
+	}
+	grantID, _, ok := parseRefreshToken(refreshToken)
+	if !ok {
+		return nil, db.ErrNoRows
+	}
+	return ByID(s.DB.Read(ctx), grantID)
 }
 
 // Redemption says who redeems a grant.

@@ -132,13 +132,13 @@ func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, toke
 	if err == nil {
 		err = h.checkSuspended(ctx, a)
 	}
-	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !a.IsFor(c) {
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ProtocolID() && !a.IsFor(c) {
 		return Response{}, nil
 	}
 	if err != nil {
 		return Response{}, err
 	}
-	h.Note(a.ClientID, a.UserID())
+	h.Note(a.Client(), a.UserID())
 	return Response{
 		Active: true, Scope: a.Scope, ClientID: a.ClientID, TokenType: a.TokenType(), Subject: a.Subject,
 		ExpiresAt: a.ExpiresAt.Time().Unix(), IssuedAt: a.IssuedAt.Time().Unix(),
@@ -148,6 +148,10 @@ func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, toke
 
 // introspectRefresh describes a refresh token, which is active while it is the current one of its family.
 func (h *Handler) introspectRefresh(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
+	c, err := h.Grants.Holder(ctx, c, "", token)
+	if err != nil {
+		return Response{}, err
+	}
 	g, generation, err := h.Grants.ByRefreshToken(ctx, c.ID, token)
 	if errors.Is(err, db.ErrNoRows) || err == nil && g.Generation != generation {
 		return Response{}, nil
@@ -161,7 +165,7 @@ func (h *Handler) introspectRefresh(ctx context.Context, c *oidc.Registered, tok
 	}
 	h.Note(g.ClientID, g.UserID)
 	return Response{
-		Active: true, Scope: strings.Join(g.Scopes, " "), ClientID: g.ClientID, Subject: g.UserID,
+		Active: true, Scope: strings.Join(g.Scopes, " "), ClientID: c.ProtocolID(), Subject: g.UserID,
 		ExpiresAt: g.RefreshExpiresAt.Std().Unix(), IssuedAt: g.CreatedAt.Std().Unix(),
 		Issuer: h.Issuer, OrgID: g.OrgID,
 	}, nil

@@ -42,7 +42,7 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token string) error {
 	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
-	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID {
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ProtocolID() {
 		return nil
 	}
 	if err != nil {
@@ -53,6 +53,10 @@ func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token st
 
 // revokeGrant revokes the grant of a refresh token, with all tokens that were issued for it.
 func (h *Handler) revokeGrant(ctx context.Context, c *oidc.Registered, token string) error {
+	c, err := h.Grants.Holder(ctx, c, "", token)
+	if err != nil {
+		return err
+	}
 	g, _, err := h.Grants.ByRefreshToken(ctx, c.ID, token)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil

@@ -10,7 +10,7 @@ import (
 // checkSuspended returns jwt.ErrInvalid if the organization of a token's client was deleted. The management
 // API, which says so itself, accepts the token and refuses the request.
 func (h *Handler) checkSuspended(ctx context.Context, a *jwt.AccessClaims) error {
-	c, err := h.Clients.Lookup(ctx, a.ClientID)
+	c, err := h.Clients.Lookup(ctx, a.Client())
 	if errs.KindOf(err) == errs.NotFound || err == nil && c.Suspended {
 		return jwt.ErrInvalid
 	}

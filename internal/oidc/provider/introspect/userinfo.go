@@ -90,7 +90,7 @@ func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) (scheme strin
 			return a.TokenType(), nil, err
 		}
 	}
-	h.Note(a.ClientID, user.ID)
+	h.Note(a.Client(), user.ID)
 	return "", info, nil
 }
 

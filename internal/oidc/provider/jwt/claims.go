@@ -33,7 +33,8 @@ type AccessClaims struct {
 	ConsentEpoch int64  `json:"consent_epoch,omitempty"`
 
 	// Act is the client that acts for the subject, if the token was exchanged for another one. GrantedTo is the
-	// client of the first of those then, and ExchangedFor has the ids of all, oldest first.
+	// client of the first of those then, and ExchangedFor has the ids of all, oldest first. GrantedTo is also set
+	// if ClientID is the URI of a document, which stands for a client in each of several organizations.
 	Act          *Actor   `json:"act,omitempty"`
 	GrantedTo    string   `json:"granted_to,omitempty"`
 	ExchangedFor []string `json:"exchanged_for,omitempty"`

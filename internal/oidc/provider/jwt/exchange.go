@@ -42,5 +42,13 @@ func (a *AccessClaims) Holder() string {
 	return a.ClientID
 }
 
+// Client returns the id of the client that the token was issued to, which is not ClientID if a document describes it.
+func (a *AccessClaims) Client() string {
+	if a.Act == nil {
+		return a.Holder()
+	}
+	return a.ClientID
+}
+
 // IDs returns the id of the token and those of the tokens that it was exchanged for.
 func (a *AccessClaims) IDs() []string { return append(slices.Clone(a.ExchangedFor), a.ID) }

@@ -62,7 +62,10 @@ func (i *Issuer) NewAccess(c *oidc.Registered, subject string, scopes []string, 
 	a := &AccessClaims{
 		Issuer: i.url, Subject: subject, Audience: jwt.Audience{i.url},
 		IssuedAt: Date(now), ExpiresAt: Date(now.Add(c.AccessLifetime())),
-		ID: id.Secret(22), ClientID: c.ID, OrgID: c.OrgID, Scope: strings.Join(scopes, " "), ClientEpoch: c.Epoch,
+		ID: id.Secret(22), ClientID: c.ProtocolID(), OrgID: c.OrgID, Scope: strings.Join(scopes, " "), ClientEpoch: c.Epoch,
+	}
+	if a.ClientID != c.ID {
+		a.GrantedTo = c.ID
 	}
 	if jkt != "" {
 		a.Confirm = &Confirmation{JKT: jkt}
@@ -79,7 +82,7 @@ func (i *Issuer) SignAccess(ctx context.Context, a *AccessClaims) (string, error
 func (i *Issuer) NewID(c *oidc.Registered, subject string, authTime time.Time, accessToken string) *IDClaims {
 	now := i.now()
 	return &IDClaims{
-		Issuer: i.url, Subject: subject, Audience: jwt.Audience{c.ID},
+		Issuer: i.url, Subject: subject, Audience: jwt.Audience{c.ProtocolID()},
 		IssuedAt: Date(now), ExpiresAt: Date(now.Add(c.IDLifetime())),
 		AuthTime: Date(authTime), AccessTokenHash: halfHash(accessToken),
 	}

@@ -82,6 +82,7 @@ type document struct {
 	FrontchannelSession      bool     `json:"frontchannel_logout_session_supported"`
 	ServiceDocumentation     string   `json:"service_documentation"`
 	RegistrationEndpoint     string   `json:"registration_endpoint,omitempty"`
+	ClientDocuments          bool     `json:"client_id_metadata_document_supported,omitempty"`
 }
 
 // Discovery serves /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
@@ -136,6 +137,7 @@ func (h *Handler) document() document {
 		FrontchannelSession:  true,
 		ServiceDocumentation: h.issuer + "/docs",
 		RegistrationEndpoint: registrationEndpoint,
+		ClientDocuments:      h.registration,
 	}
 }
 

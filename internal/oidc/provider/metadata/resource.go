@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"net/http"
+	"strings"
 
 	"steward/internal/auth"
 	"steward/internal/oidc"
@@ -27,9 +28,9 @@ func (h *Handler) Resource(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) resourceDocument() resource {
-	var scopes []string
+	var scopes []string // those that change nothing: clients request all that are here
 	for _, s := range oidc.Scopes() {
-		if auth.IsScope(s.Name) {
+		if auth.IsScope(s.Name) && strings.HasSuffix(s.Name, ":read") {
 			scopes = append(scopes, s.Name)
 		}
 	}

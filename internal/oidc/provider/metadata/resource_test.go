@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"steward/internal/oidc/provider/providertest"
@@ -24,7 +25,7 @@ func TestResourceMetadata(t *testing.T) {
 		!slices.Equal(got.Methods, []string{"header"}) || len(got.DPoP) == 0 {
 		t.Errorf("got %s", r.Body)
 	}
-	if !slices.Contains(got.Scopes, "thread:read") || slices.Contains(got.Scopes, "openid") {
+	if len(got.Scopes) != 9 || slices.ContainsFunc(got.Scopes, func(s string) bool { return !strings.HasSuffix(s, ":read") }) {
 		t.Errorf("the scopes are %v", got.Scopes)
 	}
 }

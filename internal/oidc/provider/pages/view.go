@@ -102,8 +102,10 @@ type Consent struct {
 	Client   string
 	Initial  string
 	Homepage string
-	// Registered says that the client registered itself.
+	// Registered says that the client registered itself, and Document is the host of the document that describes it, if
+	// that is how.
 	Registered bool
+	Document   string
 	// Org is the name of the organization that owns the application.
 	Org    string
 	Email  string
@@ -138,6 +140,17 @@ func NewRedirect(uri string) *Redirect {
 }
 
 func (*Consent) template() string { return "consent.html" }
+
+// Organizations is the page on which a user chooses the organization in which an application acts. It sends the same
+// request again, with that.
+type Organizations struct {
+	Base
+	Action string
+	Params url.Values
+	Orgs   []Org
+}
+
+func (*Organizations) template() string { return "organizations.html" }
 
 // Device is the page on which a user enters the code of a device.
 type Device struct{ Base }

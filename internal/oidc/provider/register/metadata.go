@@ -163,19 +163,11 @@ func (m *metadata) settings() oidc.Settings {
 		ResponseTypes:          page.Some(m.ResponseTypes),
 		Scopes:                 page.Some(m.scopes()),
 		AuthMethod:             page.Some(m.AuthMethod),
-		JWKS:                   optional(m.JWKS),
-		JWKSURI:                optional(m.JWKSURI),
-		BackchannelLogoutURI:   optional(m.BackchannelLogoutURI),
-		FrontchannelLogoutURI:  optional(m.FrontchannelLogoutURI),
+		JWKS:                   page.FromPtr(m.JWKS),
+		JWKSURI:                page.FromPtr(m.JWKSURI),
+		BackchannelLogoutURI:   page.FromPtr(m.BackchannelLogoutURI),
+		FrontchannelLogoutURI:  page.FromPtr(m.FrontchannelLogoutURI),
 	}
-}
-
-// optional returns a value, or null if there is none.
-func optional[T any](value *T) page.Opt[T] {
-	if value == nil {
-		return page.Opt[T]{Sent: true, Null: true}
-	}
-	return page.Some(*value)
 }
 
 // names maps the fields of a client to the names of RFC 7591, where they differ.

@@ -80,6 +80,9 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 	if err != nil {
 		return nil, err
 	}
+	if req.client, err = e.Grants.Holder(r.Context(), c, req.code, req.refreshToken); err != nil {
+		return nil, err
+	}
 	req.audience, err = e.Audiences.Requested(r.Context(), targets(r.PostForm))
 	if err != nil {
 		return nil, err
@@ -96,6 +99,6 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 	if err := e.Proofs.Use(r.Context(), proof); err != nil {
 		return nil, err
 	}
-	e.Note(c.ID, response.userID)
+	e.Note(req.client.ID, response.userID)
 	return response, nil
 }
