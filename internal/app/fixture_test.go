@@ -56,11 +56,14 @@ func newParts(t testing.TB, d *db.DB) *parts {
 		database:  &database{db: d, ring: ring, blobs: blobs, node: "local"},
 		cfg:       cfg,
 		addresses: datadir.Addresses{BaseURL: "http://steward.test", KVURL: "redis://steward.test:6380"},
-		log:       slog.New(slog.DiscardHandler),
+		log:       slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		now:       time.Now,
 		poolSizes: poolSizesWithin(budget.MemoryLimit()),
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.provider.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.engines.open(t.Context()); err != nil {

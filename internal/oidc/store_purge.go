@@ -110,11 +110,12 @@ func purgeNext(tx *db.Tx, limit int) (found bool, err error) {
 }
 
 func (p purge) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
-	// The outer condition repeats the epoch, because a user may consent again between search and
-	// deletion.
+	// A range, because PostgreSQL may run a subquery of IN again for each row. The outer condition repeats the epoch,
+	// because a user may consent again between search and deletion.
 	deleted, err = tx.Exec(`DELETE FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3
-		AND user_id IN (SELECT user_id FROM oidc_consents
-		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 LIMIT $4)`, p.orgID, p.clientID, p.epoch, limit)
+		AND user_id <= (SELECT max(user_id) FROM (SELECT user_id FROM oidc_consents
+		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 ORDER BY user_id LIMIT $4) AS part)`,
+		p.orgID, p.clientID, p.epoch, limit)
 	if err != nil {
 		return 0, fmt.Errorf("purge consents: %w", err)
 	}

@@ -94,6 +94,7 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
     label: 'Account',
     verbs: {
       setup: 'set up',
+      claim: 'taken over by the owner of its address',
       link: 'linked to a sign-in provider',
       unlink: 'unlinked from a sign-in provider',
       sign_in: 'signed in',
