@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"steward/internal/errs"
-	"steward/internal/id"
 	"steward/internal/node"
 	"steward/internal/resource"
 	"steward/internal/status"
@@ -30,7 +29,7 @@ type nodes struct {
 
 // wireNodes has embedded engines reach other replicas.
 func (b base) wireNodes(e *engines, resources *resource.Manager) *nodes {
-	self := node.Node{ID: b.node, Process: id.New("rep"), Address: b.addresses.Listen["internal"]}
+	self := node.Node{ID: b.node, Process: b.processID, Address: b.addresses.Listen["internal"]}
 	if self.Address != "" {
 		self.Address = cmp.Or(b.cfg.InternalAdvertise, self.Address)
 	}
@@ -69,7 +68,11 @@ const maxRemoteRequest = 32 << 20
 // answer executes what another replica asks for.
 func (n *nodes) answer(r *http.Request) (any, error) {
 	var in resource.RemoteRequest
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxRemoteRequest)).Decode(&in); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRemoteRequest))
+	if err == nil {
+		err = json.Unmarshal(body, &in)
+	}
+	if err != nil {
 		return nil, errs.New(errs.Malformed, "expected a request of another replica")
 	}
 	return n.resources.Remote(r.Context(), r.PathValue("id"), r.PathValue("verb"), in)

@@ -63,10 +63,14 @@ func NewClient(d *Directory, ring *seal.Ring) *Client {
 // Close closes connections that are not used.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// sign adds a token for a node to a request.
-func (c *Client) sign(r *http.Request, n Node) {
-	to := target{node: n.ID, process: n.Process, method: r.Method, path: r.URL.EscapedPath()}
-	r.Header.Set(tokenHeader, sign(c.ring, to, c.directory.Now()))
+// sign adds a token for a node to a request with a body.
+func (c *Client) sign(r *http.Request, body []byte, n Node) {
+	to, now := targetOf(r, n), c.directory.Now()
+	token := sign(c.ring, to, body, now)
+	if n.Schema < schemaOfBodies {
+		token = signNarrow(c.ring, to, now)
+	}
+	r.Header.Set(tokenHeader, token)
 }
 
 // reach returns a node, and a context that ends when its process does, or Unavailable.
@@ -78,9 +82,10 @@ func (c *Client) reach(ctx context.Context, id string) (Node, context.Context, e
 	return n, life, err
 }
 
-// Forward passes a request on to a node, with its path, and its answer back as it comes. It returns
-// Unavailable if nothing has been answered: then the request may have been executed all the same. If the node fails later, the connection of the client is cut.
-func (c *Client) Forward(w http.ResponseWriter, r *http.Request, id string) error {
+// Forward passes a request, whose body was read, on to a node, with its path, and its answer back as it comes. It
+// returns Unavailable if nothing has been answered: then the request may have been executed all the same. If the
+// node fails later, the connection of the client is cut.
+func (c *Client) Forward(w http.ResponseWriter, r *http.Request, body []byte, id string) error {
 	n, life, err := c.reach(r.Context(), id)
 	if err != nil {
 		return err
@@ -94,8 +99,10 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request, id string) erro
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL = &url.URL{Scheme: "http", Host: n.Address, Path: r.URL.Path, RawPath: r.URL.RawPath}
 			p.Out.Host = ""
+			p.Out.Body = io.NopCloser(bytes.NewReader(body))
+			p.Out.ContentLength = int64(len(body))
 			p.Out.Header.Set(clientHeader, r.RemoteAddr)
-			c.sign(p.Out, n)
+			c.sign(p.Out, body, n)
 		},
 		ModifyResponse: refused,
 		ErrorHandler:   func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
@@ -158,7 +165,7 @@ func (c *Client) upgrade(conn net.Conn, n Node, r *http.Request) (*bufio.Reader,
 	if err := conn.SetDeadline(time.Now().Add(upgradeTimeout)); err != nil {
 		return nil, err
 	}
-	c.sign(r, n)
+	c.sign(r, nil, n)
 	if err := r.Write(conn); err != nil {
 		return nil, err
 	}
@@ -217,7 +224,7 @@ func (c *Client) Call(ctx context.Context, id, path string, in, out any) error {
 	if err != nil {
 		return fmt.Errorf("make request to node: %w", err)
 	}
-	c.sign(r, n)
+	c.sign(r, body, n)
 	answer, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return c.failed(n, err)

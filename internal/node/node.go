@@ -4,8 +4,8 @@
 // A node is a data directory. The process that serves it writes its address to the table nodes every
 // few seconds, and reads where the others are (Directory). A replica that gets a request for a resource
 // whose files another node has passes it on with a Client, and that node's Server takes it. Both share
-// the master key: a request carries a token (token.go) for one node, process, method and path, which is
-// accepted once and for a few seconds only. What a Server takes is never passed on again.
+// the master key: a request carries a token (token.go) for one node, process, method, path, query, client and
+// body, which is accepted once and for a few seconds only. What a Server takes is never passed on again.
 package node
 
 import (
@@ -29,6 +29,8 @@ const (
 	endTimeout = 5 * time.Second
 	// changed is the name under which processes tell each other that one has started or stopped.
 	changed = "nodes"
+	// schemaOfBodies is the first version whose tokens cover the body: earlier ones do not write their schema.
+	schemaOfBodies = 43
 )
 
 // Node is a data directory, and the process that serves it.
@@ -38,6 +40,8 @@ type Node struct {
 	Process string
 	Address string
 	SeenAt  stamp.Time
+	// Schema is the last migration that the process knows, or 0 for versions before schemaOfBodies.
+	Schema int64
 }
 
 // Directory knows the nodes of an installation. Its exported fields must not be changed after Run.
@@ -220,6 +224,19 @@ func (d *Directory) find(ctx context.Context, id string) (Node, context.Context,
 			"it was started without --internal-listen", id)
 	}
 	return e.Node, e.life, nil
+}
+
+// narrow reports whether a process of a version whose tokens do not cover the body may live.
+func (d *Directory) narrow(ctx context.Context) bool {
+	d.refresh(ctx) // one that has just started
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.nodes {
+		if d.alive(e.Node) && e.Schema < schemaOfBodies {
+			return true
+		}
+	}
+	return false
 }
 
 // unreachable returns the error for a node that does not answer.

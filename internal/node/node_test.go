@@ -61,6 +61,13 @@ func newDirectory(d *db.DB, c *clock, id, process string) *Directory {
 	}
 }
 
+// announce writes the heartbeat of the process of a node, as one of this version.
+func announce(t testing.TB, d *Directory) {
+	t.Helper()
+	_, err := d.DB.Exec(t.Context(), `INSERT INTO processes (id, seen_at, schema) VALUES ($1, 0, $2)`, d.Self.Process, schemaOfBodies)
+	must(t, err)
+}
+
 func wantKind(t *testing.T, err error, want errs.Kind) {
 	t.Helper()
 	if errs.KindOf(err) != want {
@@ -225,7 +232,12 @@ type pair struct {
 
 func newPair(t *testing.T, handler http.HandlerFunc) *pair {
 	t.Helper()
-	d, c := dbtest.Open(t, db.SQLite), newClock()
+	return newPairOn(t, dbtest.Open(t, db.SQLite), handler)
+}
+
+func newPairOn(t *testing.T, d *db.DB, handler http.HandlerFunc) *pair {
+	t.Helper()
+	c := newClock()
 	p := &pair{t: t, clock: c}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -233,6 +245,7 @@ func newPair(t *testing.T, handler http.HandlerFunc) *pair {
 	there := newDirectory(d, c, "node_b", "rep_b")
 	there.Self.Address = p.addr
 	must(t, there.write(t.Context()))
+	announce(t, there)
 	p.server = &Server{Directory: there, Ring: newRing(t, 'k'), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.served.Add(1)
 		handler(w, r)
@@ -240,7 +253,10 @@ func newPair(t *testing.T, handler http.HandlerFunc) *pair {
 	p.server.Open()
 	ended := make(chan error, 1)
 	go func() { ended <- p.server.Serve(listener) }()
-	p.client = NewClient(newDirectory(d, c, "node_a", "rep_a"), newRing(t, 'k'))
+	here := newDirectory(d, c, "node_a", "rep_a")
+	must(t, here.write(t.Context()))
+	announce(t, here)
+	p.client = NewClient(here, newRing(t, 'k'))
 	t.Cleanup(func() {
 		p.client.Close()
 		must(t, p.server.Close(context.Background()))
@@ -257,10 +273,19 @@ func (p *pair) answer(value any, err error) http.HandlerFunc {
 // to is the target of a request for /x.
 var to = target{node: "node_b", process: "rep_b", method: "POST", path: "/x"}
 
+// body is the body of a request for /x.
+const body = "{}"
+
 // send sends a request for /x with a token, and returns the status.
 func (p *pair) send(token string) int {
 	p.t.Helper()
-	r, err := http.NewRequest("POST", "http://"+p.addr+"/x", strings.NewReader("{}"))
+	return p.sendTo("/x", body, token)
+}
+
+// sendTo sends a request with a token, and returns the status.
+func (p *pair) sendTo(path, body, token string) int {
+	p.t.Helper()
+	r, err := http.NewRequest("POST", "http://"+p.addr+path, strings.NewReader(body))
 	must(p.t, err)
 	if token != "" {
 		r.Header.Set(tokenHeader, token)
@@ -280,7 +305,7 @@ func TestOnlyTokensForThisRequestAreAccepted(t *testing.T) {
 		return changed
 	}
 	now := p.clock.now()
-	valid := sign(ring, to, now)
+	valid := sign(ring, to, []byte(body), now)
 	cut := strings.LastIndex(valid, ".")
 	for what, token := range map[string]string{
 		"none":             "",
@@ -288,13 +313,14 @@ func TestOnlyTokensForThisRequestAreAccepted(t *testing.T) {
 		"without a MAC":    valid[:cut+1],
 		"another MAC":      valid[:cut+1] + strings.Repeat("A", len(valid)-cut-1),
 		"a later expiry":   "9" + valid,
-		"another key":      sign(newRing(t, 'x'), to, now),
-		"another resource": sign(ring, other(func(to *target) { to.path = "/y" }), now),
-		"another method":   sign(ring, other(func(to *target) { to.method = "GET" }), now),
-		"another node":     sign(ring, other(func(to *target) { to.node = "node_c" }), now),
-		"another process":  sign(ring, other(func(to *target) { to.process = "rep_a" }), now),
-		"an expired one":   sign(ring, to, now.Add(-tokenLife)),
-		"one of tomorrow":  sign(ring, to, now.Add(24*time.Hour)),
+		"another key":      sign(newRing(t, 'x'), to, []byte(body), now),
+		"another client":   sign(ring, other(func(to *target) { to.client = "192.0.2.1:1" }), []byte(body), now),
+		"another resource": sign(ring, other(func(to *target) { to.path = "/y" }), []byte(body), now),
+		"another method":   sign(ring, other(func(to *target) { to.method = "GET" }), []byte(body), now),
+		"another node":     sign(ring, other(func(to *target) { to.node = "node_c" }), []byte(body), now),
+		"another process":  sign(ring, other(func(to *target) { to.process = "rep_a" }), []byte(body), now),
+		"an expired one":   sign(ring, to, []byte(body), now.Add(-tokenLife)),
+		"one of tomorrow":  sign(ring, to, []byte(body), now.Add(24*time.Hour)),
 	} {
 		if status := p.send(token); status != http.StatusUnauthorized {
 			t.Errorf("%s: %d", what, status)
@@ -311,8 +337,99 @@ func TestOnlyTokensForThisRequestAreAccepted(t *testing.T) {
 			t.Errorf("a token that was used before: %d", status)
 		}
 		p.clock.move(tokenLife / 3)
-		p.send(sign(ring, to, p.clock.now())) // others are used meanwhile
+		p.send(sign(ring, to, []byte(body), p.clock.now())) // others are used meanwhile
 	}
+}
+
+// verify has a verifier check a token for to.
+func verify(v *verifier, token string, to target) error {
+	_, err := v.verify(context.Background(), token, to)
+	return err
+}
+
+// TestAlteredRequestIsRefused alters what somebody between two replicas may alter.
+func TestAlteredRequestIsRefused(t *testing.T) {
+	used := make(chan string, 1)
+	p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		used <- string(b)
+	})
+	for what, altered := range map[string]struct{ path, body string }{
+		"another query":  {"/x?to=b", body},
+		"without query":  {"/x", body},
+		"another body":   {"/x?to=a", `{"a":1}`},
+		"a longer body":  {"/x?to=a", body + " "},
+		"without a body": {"/x?to=a", ""},
+	} {
+		token := sign(newRing(t, 'k'), target{node: "node_b", process: "rep_b", method: "POST", path: "/x", query: "to=a"}, []byte(body), p.clock.now())
+		if status := p.sendTo(altered.path, altered.body, token); status < 400 {
+			t.Errorf("%s: %d", what, status)
+		}
+		if status := p.sendTo("/x?to=a", body, token); (status == http.StatusOK) != strings.Contains(what, "query") {
+			t.Errorf("the request itself after %s: %d", what, status) // a token is accepted once
+		}
+		select {
+		case got := <-used:
+			if got != body {
+				t.Errorf("%s: %q was used", what, got)
+			}
+		default:
+		}
+	}
+}
+
+// TestEarlierVersionIsServedWhileItRuns has a process of an earlier version, whose tokens cover no body, start and stop.
+func TestEarlierVersionIsServedWhileItRuns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		served := make(chan string, 10)
+		p := newPairOn(t, d, func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			must(t, err)
+			served <- string(b)
+		})
+		narrow := func() string { return signNarrow(newRing(t, 'k'), to, p.clock.now()) }
+		want := func(token string, status int) {
+			t.Helper()
+			if got := p.send(token); got != status {
+				t.Errorf("got %d, want %d", got, status)
+			}
+		}
+		want(narrow(), 401)
+		earlier := newDirectory(d, p.clock, "node_c", "rep_c")
+		must(t, earlier.write(t.Context()))
+		token := narrow()
+		want(token, 200)
+		want(token, 401)
+		must(t, earlier.clear(t.Context()))
+		want(narrow(), 401)
+		// It is killed.
+		must(t, earlier.write(t.Context()))
+		want(narrow(), 200)
+		p.clock.move(aliveFor)
+		want(narrow(), 401)
+		// This version runs in its place.
+		again := newDirectory(d, p.clock, "node_c", "rep_d")
+		announce(t, again)
+		must(t, again.write(t.Context()))
+		want(narrow(), 401)
+		// The peer is of an earlier version: its tokens are made for it.
+		peer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			v := verifier{ring: newRing(t, 'k'), now: p.clock.now, narrow: func(context.Context) bool { return true }}
+			digest, err := v.verify(r.Context(), r.Header.Get(tokenHeader), target{node: "node_e", process: "rep_e", method: "POST", path: "/x"})
+			if err != nil || digest != "" {
+				t.Errorf("an earlier version gets another token: %v", err)
+			}
+		}))
+		defer peer.Close()
+		e := newDirectory(d, p.clock, "node_e", "rep_e")
+		e.Self.Address = peer.Listener.Addr().String()
+		must(t, e.write(t.Context()))
+		must(t, p.client.Call(t.Context(), "node_e", "/x", nil, nil))
+	})
 }
 
 // TestReplicasReachEachOtherWhileTheirMasterKeyIsReplaced has one replica that was restarted with the new key,
@@ -322,10 +439,10 @@ func TestReplicasReachEachOtherWhileTheirMasterKeyIsReplaced(t *testing.T) {
 	now := newClock().now
 	for _, pair := range [][2]*seal.Ring{{before, after}, {after, before}} {
 		v := verifier{ring: pair[1], now: now}
-		must(t, v.verify(sign(pair[0], to, now()), to))
+		must(t, verify(&v, sign(pair[0], to, []byte(body), now()), to))
 	}
 	v := verifier{ring: newRing(t, 'n'), now: now}
-	if err := v.verify(sign(before, to, now()), to); !errors.Is(err, errToken) {
+	if err := verify(&v, sign(before, to, []byte(body), now()), to); !errors.Is(err, errToken) {
 		t.Errorf("a token of a key that was removed: %v", err)
 	}
 }
@@ -334,23 +451,23 @@ func TestNoncesAreForgottenAfterTheirTokens(t *testing.T) {
 	c := newClock()
 	v := verifier{ring: newRing(t, 'k'), now: c.now}
 	for range 1000 {
-		must(t, v.verify(sign(v.ring, to, c.now()), to))
+		must(t, verify(&v, sign(v.ring, to, []byte(body), c.now()), to))
 		c.move(time.Second)
 	}
 	if n := len(v.recent) + len(v.older); n > 100 {
 		t.Errorf("%d nonces are kept", n)
 	}
-	last := sign(v.ring, to, c.now())
-	must(t, v.verify(last, to))
+	last := sign(v.ring, to, []byte(body), c.now())
+	must(t, verify(&v, last, to))
 	for c.move(time.Second); ; c.move(time.Second) { // until it has expired
-		err := v.verify(last, to)
+		err := verify(&v, last, to)
 		if errors.Is(err, errExpired) {
 			return
 		}
 		if !errors.Is(err, errReplay) {
 			t.Fatalf("a token that was used before: %v", err)
 		}
-		must(t, v.verify(sign(v.ring, to, c.now()), to))
+		must(t, verify(&v, sign(v.ring, to, []byte(body), c.now()), to))
 	}
 }
 
@@ -440,7 +557,7 @@ func TestForwardPassesOnWhatComes(t *testing.T) {
 		w.Header().Set("Rows", "2")
 	})
 	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		must(t, p.client.Forward(w, r, "node_b"))
+		must(t, p.client.Forward(w, r, nil, "node_b"))
 	}))
 	defer public.Close()
 	r, err := http.NewRequest("POST", public.URL+"/db/a%2Fb", nil)
@@ -556,7 +673,7 @@ func TestTokenForAnEarlierProcessIsNotAnError(t *testing.T) {
 	p.client.directory.nodes["node_b"].Process = "rep_before"
 	wantKind(t, p.client.Call(t.Context(), "node_b", "/x", nil, nil), errs.Unavailable)
 	w := httptest.NewRecorder()
-	wantKind(t, p.client.Forward(w, httptest.NewRequest("POST", "/x", nil), "node_b"), errs.Unavailable)
+	wantKind(t, p.client.Forward(w, httptest.NewRequest("POST", "/x", nil), nil, "node_b"), errs.Unavailable)
 	_, err := p.client.Dial(t.Context(), "node_b", "/x", "")
 	wantKind(t, err, errs.Unavailable)
 	if p.served.Load() != 0 {

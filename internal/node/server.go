@@ -3,8 +3,11 @@ package node
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"hash"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,7 +39,8 @@ const (
 type Server struct {
 	Directory *Directory
 	Ring      *seal.Ring
-	// Handler serves requests whose token is right. It must not pass them on.
+	// Handler serves requests whose token is right. It must not pass them on, and must read a body to its end before it
+	// uses it: only then reading fails if the body is not the one that was sent.
 	Handler http.Handler
 
 	verifier   verifier
@@ -47,7 +51,7 @@ type Server struct {
 // Open makes the server ready.
 func (s *Server) Open() {
 	log := s.Directory.Log
-	s.verifier = verifier{ring: s.Ring, now: s.Directory.Now}
+	s.verifier = verifier{ring: s.Ring, now: s.Directory.Now, narrow: s.Directory.narrow}
 	s.unverified = budget.NewPool(maxUnverified, 16)
 	s.http = http.Server{
 		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: keepAlive, MaxHeaderBytes: 64 << 10,
@@ -78,11 +82,13 @@ func (s *Server) Close(ctx context.Context) error {
 
 // serve serves a request if its token is right.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	self := s.Directory.Self
-	to := target{node: self.ID, process: self.Process, method: r.Method, path: r.URL.EscapedPath()}
-	if err := s.verifier.verify(r.Header.Get(tokenHeader), to); err != nil {
+	digest, err := s.verifier.verify(r.Context(), r.Header.Get(tokenHeader), targetOf(r, s.Directory.Self))
+	if err != nil {
 		refuse(w, err)
 		return
+	}
+	if digest != "" {
+		r.Body = &digestedBody{ReadCloser: r.Body, read: sha256.New(), want: digest}
 	}
 	if c, ok := r.Context().Value(connKey{}).(*unverified); ok {
 		c.release()
@@ -90,6 +96,22 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	r.RemoteAddr = r.Header.Get(clientHeader)
 	r.Header.Del(tokenHeader)
 	s.Handler.ServeHTTP(w, r)
+}
+
+// digestedBody is a body whose end is an error unless it has a digest.
+type digestedBody struct {
+	io.ReadCloser
+	read hash.Hash
+	want string
+}
+
+func (b *digestedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read.Write(p[:n])
+	if errors.Is(err, io.EOF) && encode(b.read.Sum(nil)) != b.want {
+		return n, errBody
+	}
+	return n, err
 }
 
 // refuse answers a request whose token is not right, and has its connection closed. Its body is not waited for.

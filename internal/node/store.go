@@ -36,7 +36,8 @@ func (d *Directory) clear(ctx context.Context) error {
 
 // list returns all nodes, by id.
 func (d *Directory) list(ctx context.Context) ([]Node, error) {
-	all, err := db.Collect(d.DB.Read(ctx), scan, `SELECT id, process, address, seen_at FROM nodes ORDER BY id`)
+	all, err := db.Collect(d.DB.Read(ctx), scan, `SELECT n.id, n.process, n.address, n.seen_at, coalesce(p.schema, 0)
+		FROM nodes n LEFT JOIN processes p ON p.id = n.process ORDER BY n.id`)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -44,6 +45,6 @@ func (d *Directory) list(ctx context.Context) ([]Node, error) {
 }
 
 func scan(r db.Row) (n Node, err error) {
-	err = r.Scan(&n.ID, &n.Process, &n.Address, &n.SeenAt)
+	err = r.Scan(&n.ID, &n.Process, &n.Address, &n.SeenAt, &n.Schema)
 	return n, err
 }

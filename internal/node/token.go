@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +24,9 @@ const (
 	// maxNonces is the number of tokens that are accepted within the life of one. Only replicas can make
 	// them.
 	maxNonces = 1 << 20
-	purpose   = "node request"
+	// purpose separates the tokens from other MACs, and narrowPurpose those of version 0.1.0 from these.
+	purpose       = "node request and body"
+	narrowPurpose = "node request"
 )
 
 // target is what a token is for.
@@ -29,26 +34,57 @@ type target struct {
 	// node and process are who may accept the token.
 	node, process string
 	method, path  string
+	query         string
+	// client is on whose behalf the request is made.
+	client string
 }
 
-// sign returns a token for a target. It is "expiry.nonce.mac", of which the expiry is in Unix
+// targetOf returns the target of a request to a node.
+func targetOf(r *http.Request, n Node) target {
+	return target{
+		node: n.ID, process: n.Process, method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery,
+		client: r.Header.Get(clientHeader),
+	}
+}
+
+// sign returns a token for a target and a body. It is "expiry.nonce.digest.mac", of which the expiry is in Unix
 // milliseconds.
-func sign(ring *seal.Ring, to target, now time.Time) string {
-	expiry := strconv.FormatInt(now.Add(tokenLife).UnixMilli(), 10)
-	nonce := id.Secret(22)
-	mac := ring.MAC(purpose, to.text(expiry, nonce))
-	return expiry + "." + nonce + "." + base64.RawURLEncoding.EncodeToString(mac)
+func sign(ring *seal.Ring, to target, body []byte, now time.Time) string {
+	digest := sha256.Sum256(body)
+	said := append(fresh(now), encode(digest[:]))
+	return strings.Join(append(said, encode(ring.MAC(purpose, to.text(said...)))), ".")
 }
 
-// text returns all that a token says. No part of it can contain a line feed.
-func (to target) text(expiry, nonce string) string {
-	return strings.Join([]string{to.node, to.process, to.method, to.path, expiry, nonce}, "\n")
+// signNarrow returns a token as version 0.1.0 makes and accepts it, "expiry.nonce.mac". It covers neither query
+// nor body. The next version needs it no more.
+func signNarrow(ring *seal.Ring, to target, now time.Time) string {
+	said := fresh(now)
+	return strings.Join(append(said, encode(ring.MAC(narrowPurpose, to.narrowText(said...)))), ".")
+}
+
+// fresh returns the expiry and the nonce of a new token.
+func fresh(now time.Time) []string {
+	return []string{strconv.FormatInt(now.Add(tokenLife).UnixMilli(), 10), id.Secret(22)}
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// text returns a target and what else a token says. No part of it can contain a line feed.
+func (to target) text(said ...string) string {
+	return strings.Join(append([]string{to.node, to.process, to.method, to.path, to.query, to.client}, said...), "\n")
+}
+
+// narrowText is text of version 0.1.0.
+func (to target) narrowText(said ...string) string {
+	return strings.Join(append([]string{to.node, to.process, to.method, to.path}, said...), "\n")
 }
 
 var (
 	errToken   = errors.New("expected a token for this node and request")
 	errExpired = errors.New("the token has expired, or the clocks of the replicas differ")
 	errReplay  = errors.New("the token was used before")
+	errNarrow  = errors.New("the token does not cover the body, and no replica of an earlier version runs")
+	errBody    = errors.New("the body is not the one that was sent")
 	errBusy    = errors.New("too many requests of replicas")
 )
 
@@ -56,6 +92,8 @@ var (
 type verifier struct {
 	ring *seal.Ring
 	now  func() time.Time
+	// narrow reports whether tokens that do not cover the body are accepted.
+	narrow func(ctx context.Context) bool
 
 	mu sync.Mutex
 	// recent and older are the nonces of accepted tokens. recent becomes older when it may contain none that
@@ -65,23 +103,36 @@ type verifier struct {
 }
 
 // verify returns an error unless a token is for a target and was not accepted before. Only the right
-// process accepts it, so that the nonces need not survive one.
-func (v *verifier) verify(token string, to target) error {
-	expiry, rest, _ := strings.Cut(token, ".")
-	nonce, encoded, _ := strings.Cut(rest, ".")
-	mac, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
-	if err != nil || !v.ring.CheckMAC(mac, purpose, to.text(expiry, nonce)) {
-		return errToken
-	}
-	at, err := strconv.ParseInt(expiry, 10, 64)
+// process accepts it, so that the nonces need not survive one. The digest is that of the body, or "" if the token
+// does not cover it.
+func (v *verifier) verify(ctx context.Context, token string, to target) (digest string, err error) {
+	said := strings.Split(token, ".")
+	last := len(said) - 1
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(said[last])
 	if err != nil {
-		return errToken
+		return "", errToken
+	}
+	said = said[:last]
+	narrow := len(said) == 2
+	switch {
+	case narrow && v.ring.CheckMAC(mac, narrowPurpose, to.narrowText(said...)):
+	case len(said) == 3 && v.ring.CheckMAC(mac, purpose, to.text(said...)):
+		digest = said[2]
+	default:
+		return "", errToken
+	}
+	at, err := strconv.ParseInt(said[0], 10, 64)
+	if err != nil {
+		return "", errToken
 	}
 	left := time.UnixMilli(at).Sub(v.now())
 	if left <= 0 || left > tokenLife+maxSkew {
-		return errExpired
+		return "", errExpired
 	}
-	return v.spend(nonce)
+	if narrow && !v.narrow(ctx) {
+		return "", errNarrow
+	}
+	return digest, v.spend(said[1])
 }
 
 // spend notes a nonce. It returns an error if it was noted before.

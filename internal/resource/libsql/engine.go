@@ -36,7 +36,7 @@ type Engine struct {
 	Active func(ctx context.Context, orgID string) error
 	// Forward passes a request on to the node that has the files of a database. It returns an error if
 	// nothing has been answered. It may be nil: then such requests are refused.
-	Forward func(w http.ResponseWriter, r *http.Request, node string) error
+	Forward func(w http.ResponseWriter, r *http.Request, body []byte, node string) error
 	Limits  Limits
 	// Begin is called when a statement begins, with "statement". The function that it returns, if any, is called
 	// when the statement has ended, after the commit if it shares one. It may be nil.

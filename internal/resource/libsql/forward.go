@@ -1,9 +1,7 @@
 package libsql
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -43,10 +41,7 @@ func (e *Engine) forward(w http.ResponseWriter, r *http.Request, p *resource.Pro
 	}
 	use := e.usage.Of(p.OrgID, p.ID)
 	use.in.Add(int64(len(body)))
-	out := r.Clone(ctx)
-	out.Body = io.NopCloser(bytes.NewReader(body))
-	out.ContentLength = int64(len(body))
-	err = e.Forward(&countingWriter{w, &use.out}, out, p.Node)
+	err = e.Forward(&countingWriter{w, &use.out}, r.WithContext(ctx), body, p.Node)
 	if err != nil && ctx.Err() != nil {
 		return errClosed.withStatus(http.StatusServiceUnavailable) // cut, or the client has gone
 	}

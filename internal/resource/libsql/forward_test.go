@@ -1,6 +1,8 @@
 package libsql_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,7 +24,8 @@ func startTwo(t *testing.T, limits libsql.Limits) (here, there *database) {
 	t.Cleanup(forwarded.Close)
 	address, err := url.Parse(forwarded.URL)
 	owner.must(err)
-	other := startEngine(t, &libsql.Engine{Dir: t.TempDir(), Limits: limits, Forward: func(w http.ResponseWriter, r *http.Request, _ string) error {
+	other := startEngine(t, &libsql.Engine{Dir: t.TempDir(), Limits: limits, Forward: func(w http.ResponseWriter, r *http.Request, body []byte, _ string) error {
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		var failed error
 		proxy := httputil.NewSingleHostReverseProxy(address)
 		proxy.ErrorHandler = func(_ http.ResponseWriter, _ *http.Request, err error) {
@@ -104,7 +107,7 @@ func TestForgetEndsPassedRequests(t *testing.T) {
 
 func TestPassedRequestIsNotPassedOnAgain(t *testing.T) {
 	here, there := startTwo(t, libsql.Limits{})
-	here.Forward = func(http.ResponseWriter, *http.Request, string) error {
+	here.Forward = func(http.ResponseWriter, *http.Request, []byte, string) error {
 		t.Error("the request is passed on again")
 		return nil
 	}
@@ -142,7 +145,7 @@ func TestPassedRequestsOfATenantDelayNoOther(t *testing.T) {
 
 func TestDatabaseOfDeadNodeIsUnavailable(t *testing.T) {
 	_, there := startTwo(t, libsql.Limits{})
-	there.Forward = func(http.ResponseWriter, *http.Request, string) error {
+	there.Forward = func(http.ResponseWriter, *http.Request, []byte, string) error {
 		return errs.Unavailablef(nil, "node node_owner does not answer")
 	}
 	got := there.pipeline(nil, execute("SELECT 1"))
