@@ -3246,12 +3246,12 @@ func (c *Client) RevokeOAuthClientUser(ctx context.Context, id string, userID st
 	return decode[*Deleted](c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/clients/{id}/users/{user_id}", id, userID), repeatable: true}))
 }
 
-// ListSigningKeys calls GET /oidc/keys: List the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListSigningKeys calls GET /oidc/keys: List the signing keys. Requires the role owner or admin in the first organization; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) ListSigningKeys(ctx context.Context) ([]SigningKey, error) {
 	return decode[[]SigningKey](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/keys"), repeatable: true}))
 }
 
-// RotateSigningKeys calls POST /oidc/keys/rotate: Rotate the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RotateSigningKeys calls POST /oidc/keys/rotate: Rotate the signing keys. Requires the role owner or admin in the first organization; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) RotateSigningKeys(ctx context.Context) (*SigningKeysRotated, error) {
 	return decode[*SigningKeysRotated](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/keys/rotate"), repeatable: true}))
 }
@@ -3897,4 +3897,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 f1953d44f09109f7bb9a889b1bf9efc926d8f51615eb5252dfa073691767db83
+// Sources: sha256 066229287cc21961d90bfcbf8f13490c82aa6618ed55c6746130d5f0779e2ea5

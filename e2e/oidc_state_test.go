@@ -179,8 +179,8 @@ func testOwnConsentRevoked(t *testing.T, s *installation.Steward) {
 	testRevoke(s, "/oidc/user/consent/{id}", func(other installation.Tokens) { wantValid(other, s) })
 }
 
-// testKeysRotated checks that the new key signs new tokens, that earlier tokens stay valid, and that a
-// viewer may not rotate the keys.
+// testKeysRotated checks that the new key signs new tokens, that earlier tokens stay valid, and that
+// neither a viewer nor the owner of another organization may list or rotate the keys.
 func testKeysRotated(t *testing.T, s *installation.Steward) {
 	a := s.NewApplication(stateScopes)
 	before, published := s.SignIn(a), s.KeySet()
@@ -188,8 +188,16 @@ func testKeysRotated(t *testing.T, s *installation.Steward) {
 	scopes := []string{"openid", "oauth:write"}
 	token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(viewer)
 	s.As(token.AccessToken).Call("POST", "/oidc/keys/rotate", nil).Want(403)
+	other := s.SecondOrganization()
+	for _, call := range []string{"GET /oidc/keys", "POST /oidc/keys/rotate"} {
+		method, path, _ := strings.Cut(call, " ")
+		refused := other.Call(method, path, nil).Want(403)
+		if !strings.Contains(string(refused.Body), "the role owner or admin in the first organization") {
+			t.Errorf("%s as the owner of another organization: %s", call, refused.Body)
+		}
+	}
 	if s.KeyID(s.SignIn(a).Access) != s.KeyID(before.Access) {
-		t.Error("a viewer rotated the keys")
+		t.Error("somebody else rotated the keys")
 	}
 	if got := s.Call("POST", "/oidc/keys/rotate", nil).Want(200); got.Get("rotated") != true {
 		t.Fatalf("got %s", got.Body)

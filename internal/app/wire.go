@@ -112,7 +112,7 @@ func wire(b base) (*parts, error) {
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
-		Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
+		FirstOrg: firstOrg(p.accounts), Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
 		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()

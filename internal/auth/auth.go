@@ -89,6 +89,8 @@ type Permission struct {
 	Scope string
 	// Deleted reports whether it is for members of an organization that was deleted as well.
 	Deleted bool
+	// Installation reports whether it concerns all organizations. Only the first one has it.
+	Installation bool
 }
 
 // RoleNames returns the roles that have the permission, as "owner, admin or member".
@@ -130,8 +132,8 @@ var (
 	WriteMembers = Permission{Name: "manage members", Roles: managers, Scope: "member:write"}
 	ClearFactors = Permission{Name: "remove second factors of members", Roles: owners, Scope: "member:write"}
 	WriteOrg     = Permission{Name: "change the organization", Roles: owners, Scope: "member:write"}
-	ReadSigning  = Permission{Name: "read signing keys", Roles: managers, Scope: "oauth:read"}
-	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write"}
+	ReadSigning  = Permission{Name: "read signing keys", Roles: managers, Scope: "oauth:read", Installation: true}
+	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write", Installation: true}
 
 	ReadUpstreams  = Permission{Name: "read sign-in providers", Roles: managers, Scope: "oauth:read"}
 	WriteUpstreams = Permission{Name: "manage sign-in providers", Roles: managers, Scope: "oauth:write"}

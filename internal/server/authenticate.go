@@ -36,6 +36,8 @@ type Authenticator struct {
 	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
 	// Active returns Forbidden if an organization was deleted. It may be nil.
 	Active func(ctx context.Context, orgID string) error
+	// FirstOrg returns the first organization, which alone has the permissions of the installation.
+	FirstOrg func(ctx context.Context) (orgID string, err error)
 	// Seen is called for each request that is authorized. It may be nil.
 	Seen func(caller *auth.Caller)
 	// PerSecond limits the requests of each caller; 0 means no limit.
@@ -99,6 +101,11 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	if err := caller.Require(route.Permission); err != nil {
 		return err
 	}
+	if route.Permission.Installation {
+		if err := a.inFirst(r.Context(), route.Permission, caller); err != nil {
+			return err
+		}
+	}
 	if route.NeedsRecentSignIn() && caller.Stale {
 		return errs.New(errs.Reauthentication, "this needs a sign-in of the last ten minutes: sign in again")
 	}
@@ -139,6 +146,15 @@ func (a *Authenticator) active(ctx context.Context, caller *auth.Caller) error {
 		return nil
 	}
 	return a.Active(ctx, caller.OrgID)
+}
+
+// inFirst returns Forbidden if a caller acts in another organization than the first one.
+func (a *Authenticator) inFirst(ctx context.Context, p auth.Permission, caller *auth.Caller) error {
+	first, err := a.FirstOrg(ctx)
+	if err != nil || caller.OrgID == first {
+		return err
+	}
+	return errs.New(errs.Forbidden, "the role %s in the first organization of this installation is required to %s", p.RoleNames(), p.Name)
 }
 
 // IdentifyActive is Identify for callers whose organization was not deleted: otherwise it returns

@@ -13,7 +13,7 @@ import (
 
 // TestRecentSignInIsAskedOfStaleBrowsers also checks that keys and tokens, which are never stale, pass.
 func TestRecentSignInIsAskedOfStaleBrowsers(t *testing.T) {
-	route := web.Route{Permission: auth.RotateKeys}
+	route := web.Route{Permission: auth.WriteMembers}
 	for name, test := range map[string]struct {
 		route  web.Route
 		caller auth.Caller

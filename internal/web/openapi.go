@@ -139,6 +139,9 @@ func requirement(p auth.Permission) string {
 	if len(p.Roles) < len(auth.Roles) {
 		text = "Requires the role " + p.RoleNames()
 	}
+	if p.Installation {
+		text += " in the first organization"
+	}
 	if p.Scope != "" {
 		text += "; access tokens require the scope `" + p.Scope + "`"
 	}
