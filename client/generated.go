@@ -1898,10 +1898,10 @@ type Status struct {
 	Regions []StatusRegion `json:"regions"`
 	Backup  *StatusBackup  `json:"backup,omitempty"`
 
-	// TLS certificates of the listeners; absent if they are plain, for callers other than owners and admins, and while the database cannot be used
+	// TLS certificates of the listeners; absent if they are plain, for callers other than owners and admins of the first organization, and while the database cannot be used
 	Certificates []StatusCertificate `json:"certificates,omitempty"`
 
-	// Data directories of the replicas, which have the files of embedded databases and key-value stores; absent with SQLite, without the permission to read resources, and while the database cannot be used
+	// Data directories of the replicas, which have the files of embedded databases and key-value stores: those that live for owners and admins of the first organization, and those that have files of the organization; absent with SQLite, without the permission to read resources, and while the database cannot be used
 	Nodes    []StatusNode    `json:"nodes,omitempty"`
 	Webhooks *StatusWebhooks `json:"webhooks,omitempty"`
 }
@@ -3897,4 +3897,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 066229287cc21961d90bfcbf8f13490c82aa6618ed55c6746130d5f0779e2ea5
+// Sources: sha256 5b8df4a704107bae873b366de59026adedb151fe7ed80fb734e63374d64d1242

@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"steward/internal/auth"
@@ -23,6 +24,8 @@ type Handler struct {
 	Engines   *Engines
 	// Disk is that of the data directory.
 	Disk *disk.Space
+	// FirstOrg returns the first organization, whose owners and admins see what is of the whole installation.
+	FirstOrg func(ctx context.Context) (orgID string, err error)
 	// Nodes returns the nodes that live, and those that have resources of an organization. It may be nil.
 	Nodes func(ctx context.Context, orgID string) ([]Node, error)
 	// Backup returns how the backups at a schedule are doing. It is nil if there are none.
@@ -50,19 +53,27 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	if s.Replicas, err = h.Processes.Count(ctx); err != nil {
 		return Status{}, err
 	}
+	first, err := h.FirstOrg(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	operates := caller.Manages() && caller.OrgID == first
 	if caller.May(auth.ReadResources) && h.Nodes != nil {
 		if s.Nodes, err = h.Nodes(ctx, caller.OrgID); err != nil {
 			return Status{}, err
 		}
+		if !operates {
+			s.Nodes = slices.DeleteFunc(s.Nodes, func(n Node) bool { return n.Databases == 0 && n.Stores == 0 })
+		}
 	}
-	if caller.Manages() && h.Backup != nil {
+	if operates && h.Backup != nil {
 		backup, err := h.Backup(ctx)
 		if err != nil {
 			return Status{}, err
 		}
 		s.Backup = &backup
 	}
-	if caller.Manages() && h.Certificates != nil {
+	if operates && h.Certificates != nil {
 		if s.Certificates, err = h.Certificates(ctx); err != nil {
 			return Status{}, err
 		}

@@ -17,9 +17,9 @@ type Status struct {
 	Database     Database      `json:"database"`
 	Disk         Disk          `json:"disk"`
 	Regions      []Region      `json:"regions" doc:"Empty without the permission to read regions"`
-	Nodes        []Node        `json:"nodes,omitempty" doc:"Data directories of the replicas, which have the files of embedded databases and key-value stores; absent with SQLite, without the permission to read resources, and while the database cannot be used"`
-	Backup       *Backup       `json:"backup,omitempty" doc:"Backups at a schedule; absent if none is set, for callers other than owners and admins, and while the database cannot be used"`
-	Certificates []Certificate `json:"certificates,omitempty" doc:"TLS certificates of the listeners; absent if they are plain, for callers other than owners and admins, and while the database cannot be used"`
+	Nodes        []Node        `json:"nodes,omitempty" doc:"Data directories of the replicas, which have the files of embedded databases and key-value stores: those that live for owners and admins of the first organization, and those that have files of the organization; absent with SQLite, without the permission to read resources, and while the database cannot be used"`
+	Backup       *Backup       `json:"backup,omitempty" doc:"Backups at a schedule; absent if none is set, for callers other than owners and admins of the first organization, and while the database cannot be used"`
+	Certificates []Certificate `json:"certificates,omitempty" doc:"TLS certificates of the listeners; absent if they are plain, for callers other than owners and admins of the first organization, and while the database cannot be used"`
 	Webhooks     *Webhooks     `json:"webhooks,omitempty" doc:"Absent without the permission to read webhooks, and while the database cannot be used"`
 }
 

@@ -157,6 +157,10 @@ func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 			Ping:      func(context.Context) error { return d.Ping(t.Context()) }, // however long it takes
 			Processes: &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_1"},
 			Engines:   &Engines{Log: silent, All: []Engine{{"local", "s3", "disk", func(context.Context) error { return nil }}}},
+			FirstOrg:  func(context.Context) (string, error) { return "org_a", nil },
+			Nodes: func(context.Context, string) ([]Node, error) {
+				return []Node{{Node: "node_a", OK: true}, {Node: "node_b", OK: true, Stores: 1}}, nil
+			},
 			Webhooks: func(_ context.Context, orgID string) (Webhooks, error) {
 				return Webhooks{Pending: int64(len(orgID)), OldestDueAt: &due, Failing: []Failing{}}, nil
 			},
@@ -174,19 +178,24 @@ func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 			caller auth.Caller
 			sees   bool
 		}{
-			{auth.Caller{Role: auth.Owner}, true},
-			{auth.Caller{Role: auth.Admin}, true},
-			{auth.Caller{Role: auth.Member}, false},
-			{auth.Caller{Role: auth.Viewer}, false},
-			{auth.Caller{Role: auth.Owner, ProjectID: "prj_a"}, false},
+			{auth.Caller{OrgID: "org_a", Role: auth.Owner}, true},
+			{auth.Caller{OrgID: "org_a", Role: auth.Admin}, true},
+			{auth.Caller{OrgID: "org_a", Role: auth.Member}, false},
+			{auth.Caller{OrgID: "org_a", Role: auth.Viewer}, false},
+			{auth.Caller{OrgID: "org_a", Role: auth.Owner, ProjectID: "prj_a"}, false},
+			{auth.Caller{OrgID: "org_b", Role: auth.Owner}, false},
+			{auth.Caller{OrgID: "org_b", Role: auth.Admin}, false},
 		} {
 			s, err := h.Status(auth.With(t.Context(), &test.caller), nil)
 			must(t, err)
 			if got := s.Backup != nil; got != test.sees {
-				t.Errorf("%s of project %q sees backups: %t", test.caller.Role, test.caller.ProjectID, got)
+				t.Errorf("%s of %s, project %q, sees backups: %t", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, got)
 			}
 			if got := s.Certificates != nil; got != test.sees {
-				t.Errorf("%s of project %q sees certificates: %t", test.caller.Role, test.caller.ProjectID, got)
+				t.Errorf("%s of %s, project %q, sees certificates: %t", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, got)
+			}
+			if got := len(s.Nodes) == 2; got != test.sees {
+				t.Errorf("%s of %s, project %q, sees %v", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, s.Nodes)
 			}
 		}
 		all := get(nil)
