@@ -18,7 +18,9 @@ func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Reques
 			return p.signin.ShowSignIn(w, r, p.signin.Flows.ToPath(r.URL.RequestURI()), "")
 		}
 		if r.URL.Query().Has("recent") && !s.Recent(p.Now()) {
-			return p.signin.ShowSignIn(w, r, p.signin.Flows.ToPath(r.URL.RequestURI()), user.Email)
+			f := p.signin.Flows.ToPath(r.URL.RequestURI())
+			f.Again = true
+			return p.signin.ShowSignIn(w, r, f, user.Email)
 		}
 		next(w, r, s.ID)
 		return nil

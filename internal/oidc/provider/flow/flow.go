@@ -94,6 +94,8 @@ type Flow struct {
 	// SignedIn is the session in which the user has signed in during this flow. It satisfies
 	// prompt=login and max_age.
 	SignedIn string `json:"signed_in,omitempty"`
+	// Again says that the user of a session signs in again, and that the page offers nobody else's ways.
+	Again bool `json:"again,omitempty"`
 	// Proved is what the user has shown so far, if more is required to sign in.
 	Proved *Proved `json:"proved,omitempty"`
 	// Mailed is the user who has set a password with a link that was mailed, and who has proved the address when

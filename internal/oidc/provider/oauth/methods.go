@@ -39,6 +39,14 @@ func (m Methods) Reach(level string) bool {
 	return level == "" || slices.Index(Levels(), m.Level()) >= slices.Index(Levels(), level)
 }
 
+// Weaker returns the weaker one of two values of the claim acr. "" is the weakest.
+func Weaker(a, b string) string {
+	if slices.Index(Levels(), a) < slices.Index(Levels(), b) {
+		return a
+	}
+	return b
+}
+
 // WithCode returns the methods of a user who has also given a code of an authenticator app.
 func (m Methods) WithCode() Methods {
 	return append(slices.Clone(m), MethodOneTimeCode, MethodSeveral)

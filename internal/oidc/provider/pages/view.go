@@ -71,6 +71,8 @@ type SignIn struct {
 	Base
 	Flow  string
 	Email string
+	// Again says that the user of the session signs in again, and NoPassword that a password is not enough.
+	Again, NoPassword bool
 	// Client is the name of the application that the user continues to; empty for a page of this server.
 	Client string
 	// Invited says that the user continues to an invitation.

@@ -44,9 +44,9 @@ func (m *Manager) count(q db.Querier, userID string) (n int, err error) {
 	return n, nil
 }
 
-// Count returns how many passkeys a user has to sign in with. The caller has locked the user, so that the
-// count stays true until the transaction ends.
-func (m *Manager) Count(tx *db.Tx, userID string) (int, error) { return m.count(tx, userID) }
+// Count returns how many passkeys a user has to sign in with. If the caller has locked the user, the count
+// stays true until the transaction ends.
+func (m *Manager) Count(q db.Querier, userID string) (int, error) { return m.count(q, userID) }
 
 // New is a passkey that was created and is not stored yet.
 type New struct {

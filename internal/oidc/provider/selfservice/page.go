@@ -82,9 +82,11 @@ func (p *Page) showSignInAgain(w http.ResponseWriter, v visit) error {
 	if v.Method == http.MethodGet {
 		next = v.URL.Path
 	}
+	f := p.Flows.ToPath(next)
+	f.Again = true
 	return p.SignIn.Show(w, v.Request, http.StatusForbidden, signin.Form{
-		Flow: p.Flows.ToPath(next), Email: v.user.Email,
-		Problem: "Sign in again before you change how you sign in.",
+		Flow: f, Email: v.user.Email,
+		Problem: "This needs a sign-in of the last ten minutes.",
 	})
 }
 

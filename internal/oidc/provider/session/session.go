@@ -163,12 +163,13 @@ func (m *Manager) SignedIn(r *http.Request) (*Session, *oidc.User, error) {
 }
 
 // Start starts a session for the user whom authenticated returns, who has signed in with methods. It is
-// called in the transaction of the session, and may create the user there. If it returns no user, what it
+// called in the transaction of the session with the previous one of the browser, which may be nil, and may
+// create the user there. If it returns no user, what it
 // has written is committed, no session starts, and Start returns nil. A user who signs in again keeps the session, with a new token,
 // so that grants which depend on it stay valid. The session of another user in the same browser ends.
 func (m *Manager) Start(
 	w http.ResponseWriter, r *http.Request, methods oauth.Methods,
-	authenticated func(tx *db.Tx) (userID string, err error),
+	authenticated func(tx *db.Tx, previous *Session) (userID string, err error),
 ) (*Session, error) {
 	previous, err := m.current(r)
 	if err != nil {
@@ -178,7 +179,7 @@ func (m *Manager) Start(
 	token := id.Secret(43)
 	err = m.DB.Write(r.Context(), func(tx *db.Tx) error {
 		s = nil
-		userID, err := authenticated(tx)
+		userID, err := authenticated(tx, previous)
 		if err != nil || userID == "" {
 			return err
 		}

@@ -38,8 +38,9 @@ type remaining struct {
 // provedLifetime is how long a user may take between the steps of a sign-in.
 const provedLifetime = 10 * time.Minute
 
-// remaining returns what a user has to do who has signed in with methods. A passkey is always enough.
-func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods) (remaining, error) {
+// remaining returns what a user has to do who has signed in with methods, and must reach the level of a session
+// that goes on. A passkey is always enough.
+func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods, again string) (remaining, error) {
 	required, err := h.Users.RequiredLevel(q, userID)
 	if err != nil {
 		return remaining{}, err
@@ -48,7 +49,11 @@ func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods) 
 	if err != nil {
 		return remaining{}, err
 	}
-	return remaining{userID, nextStep(methods, required, app != nil)}, nil
+	next := nextStep(methods, required, app != nil)
+	if next == stepNone && !methods.Reach(again) {
+		next = stepPasskey
+	}
+	return remaining{userID, next}, nil
 }
 
 // nextStep returns the step after a sign-in with methods of a user who must reach a level, and has an
@@ -80,7 +85,7 @@ func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 	case f.Upstream != "":
 		return h.Pages.Render(w, r, http.StatusForbidden, &pages.Message{
 			Title: "A second factor is required",
-			Text:  "Your organization requires a second factor or a passkey, and its provider has not told that you used one.",
+			Text:  "You need a second factor or a passkey here, and the provider of your organization has not told that you used one.",
 			Next:  h.again(f), NextText: "Sign in another way",
 		})
 	case left.step == stepPasskey:
@@ -96,7 +101,7 @@ func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user oidc
 	if err != nil {
 		return nil, oidc.User{}, nil, err
 	}
-	left, err := h.remaining(h.DB.Read(r.Context()), user.ID, f.Proved.Methods)
+	left, err := h.remaining(h.DB.Read(r.Context()), user.ID, f.Proved.Methods, "")
 	if err != nil {
 		return nil, oidc.User{}, nil, err
 	}
@@ -117,7 +122,7 @@ func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flo
 		return h.showEnrolPasskey(w, r, enrolment{flow: f, user: user})
 	}
 	view := &pages.Message{
-		Title: "A passkey is required", Text: "Your organization requires that you sign in with a passkey.",
+		Title: "A passkey is required", Text: "Your organization requires that you sign in with a passkey, or you did so before.",
 	}
 	if has {
 		view.Next = h.again(f)
@@ -138,14 +143,18 @@ func (h *Handler) again(f *flow.Flow) string {
 
 // ReachableLevel returns the strongest value of the claim acr with which a user can sign in.
 func (h *Handler) ReachableLevel(ctx context.Context, userID string) (string, error) {
-	passkey, err := h.Passkeys.Registered(ctx, userID)
+	return h.reachable(h.DB.Read(ctx), userID)
+}
+
+func (h *Handler) reachable(q db.Querier, userID string) (string, error) {
+	passkeys, err := h.Passkeys.Count(q, userID)
 	if err != nil {
 		return "", err
 	}
-	if passkey {
+	if passkeys > 0 {
 		return oauth.LevelPhishingResistant, nil
 	}
-	app, err := factor.Get(h.DB.Read(ctx), userID)
+	app, err := factor.Get(q, userID)
 	if err != nil {
 		return "", err
 	}

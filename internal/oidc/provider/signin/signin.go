@@ -108,6 +108,11 @@ func (h *Handler) Show(w http.ResponseWriter, r *http.Request, status int, form 
 		return err
 	}
 	view.SingleSignOn = len(h.Upstreams.Store.Domains.Granted) > 0
+	if form.Flow.Again {
+		if err := h.setAgain(r, view); err != nil {
+			return err
+		}
+	}
 	return h.Pages.Render(w, r, status, view)
 }
 
@@ -210,7 +215,7 @@ func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) (left remaining, err error) {
 	var hash string
 	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
-	s, err := h.Sessions.Start(w, started, p.Methods, func(tx *db.Tx) (string, error) {
+	s, err := h.Sessions.Start(w, started, p.Methods, func(tx *db.Tx, previous *session.Session) (string, error) {
 		userID, err := p.Commit(tx)
 		if err != nil {
 			return "", err
@@ -218,7 +223,11 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 		if hash, err = h.unchanged(tx, userID, p.PasswordHash); err != nil {
 			return "", err
 		}
-		left, err = h.remaining(tx, userID, p.Methods)
+		level, err := h.levelAgain(tx, f, userID, previous)
+		if err != nil {
+			return "", err
+		}
+		left, err = h.remaining(tx, userID, p.Methods, level)
 		if err != nil || left.step != stepNone {
 			return "", err
 		}
