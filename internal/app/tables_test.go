@@ -43,7 +43,7 @@ var owners = map[string][]string{
 		"object_parts", "bucket_purges", "object_completions",
 	},
 	"resource": {"resources"},
-	"node":     {"nodes"},
+	"node":     {"nodes", "processes"},
 	"app":      {"backup_schedule"},
 }
 
