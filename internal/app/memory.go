@@ -18,35 +18,46 @@ const (
 	gcPercent = 400
 	// softLimit is the memory above which the collector runs more often instead.
 	softLimit = 240 << 20
-	// liveInterval is how often the size of the live heap is read. A key-value store that is opened can add
-	// hundreds of megabytes in a second, and while the limit is below what is live, the collector does not rest.
-	liveInterval = 100 * time.Millisecond
+	// limitInterval is how often the limit follows the heap. A key-value store that is opened can add hundreds
+	// of megabytes in a second, and while the limit is below what is live, the collector does not rest.
+	limitInterval = 100 * time.Millisecond
 )
 
-// limitMemory has the garbage collector keep the process near softLimit, or a quarter above the live
-// heap if that is more, so that it does not run all the time, but within six tenths of what the
-// process may use. GOGC and GOMEMLIMIT override it.
-func limitMemory(ctx context.Context) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if os.Getenv("GOMEMLIMIT") != "" {
-		return
-	}
-	most := budget.MemoryLimit() / 10 * 6 // SQLite and the kernel need the rest
-	debug.SetMemoryLimit(min(softLimit, most))
-	live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	tick := time.NewTicker(liveInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+// limitMemory returns a loop that has the garbage collector keep the process near softLimit, within six tenths of
+// what the process may use. GOGC and GOMEMLIMIT override it.
+//
+// The keys of open stores come on top, with room for twice as much garbage: they stay for long, and a collector that
+// has little room beside them walks through all of them many times a second. Everything else that is live gets a
+// quarter only, since it is what requests hold, and an attack could grow it.
+func limitMemory(keys *budget.Pool) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(gcPercent)
+		}
+		if os.Getenv("GOMEMLIMIT") != "" {
 			return
-		case <-tick.C:
+		}
+		allowed := budget.MemoryLimit()
+		live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		tick := time.NewTicker(limitInterval)
+		defer tick.Stop()
+		for {
 			runtimemetrics.Read(live)
-			debug.SetMemoryLimit(min(max(softLimit, int64(live[0].Value.Uint64())*5/4), most))
+			stored := keys.Usage()
+			debug.SetMemoryLimit(memoryLimit(int64(live[0].Value.Uint64()), stored.Common+stored.Reserve, allowed))
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
 		}
 	}
+}
+
+// memoryLimit returns the limit of a process with a live heap, of which the keys of stores are a part.
+func memoryLimit(live, keys, allowed int64) int64 {
+	most := allowed / 10 * 6 // SQLite and the kernel need the rest
+	return min(max(softLimit+3*keys, live/4*5), most)
 }
 
 // poolSizes has the sizes of the pools of memory that clients can use, which are parts of what the process

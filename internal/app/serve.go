@@ -148,7 +148,7 @@ func (s *process) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var watch, work job.Group
-	watch.Go(limitMemory)
+	watch.Go(limitMemory(p.engines.embeddedKV.KeyMemory))
 	work.Go(job.Every(s.log, "check that the master key was not replaced", keyCheckEvery, s.stopIfReplaced(stop)))
 	work.Go(job.Every(s.log, "check that the rows were not moved", movedCheckEvery, s.stopIfMoved(stop)))
 	p.start(&watch, &work)
