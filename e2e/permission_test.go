@@ -1,273 +1,214 @@
 package e2e
 
 import (
+	"context"
+	"maps"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"steward/e2e/installation"
+	"steward/internal/apikey"
+	"steward/internal/auth"
+	"steward/internal/db"
 )
-
-// right is who may use a route.
-type right struct {
-	scope string
-	roles []string
-	// project says that callers confined to a project may, user that OAuth clients that act as
-	// themselves may not.
-	project, user bool
-	// body is sent with the request.
-	body any
-	// own says that ids in the path are of the caller's own organization, whatever they are.
-	own bool
-}
 
 var (
-	everybody = []string{"owner", "admin", "member", "viewer"}
-	writers   = everybody[:3]
-	managers  = everybody[:2]
-	owners    = everybody[:1]
-	nothing   = object{}
-	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
-	aQuery    = object{"query": "SELECT 1"}
-	aValue    = object{"ttl_ms": 0}
-	aToken    = object{"uses": 0} // invalid
-	aHook     = object{"type": "url", "config": object{"url": "https://example.com"}}
-	aReplay   = object{"since": "2026-01-01T00:00:00Z"}
+	aHook   = object{"type": "url", "config": object{"url": "https://example.com"}}
+	aReplay = object{"since": "2026-01-01T00:00:00Z"}
 )
 
-// rights has an entry for each operation of the API. A new route needs one.
-var rights = map[string]right{
-	"GET /cli/auth/user":                  {"account:read", everybody, true, true, nil, false},
-	"GET /cli/organization":               {"account:read", everybody, true, false, nil, false},
-	"GET /cli/project":                    {"account:read", everybody, true, false, nil, false},
-	"POST /cli/organization":              {"account:write", everybody, false, true, nothing, false},
-	"PUT /cli/organization/{id}":          {"member:write", owners, false, false, nothing, false},
-	"DELETE /cli/organization/{id}":       {"member:write", owners, false, false, nil, false},
-	"POST /cli/organization/{id}/restore": {"member:write", owners, false, false, nil, false},
-	"POST /cli/project":                   {"resource:write", writers, false, false, nothing, false},
-	"DELETE /cli/project/{id}":            {"resource:write", writers, false, false, nil, false},
-	"GET /audit":                          {"member:read", managers, false, false, nil, false},
-	"GET /search":                         {"account:read", everybody, true, false, nil, false},
-	"GET /status":                         {"account:read", everybody, false, false, nil, false},
-
-	"GET /oidc/org/members":                      {"member:read", managers, false, false, nil, false},
-	"POST /oidc/org/members":                     {"member:write", managers, false, false, nothing, false},
-	"PUT /oidc/org/members/{id}":                 {"member:write", managers, false, false, nothing, false},
-	"POST /oidc/org/members/{id}/reset-password": {"member:write", managers, false, false, nil, false},
-	"POST /oidc/org/members/{id}/invite":         {"member:write", managers, false, false, nil, false},
-	"DELETE /oidc/org/members/{id}/factors":      {"member:write", owners, false, false, nil, false},
-	"DELETE /oidc/org/members/{id}":              {"member:write", managers, false, false, nil, false},
-
-	"GET /oidc/clients":                         {"oauth:read", everybody, false, false, nil, false},
-	"POST /oidc/clients":                        {"oauth:write", managers, false, false, nothing, false},
-	"GET /oidc/clients/activity":                {"oauth:read", everybody, false, false, nil, false},
-	"GET /oidc/clients/{id}":                    {"oauth:read", everybody, false, false, nil, false},
-	"PUT /oidc/clients/{id}":                    {"oauth:write", managers, false, false, nothing, false},
-	"DELETE /oidc/clients/{id}":                 {"oauth:write", managers, false, false, nil, false},
-	"POST /oidc/clients/{id}/rotate-secret":     {"oauth:write", managers, false, false, nil, false},
-	"GET /oidc/clients/{id}/activity":           {"oauth:read", everybody, false, false, nil, false},
-	"GET /oidc/clients/{id}/users":              {"oauth:write", managers, false, false, nil, false},
-	"DELETE /oidc/clients/{id}/users":           {"oauth:write", managers, false, false, nil, false},
-	"DELETE /oidc/clients/{id}/users/{user_id}": {"oauth:write", managers, false, false, nil, false},
-	"GET /oidc/user/consent":                    {"account:read", everybody, true, true, nil, false},
-	"DELETE /oidc/user/consent/{client_id}":     {"account:write", everybody, true, true, nil, false},
-	"GET /oidc/scopes":                          {"oauth:read", everybody, false, false, nil, false},
-	"GET /oidc/keys":                            {"oauth:read", managers, false, false, nil, false},
-	"POST /oidc/keys/rotate":                    {"oauth:write", managers, false, false, nil, false},
-	"GET /oidc/upstream":                        {"oauth:read", managers, false, false, nil, false},
-	"POST /oidc/upstream":                       {"oauth:write", managers, false, false, nothing, false},
-	"GET /oidc/upstream/{id}":                   {"oauth:read", managers, false, false, nil, false},
-	"PUT /oidc/upstream/{id}":                   {"oauth:write", managers, false, false, nothing, false},
-	"DELETE /oidc/upstream/{id}":                {"oauth:write", managers, false, false, nil, false},
-	"GET /oidc/registration-token":              {"oauth:read", managers, false, false, nil, false},
-	"POST /oidc/registration-token":             {"oauth:write", managers, false, false, aToken, false},
-	"DELETE /oidc/registration-token/{id}":      {"oauth:write", managers, false, false, nil, false},
-
-	"POST /cli/apikey":        {"apikey:write", writers, false, true, nothing, false},
-	"GET /cli/apikey":         {"apikey:read", everybody, false, true, nil, false},
-	"GET /cli/apikey/{id}":    {"apikey:read", everybody, false, true, nil, false},
-	"DELETE /cli/apikey/{id}": {"apikey:write", writers, false, true, nil, false},
-
-	"GET /cli/eval":           {"eval:read", everybody, true, false, nil, false},
-	"GET /cli/eval/{id}":      {"eval:read", everybody, true, false, nil, false},
-	"PUT /cli/eval/{id}":      {"eval:write", writers, true, false, nothing, true},
-	"POST /cli/devmode/eval":  {"eval:write", writers, true, false, nothing, false},
-	"GET /cli/eval-run":       {"eval:read", everybody, true, false, nil, false},
-	"GET /cli/eval-run/stats": {"eval:read", everybody, true, false, nil, false},
-	"GET /cli/eval-run/{id}":  {"eval:read", everybody, true, false, nil, false},
-	"POST /evalrun":           {"eval:write", writers, true, false, nothing, false},
-	"PUT /evalrun":            {"eval:write", writers, true, false, nothing, false},
-
-	"GET /cli/region": {"resource:read", everybody, true, false, nil, false},
-
-	"GET /resource":                                  {"resource:read", everybody, false, false, nil, false},
-	"GET /resource/{orgId}/{region}":                 {"resource:read", everybody, false, false, nil, false},
-	"POST /resource/{orgId}/{region}":                {"resource:write", writers, false, false, aBucket, false},
-	"DELETE /resource/{orgId}/{region}":              {"resource:write", writers, false, false, aBucket, false},
-	"GET /resource/{orgId}/{region}/{name}/tables":   {"resource:read", everybody, false, false, nil, false},
-	"POST /resource/{orgId}/{region}/{name}/query":   {"resource:write", writers, false, false, aQuery, false},
-	"GET /resource/{orgId}/{region}/{name}/keys":     {"resource:read", everybody, false, false, nil, false},
-	"GET /resource/{orgId}/{region}/{name}/value":    {"resource:write", writers, false, false, nil, false},
-	"PUT /resource/{orgId}/{region}/{name}/value":    {"resource:write", writers, false, false, aValue, false},
-	"DELETE /resource/{orgId}/{region}/{name}/value": {"resource:write", writers, false, false, nil, false},
-	"POST /resource/{orgId}/{region}/{name}/rotate":  {"resource:write", writers, false, false, nil, false},
-	"GET /storage/objects/{bucket}":                  {"storage:read", everybody, false, false, nil, false},
-	"DELETE /storage/objects/{bucket}":               {"storage:write", writers, false, false, nil, false},
-	"GET /storage/folders/{bucket}":                  {"storage:read", everybody, false, false, nil, false},
-	"GET /storage/presign/{bucket}":                  {"storage:read", everybody, false, false, nil, false},
-	"GET /storage/stats/{bucket}":                    {"storage:read", everybody, false, false, nil, false},
-	"GET /storage/analytics":                         {"storage:read", everybody, false, false, nil, false},
-	"GET /bucket/config/{bucket}":                    {"storage:read", everybody, false, false, nil, false},
-	"PUT /bucket/config/{bucket}":                    {"storage:write", writers, false, false, nothing, false},
-	"DELETE /bucket/config/{bucket}":                 {"storage:write", writers, false, false, nil, false},
-
-	"GET /thread":         {"thread:read", everybody, true, false, nil, false},
-	"GET /thread/{id}":    {"thread:read", everybody, true, false, nil, false},
-	"PUT /thread/{id}":    {"thread:write", writers, true, false, nothing, true},
-	"DELETE /thread/{id}": {"thread:write", writers, true, false, nil, false},
-	"GET /session":        {"thread:read", everybody, true, false, nil, false},
-	"GET /session/{id}":   {"thread:read", everybody, true, false, nil, false},
-	"POST /session":       {"thread:write", writers, true, false, nothing, false},
-	"PUT /session":        {"thread:write", writers, true, false, nothing, false},
-
-	"POST /webhook/create":                                           {"webhook:write", writers, false, false, nothing, false},
-	"GET /webhook/get/{webhookId}":                                   {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/list":                                              {"webhook:read", everybody, false, false, nil, false},
-	"PUT /webhook/update/{webhookId}":                                {"webhook:write", writers, false, false, nothing, false},
-	"POST /webhook/rotate-url/{webhookId}":                           {"webhook:write", writers, false, false, nil, false},
-	"DELETE /webhook/delete/{webhookId}":                             {"webhook:write", writers, false, false, nil, false},
-	"POST /webhook/destination-create/{webhookId}":                   {"webhook:write", writers, false, false, aHook, false},
-	"GET /webhook/destination-list/{webhookId}":                      {"webhook:read", everybody, false, false, nil, false},
-	"PUT /webhook/destination-update/{webhookId}/{destinationId}":    {"webhook:write", writers, false, false, nothing, false},
-	"DELETE /webhook/destination-delete/{webhookId}/{destinationId}": {"webhook:write", writers, false, false, nil, false},
-	"POST /webhook/destination-test/{webhookId}/{destinationId}":     {"webhook:write", writers, false, false, nil, false},
-	"POST /webhook/destination-recover/{webhookId}/{destinationId}":  {"webhook:write", writers, false, false, nil, false},
-	"GET /webhook/receipt-list/{webhookId}":                          {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/receipt-get/{webhookId}/{receiptId}":               {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/receipt-payload/{webhookId}/{receiptId}":           {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/delivery-list/{webhookId}":                         {"webhook:read", everybody, false, false, nil, false},
-	"POST /webhook/delivery-retry/{webhookId}/{deliveryId}":          {"webhook:write", writers, false, false, nothing, false},
-	"POST /webhook/replay/{webhookId}":                               {"webhook:write", writers, false, false, aReplay, false},
-	"GET /webhook/replay/{webhookId}":                                {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/replay/{webhookId}/{replayId}":                     {"webhook:read", everybody, false, false, nil, false},
-	"DELETE /webhook/replay/{webhookId}/{replayId}":                  {"webhook:write", writers, false, false, nil, false},
-	"GET /webhook/tail":                                              {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/tail/{webhookId}":                                  {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/analytics/org":                                     {"webhook:read", everybody, false, false, nil, false},
-	"GET /webhook/analytics/org/timeseries":                          {"webhook:read", everybody, false, false, nil, false},
+// right is a line of testdata/permissions.txt: the scope of a route, and what each kind of caller gets.
+type right struct {
+	scope string
+	want  map[string]string
 }
 
-// presenter presents a credential in one way.
-type presenter struct {
+// readRights reads testdata/permissions.txt.
+func readRights(t *testing.T) map[string]right {
+	t.Helper()
+	text, err := os.ReadFile("testdata/permissions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := map[string]right{}
+	var columns []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) > 1 && fields[0] == "#" && fields[1] == "scope" && fields[2] == "none" {
+			columns = fields[2:]
+		}
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		if len(fields) != 3+len(columns) {
+			t.Fatalf("expected %d columns: %s", 3+len(columns), line)
+		}
+		r := right{scope: fields[2], want: map[string]string{}}
+		for i, column := range columns {
+			r.want[column] = fields[3+i]
+		}
+		rights[fields[0]+" "+fields[1]] = r
+	}
+	return rights
+}
+
+// caller presents a credential in one way.
+type caller struct {
 	name string
+	// column is the kind of caller. without says that a scope is missing: then all is 403.
+	column  string
+	without bool
 	// authorization returns the Authorization header for a route that needs a scope.
 	authorization func(scope string) string
 	// proof makes the DPoP proof of a request; it is nil for none.
 	proof *installation.Prover
-	// want returns the status that a route must have with a part of the error, or with the beginning of
-	// the challenge if it is 401. It returns 0 if the caller is allowed to use the route.
-	want func(r right) (status int, detail string)
-	// exact says that a GET must be 200, which shows that the ids exist.
-	exact bool
-	// other says that the caller is of another organization.
-	other bool
+	// browser is in the console; it is nil for other callers.
+	browser *installation.Browser
 }
 
-// TestEveryRouteChecksEveryCaller uses every operation of the API in all ways.
+// foreign reports whether nothing of the matrix is of the caller's organization.
+func (c *caller) foreign() bool { return c.column == "fown" || c.column == "othr" }
+
+// matrix is an organization with something of each kind, beside the first one and another one, and everybody who
+// may want to use it.
+type matrix struct {
+	s      *installation.Steward
+	ids    map[string]string // by the end of a path, or by the name of a parameter
+	bodies map[string]any    // by route; others are {}
+	// with has for each scope a list of it alone, and without one of all others.
+	with, without map[string][]string
+	callers       []caller
+	calls, wrong  atomic.Int64
+}
+
+// TestEveryRouteChecksEveryCaller sends a request of each operation of the API as everybody, and compares with
+// testdata/permissions.txt.
 func TestEveryRouteChecksEveryCaller(t *testing.T) {
 	t.Parallel()
+	rights := readRights(t)
 	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		m := newMatrix(s)
-		var doc struct{ Paths map[string]map[string]any }
+		var doc struct {
+			Paths map[string]map[string]struct{ RequestBody *object }
+		}
 		s.Call("GET", "/openapi.json", nil).Want(200).Decode(&doc)
-		var work []string
+		m := newMatrix(s, rights)
+		var routes []string
 		for path, operations := range doc.Paths {
-			for method := range operations {
-				work = append(work, strings.ToUpper(method)+" "+path)
+			for method, operation := range operations {
+				route := strings.ToUpper(method) + " " + path
+				routes = append(routes, route)
+				if _, known := rights[route]; !known {
+					t.Errorf("testdata/permissions.txt lacks %s", route)
+				}
+				if m.bodies[route] == nil && operation.RequestBody != nil {
+					m.bodies[route] = object{}
+				}
 			}
 		}
 		for route := range rights {
-			if !slices.Contains(work, route) {
-				t.Errorf("%s is not a route", route)
+			if !slices.Contains(routes, route) {
+				t.Errorf("testdata/permissions.txt has %s, which is not a route", route)
 			}
 		}
 		var group sync.WaitGroup
-		for part := range slices.Chunk(work, (len(work)+7)/8) {
+		for part := range slices.Chunk(routes, (len(routes)+7)/8) {
 			group.Go(func() {
 				for _, route := range part {
-					m.check(route)
+					m.check(route, rights[route])
 				}
 			})
 		}
 		group.Wait()
+		t.Logf("%d routes, %d callers, %d calls, wrong: %d", len(routes), len(m.callers), m.calls.Load(), m.wrong.Load())
 	})
 }
 
-// matrix is an installation with something of each kind in one organization, and everybody who may
-// want to use it.
-type matrix struct {
-	s          *installation.Steward
-	ids        map[string]string // by the end of a path, or by the name of a parameter
-	presenters []presenter
-}
-
 // check uses a route as everybody.
-func (m *matrix) check(route string) {
-	r, known := rights[route]
-	if !known {
-		m.s.T.Errorf("%s has no entry in rights: add one", route)
-		return
-	}
+func (m *matrix) check(route string, r right) {
 	method, pattern, _ := strings.Cut(route, " ")
-	for _, p := range m.presenters {
-		status, detail := p.want(r)
-		path := m.path(pattern, method == "GET" || p.other)
-		if p.other && strings.Contains(pattern, "{") && !r.own {
-			status = 404
+	for _, c := range m.callers {
+		want, detail := r.want[c.column], ""
+		switch {
+		case c.without:
+			want = "403"
+			if r.want["clnt"] == "ok" { // nothing but the scope is missing
+				detail = "the scope " + r.scope + " is required to "
+			}
+		case want == "403" && r.want["ownr"] == "ok" && slices.Contains([]string{"view", "memb", "admn"}, c.column):
+			detail = "the role "
 		}
-		if p.other && strings.HasPrefix(pattern, "/oidc/keys") {
-			status, detail = 403, " in the first organization of this installation is required to "
-		}
-		got, err := m.send(p, method, path, r)
+		// Nothing is changed by those who may: other ids than those of GET do not exist.
+		got, err := m.send(&c, method, m.path(pattern, method == "GET" || c.foreign()), r.scope, m.bodies[route])
+		m.calls.Add(1)
 		if err != nil {
-			m.s.T.Errorf("%s as %s: %v", route, p.name, err)
+			m.s.T.Errorf("%s as %s: %v", route, c.name, err)
 			continue
 		}
-		if !p.accepts(got, method, status, detail) {
-			m.s.T.Errorf("%s as %s: got %d %s %s, want %d %s", route, p.name, got.Status,
-				got.Header.Get("WWW-Authenticate"), got.Body, status, detail)
+		if !accepts(want, method, got) || !strings.Contains(string(got.Body), detail) || c.foreign() && got.Status == 200 && m.shown(string(got.Body)) {
+			m.wrong.Add(1)
+			m.s.T.Errorf("%s as %s: got %d %s %s, want %s %s",
+				route, c.name, got.Status, got.Header.Get("WWW-Authenticate"), got.Body, want, detail)
 		}
 	}
 }
 
 // accepts reports whether a response is as it must be.
-func (p presenter) accepts(got *installation.Response, method string, status int, detail string) bool {
+func accepts(want, method string, got *installation.Response) bool {
+	stale := strings.Contains(string(got.Body), "reauthentication_required")
 	switch {
-	case status == 401:
-		return got.Status == 401 && strings.HasPrefix(got.Header.Get("WWW-Authenticate"), detail)
-	case status != 0:
-		return got.Status == status && strings.Contains(string(got.Body), detail)
-	case p.exact && method == "GET":
+	case want == "401":
+		return got.Status == 401 && got.Header.Get("WWW-Authenticate") != ""
+	case want == "403":
+		return got.Status == 403 && !stale
+	case want == "404":
+		return got.Status == 404
+	case want == "old":
+		return got.Status == 403 && stale
+	case method == "GET":
 		return got.Status == 200
 	}
 	return got.Status != 401 && got.Status != 403 && got.Status < 500
 }
 
-func (m *matrix) send(p presenter, method, path string, r right) (*installation.Response, error) {
-	authorization := p.authorization(r.scope)
+// shown reports whether the text has anything of the matrix.
+func (m *matrix) shown(text string) bool {
+	for at, id := range m.ids {
+		if at != "{region}" && id != "none" && strings.Contains(text, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *matrix) send(c *caller, method, path, scope string, body any) (*installation.Response, error) {
+	if c.browser != nil {
+		headers := []string{"X-Steward-Console", "1"}
+		at, err := url.Parse(m.s.URL + "/console/api" + path)
+		m.s.Must(err)
+		for _, cookie := range c.browser.HTTP.Jar.Cookies(at) {
+			headers = append(headers, "Cookie", cookie.String())
+		}
+		return m.s.As("").Try(method, "/console/api"+path, body, headers...)
+	}
+	authorization := c.authorization(scope)
 	var headers []string
 	if authorization != "" {
 		headers = append(headers, "Authorization", authorization)
 	}
-	if p.proof != nil {
+	if c.proof != nil {
 		_, token, _ := strings.Cut(authorization, " ")
-		headers = append(headers, "DPoP", p.proof.Proof(method, m.s.URL+path, token, ""))
+		headers = append(headers, "DPoP", c.proof.Proof(method, m.s.URL+path, token, ""))
 	}
-	return m.s.As("").Try(method, path, r.body, headers...)
+	return m.s.As("").Try(method, path, body, headers...)
 }
 
-// path returns a path with ids that exist, or with ids that do not, so that nothing is changed.
+// path returns a path with ids that exist, or with ids that do not.
 func (m *matrix) path(pattern string, existing bool) string {
 	parts := strings.Split(pattern, "/")
 	for i, part := range parts {
@@ -284,11 +225,225 @@ func (m *matrix) path(pattern string, existing bool) string {
 		parts[i] = id
 	}
 	path := strings.Join(parts, "/")
-	if pattern == "/storage/presign/{bucket}" || strings.HasSuffix(pattern, "/{name}/value") {
+	switch {
+	case pattern == "/storage/presign/{bucket}" || strings.HasSuffix(pattern, "/{name}/value"):
 		path += "?key=k"
-	}
-	if strings.HasPrefix(pattern, "/webhook/tail") {
+	case strings.HasPrefix(pattern, "/webhook/tail"):
 		path += "?follow=false"
+	case pattern == "/search":
+		path += "?q=matrix"
 	}
 	return path
+}
+
+// newMatrix fills an installation whose first organization has an owner.
+func newMatrix(s *installation.Steward, rights map[string]right) *matrix {
+	s.T.Helper()
+	m := &matrix{s: s.Organization("Acme"), ids: map[string]string{}, with: map[string][]string{}, without: map[string][]string{}}
+	for _, r := range rights {
+		m.with[r.scope] = []string{r.scope}
+	}
+	all := slices.Sorted(maps.Keys(m.with))
+	var reading []string
+	for _, scope := range all {
+		m.without[scope] = slices.DeleteFunc(slices.Clone(all), func(other string) bool { return other == scope })
+		if strings.HasSuffix(scope, ":read") {
+			reading = append(reading, scope)
+		}
+	}
+	keys, owner, stale := m.members()
+	m.create()
+	m.callers = []caller{
+		{name: "nobody", column: "none", authorization: constant("")},
+		{name: "wrong key", column: "none", authorization: constant("Bearer " + apikey.NewValue())},
+		{name: "expired key", column: "none", authorization: constant("Bearer " + keys["expired"])},
+		{name: "key as DPoP", column: "none", authorization: constant("DPoP " + m.s.Key)},
+		{name: "first organization", column: "fown", authorization: constant("Bearer " + s.Key)},
+		{name: "other organization", column: "othr", authorization: constant("Bearer " + s.SecondOrganization().Key)},
+		{name: "viewer", column: "view", authorization: constant("Bearer " + keys["viewer"])},
+		{name: "member", column: "memb", authorization: constant("Bearer " + keys["member"])},
+		{name: "admin", column: "admn", authorization: constant("Bearer " + keys["admin"])},
+		{name: "owner", column: "ownr", authorization: constant("Bearer " + keys["owner"])},
+		{name: "root key", column: "ownr", authorization: constant("Bearer " + m.s.Key)},
+		{name: "project key", column: "proj", authorization: constant("Bearer " + m.s.KeyOf(matrixProject).Key)},
+		{name: "key that reads", column: "read", authorization: constant("Bearer " + scopedKey(m.s, reading...).Key)},
+		{name: "key with the scope", column: "ownr", authorization: m.each("Bearer ", m.with, m.key)},
+		{name: "key without the scope", without: true, authorization: m.each("Bearer ", m.without, m.key)},
+		{name: "console", column: "cook", browser: stale},
+	}
+	m.addTokens(owner, all)
+	m.addClients(all)
+	return m
+}
+
+func constant(header string) func(string) string { return func(string) string { return header } }
+
+// each returns the Authorization header for each list of scopes.
+func (m *matrix) each(scheme string, lists map[string][]string, get func([]string) string) func(string) string {
+	values := map[string]string{}
+	for scope, list := range lists {
+		values[scope] = scheme + get(list)
+	}
+	return func(scope string) string { return values[scope] }
+}
+
+func (m *matrix) key(scopes []string) string { return scopedKey(m.s, scopes...).Key }
+
+// members invites a member of each role and creates a key for each, and one that has expired. It returns a browser of
+// the owner without a session, and one that has signed in to the console an hour ago.
+func (m *matrix) members() (keys map[string]string, owner, stale *installation.Browser) {
+	s := m.s
+	s.T.Helper()
+	users := map[string]string{}
+	for _, role := range auth.Roles {
+		name := string(role)
+		browser, id := s.Invite(name+"@matrix.example", name)
+		users[name] = id
+		if role == auth.Owner {
+			stale = browser.EnterConsole()
+			owner = s.BrowserOf(browser.Email, browser.Password)
+		}
+	}
+	m.ids["/oidc/org/members"], m.ids["{user_id}"] = users["viewer"], users["owner"]
+	users["expired"] = users["admin"]
+	keys = map[string]string{}
+	s.Offline(func(ctx context.Context, d *db.DB) {
+		_, err := d.Exec(ctx, `UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
+		s.Must(err)
+		past := time.Now().Add(-2 * time.Hour)
+		store := &apikey.Store{
+			DB: d, Now: func() time.Time { return past }, Audit: func(*db.Tx, string, string) error { return nil },
+		}
+		for name, userID := range users {
+			body := apikey.NewKey{Name: name}
+			if name == "expired" {
+				body.ExpiresAt = new(past.Add(time.Hour).Format(time.RFC3339))
+			}
+			caller := auth.With(ctx, &auth.Caller{OrgID: s.OrgID, UserID: userID})
+			made, err := (&apikey.Handler{Store: store}).Create(caller, &struct{ Body apikey.NewKey }{body})
+			s.Must(err)
+			keys[name] = made.Value
+		}
+	})
+	return keys, owner, stale
+}
+
+const matrixProject = "prj_matrix"
+
+// create creates something of each kind, and the bodies that name some of it.
+func (m *matrix) create() {
+	s := m.s
+	s.T.Helper()
+	m.ids["/cli/project"] = s.Call("POST", "/cli/project", object{"name": "p"}).Want(201).Text("id")
+	m.ids["/cli/organization"] = s.OrgID
+	m.ids["/cli/apikey"] = s.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("id")
+	m.ids["/oidc/clients"] = s.NewApplication(object{}).ID
+	anUpstream := object{"name": "u", "issuer": "https://u.example", "client_id": "c"}
+	m.ids["/oidc/upstream"] = s.Call("POST", "/oidc/upstream", anUpstream).Want(201).Text("id")
+	m.ids["/oidc/registration-token"] = s.Call("POST", "/oidc/registration-token", object{}).Want(201).Text("id")
+	resources := object{"resources": []object{
+		{"type": "s3", "name": "matrix-bucket"}, {"type": "db", "name": "matrix"}, {"type": "kv", "name": "matrix"},
+	}}
+	s.Call("POST", "/resource/"+s.OrgID+"/local", resources).Want(201)
+	value := object{"type": "string", "item": object{"value": "v"}}
+	s.Call("PUT", "/resource/"+s.OrgID+"/local/matrix/value?key=k", value).Want(200)
+	m.ids["{bucket}"] = "matrix-bucket"
+	m.ids["{orgId}"] = s.OrgID
+	m.ids["{region}"] = "local"
+	m.ids["{name}"] = "matrix"
+	m.ids["{client_id}"] = m.ids["/oidc/clients"]
+	m.ids["/cli/eval"], m.ids["/cli/eval-run"], m.ids["/thread"], m.ids["/session"] = "matrix-e", "matrix-r", "matrix-t", "matrix-s"
+	anEval := object{"name": "e", "agentIdentifier": "a", "projectId": matrixProject, "orgId": s.OrgID}
+	s.Call("PUT", "/cli/eval/matrix-e", anEval).Want(200)
+	run := installation.EvalRun{ID: "matrix-r", SessionID: "matrix-s", EvalID: "matrix-e", ProjectID: matrixProject}
+	s.Call("POST", "/evalrun", run.Body(s.OrgID, 0)).Want(201)
+	s.Call("PUT", "/thread/matrix-t", object{"project_id": matrixProject}).Want(200)
+	session := object{
+		"id": "matrix-s", "threadId": "matrix-t", "orgId": s.OrgID, "projectId": matrixProject, "routeId": "r",
+		"environment": "e", "devmode": false, "url": "https://example.com", "method": "GET", "trigger": "api",
+	}
+	s.Call("POST", "/session", session).Want(201)
+	hook := s.Call("POST", "/webhook/create", object{"name": "w"}).Want(201)
+	m.ids["{webhookId}"] = hook.Text("id")
+	ingest := strings.TrimPrefix(hook.Text("url"), s.URL)
+	m.ids["{receiptId}"] = s.As("").Call("POST", ingest, object{}).Want(200).Text("id")
+	m.ids["{destinationId}"] = s.Call("POST", "/webhook/destination-create/"+m.ids["{webhookId}"], aHook).Want(201).Text("id")
+	m.ids["{deliveryId}"] = "none"
+	m.ids["{replayId}"] = s.Call("POST", "/webhook/replay/"+m.ids["{webhookId}"], aReplay).Want(201).Text("id")
+	aBucket := object{"resources": []object{{"type": "s3", "name": "none"}}}
+	m.bodies = map[string]any{
+		"POST /cli/organization":                       object{"name": "Another"},
+		"POST /oidc/registration-token":                object{"uses": 0}, // invalid
+		"POST /resource/{orgId}/{region}":              aBucket,
+		"DELETE /resource/{orgId}/{region}":            aBucket,
+		"POST /resource/{orgId}/{region}/{name}/query": object{"query": "SELECT 1"},
+		"PUT /resource/{orgId}/{region}/{name}/value":  object{"ttl_ms": 0},
+		"POST /webhook/destination-create/{webhookId}": aHook,
+		"POST /webhook/replay/{webhookId}":             aReplay,
+		"PUT /cli/eval/{id}":                           anEval,
+		"POST /evalrun":                                run.Body(s.OrgID, 0),
+		"PUT /evalrun":                                 object{"id": "matrix-r"},
+		"POST /session":                                session,
+		"PUT /session":                                 object{"id": "late", "threadId": "late", "statusCode": 200},
+	}
+}
+
+// addTokens signs the owner in at a client with all scopes, and gets tokens with some of them.
+func (m *matrix) addTokens(owner *installation.Browser, all []string) {
+	s := m.s
+	s.T.Helper()
+	scopes := append([]string{"openid", "offline_access"}, all...)
+	a := s.NewApplication(object{"scopes": scopes})
+	token, _ := s.NewRelyingParty(a, scopes...).SignIn(owner)
+	refresh := token.RefreshToken
+	get := func(p *installation.Prover) func([]string) string {
+		return func(list []string) string {
+			form := url.Values{
+				"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "scope": {"openid " + strings.Join(list, " ")},
+			}
+			body := s.RequestToken(a, form, p, "")
+			refresh = body.Text("refresh_token")
+			return body.Text("access_token")
+		}
+	}
+	prover := s.NewProver()
+	with := m.each("Bearer ", m.with, get(nil))
+	bound := m.each("", m.with, get(prover))
+	m.callers = append(
+		m.callers,
+		caller{name: "token with all scopes", column: "ownr", authorization: constant("Bearer " + get(nil)(all))},
+		caller{name: "token with the scope", column: "ownr", authorization: with},
+		caller{name: "token without the scope", without: true, authorization: m.each("Bearer ", m.without, get(nil))},
+		caller{name: "token with openid alone", without: true, authorization: constant("Bearer " + get(nil)(nil))},
+		caller{name: "DPoP token", column: "ownr", authorization: func(scope string) string { return "DPoP " + bound(scope) }, proof: prover},
+		caller{name: "DPoP token as Bearer", column: "none", authorization: func(scope string) string { return "Bearer " + bound(scope) }},
+		caller{name: "token as DPoP", column: "none", proof: prover, authorization: func(scope string) string {
+			return strings.Replace(with(scope), "Bearer", "DPoP", 1)
+		}},
+	)
+}
+
+// addClients gets tokens of clients that act as themselves, with some of their scopes.
+func (m *matrix) addClients(all []string) {
+	s := m.s
+	s.T.Helper()
+	settings := object{"scopes": all, "grant_types": []string{"client_credentials"}}
+	a := s.NewApplication(settings)
+	settings["project_id"] = matrixProject
+	confined := s.NewApplication(settings)
+	get := func(a installation.Application, p *installation.Prover) func([]string) string {
+		return func(list []string) string {
+			form := url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(list, " ")}}
+			return s.RequestToken(a, form, p, "").Text("access_token")
+		}
+	}
+	prover := s.NewProver()
+	m.callers = append(
+		m.callers,
+		caller{name: "client", column: "clnt", authorization: constant("Bearer " + get(a, nil)(all))},
+		caller{name: "client with the scope", column: "clnt", authorization: m.each("Bearer ", m.with, get(a, nil))},
+		caller{name: "client without the scope", without: true, authorization: m.each("Bearer ", m.without, get(a, nil))},
+		caller{name: "client of a project", column: "clpr", authorization: m.each("Bearer ", m.with, get(confined, nil))},
+		caller{name: "DPoP token of a client", column: "clnt", authorization: m.each("DPoP ", m.with, get(a, prover)), proof: prover},
+	)
 }
