@@ -64,7 +64,9 @@ func (h *Handler) entry(caller *auth.Caller, r Resource) Entry {
 
 // seesCredentials reports whether a caller may see the credentials of resources, with which all of their
 // contents can be changed.
-func seesCredentials(caller *auth.Caller) bool { return caller.May(auth.WriteResources) }
+func seesCredentials(caller *auth.Caller) bool {
+	return caller.May(auth.WriteResources) && !caller.Stale
+}
 
 // s3Entry returns a bucket as a caller may see it.
 func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {

@@ -43,9 +43,13 @@ func TestRoutesThatNeedARecentSignIn(t *testing.T) {
 		}
 	}
 	want := []string{
-		"deleteOrganization", "inviteMember", "updateMember", "renewInvitation", "resetMemberPassword", "clearMemberFactors",
-		"removeMember",
-		"rotateSigningKeys", "deleteResources",
+		"updateOrganization", "deleteOrganization",
+		"inviteMember", "updateMember", "renewInvitation", "resetMemberPassword", "clearMemberFactors", "removeMember",
+		"createOAuthClient", "updateOAuthClient", "deleteOAuthClient", "rotateOAuthClientSecret", "rotateSigningKeys",
+		"createUpstream", "updateUpstream", "deleteUpstream", "createRegistrationToken", "deleteRegistrationToken",
+		"createAPIKey", "deleteAPIKey",
+		"createResources", "deleteResources", "rotateResource",
+		"createWebhook", "rotateWebhookURL", "createDestination",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -62,8 +62,8 @@ func (p *Page) SignedIn(next func(w http.ResponseWriter, v visit) error) pages.H
 	}
 }
 
-// SignedInRecently is SignedIn for what changes how a user signs in, so that nobody can do it at a
-// browser that was left open. A user who signed in longer ago signs in again.
+// SignedInRecently is SignedIn for what changes how a user signs in, and for API keys, so that nobody can do it
+// at a browser that was left open. A user who signed in longer ago signs in again.
 func (p *Page) SignedInRecently(next func(w http.ResponseWriter, v visit) error) pages.Handler {
 	return p.SignedIn(func(w http.ResponseWriter, v visit) error {
 		if p.isRecent(v) {
