@@ -127,6 +127,7 @@ func TestEveryRouteChecksEveryCaller(t *testing.T) {
 			})
 		}
 		group.Wait()
+		m.checkForeign(s.Organization("Third"))
 		t.Logf("%d routes, %d callers, %d calls, wrong: %d", len(routes), len(m.callers), m.calls.Load(), m.wrong.Load())
 	})
 }
@@ -163,6 +164,50 @@ func (m *matrix) check(route string, r right) {
 			m.s.T.Errorf("%s as %s: got %d %s %s, want %s %s",
 				route, c.name, got.Status, got.Header.Get("WWW-Authenticate"), got.Body, want, detail)
 		}
+	}
+}
+
+// checkForeign has the owner of another organization name what is in the matrix in bodies and queries.
+func (m *matrix) checkForeign(other *installation.Steward) {
+	t := m.s.T
+	at := "/resource/" + other.OrgID + "/local"
+	named := func(kind, name string) object { return object{"resources": []object{{"type": kind, "name": name}}} }
+	client := object{"name": "c", "description": "", "homepage_url": "https://a.example.com"}
+	audience := maps.Clone(client)
+	audience["audience"] = "https://matrix.example"
+	m.s.Call("POST", "/oidc/clients", audience).Want(200)
+	for _, call := range []struct {
+		method, path string
+		body         any
+		want         int
+	}{
+		{"DELETE", at, named("s3", "matrix-bucket"), 404},
+		{"DELETE", at, named("db", "matrix"), 404},
+		{"DELETE", at, named("kv", "matrix"), 404},
+		{"POST", at, named("s3", "matrix-bucket"), 409}, // names of buckets are those of the installation
+		{"POST", "/oidc/clients", audience, 409},
+		{"POST", "/cli/devmode/eval", object{"delete": []string{"matrix-e"}}, 200},
+		{"GET", "/thread?orgId=" + m.s.OrgID, nil, 200},
+		{"GET", "/thread?projectId=" + matrixProject, nil, 200},
+		{"GET", "/session?orgId=" + m.s.OrgID, nil, 200},
+		{"GET", "/session?threadId=matrix-t", nil, 200},
+		{"GET", "/cli/eval?orgId=" + m.s.OrgID, nil, 200},
+		{"GET", "/cli/eval-run?orgId=" + m.s.OrgID, nil, 200},
+		{"GET", "/cli/eval-run?evalId=matrix-e", nil, 200},
+		{"GET", "/audit?actor=" + m.ids["{user_id}"], nil, 200},
+		{"GET", "/search?q=" + m.ids["{receiptId}"], nil, 200},
+	} {
+		got := other.Call(call.method, call.path, call.body)
+		m.calls.Add(1)
+		if got.Status != call.want || got.Status == 200 && m.shown(string(got.Body)) {
+			m.wrong.Add(1)
+			t.Errorf("%s %s as another organization: got %d %s, want %d", call.method, call.path, got.Status, got.Body, call.want)
+		}
+	}
+	// A project of the same id is another one.
+	other.KeyOf(matrixProject).Call("GET", "/thread/matrix-t", nil).Want(404)
+	for _, path := range []string{"/cli/eval/matrix-e", "/bucket/config/matrix-bucket", "/resource/" + m.s.OrgID + "/local/matrix/tables"} {
+		m.s.Call("GET", path, nil).Want(200)
 	}
 }
 
