@@ -9,7 +9,7 @@ import (
 func (g *Gather[T]) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.waiting)
+	return g.count
 }
 
 // SetPoll sets how often RunWatch reads the epochs, before it starts.

@@ -15,7 +15,11 @@ const (
 	// A batch ends at either bound, so that its first item does not wait for long.
 	maxGathered      = 256
 	maxGatheredBytes = 4 << 20
-	// maxWaiting is how many callers may wait before others are refused.
+	// maxOrgBytes is how much of a batch one organization fills. Others wait for that long, at most, until it is their turn.
+	maxOrgBytes = 512 << 10
+	// largeItem is the size above which an item does not share a batch with those of other organizations.
+	largeItem = 64 << 10
+	// maxWaiting is how many callers may wait before others are refused, and half as many of one organization.
 	maxWaiting = 8192
 	// gatherTimeout bounds the transaction of a batch. It belongs to many callers, so it does not end
 	// with the context of one of them.
@@ -24,17 +28,28 @@ const (
 
 // Gather writes the items of concurrent callers in one transaction, for the few hot paths that can
 // write many rows with one statement. A caller that finds no batch under way becomes the leader and
-// writes its item at once. Callers that come meanwhile wait; the first of them leads the next batch,
-// with all others that wait. There is no timer and no goroutine. One batch is under way at a time: with
-// two, batches were only smaller. The zero value is ready to use.
-type Gather[T interface{ Bytes() int }] struct {
+// writes its item at once. Callers that come meanwhile wait. Then organizations take turns: the first caller
+// of one leads the next batch, with others that wait. There is no timer and no goroutine. One batch is under
+// way at a time: with two, batches were only smaller. The zero value is ready to use.
+type Gather[T Item] struct {
 	mu      sync.Mutex
 	leading bool // a batch is under way
-	waiting []*gathered[T]
+	waiting map[string][]*gathered[T]
+	// orgs are the keys of waiting, in the order of their turns.
+	orgs  []string
+	count int // how many wait
+}
+
+// Item is what a Gather writes.
+type Item interface {
+	// Bytes estimates how much the item adds to a transaction.
+	Bytes() int
+	// Org returns the organization that the item belongs to.
+	Org() string
 }
 
 // gathered is an item with its caller.
-type gathered[T any] struct {
+type gathered[T Item] struct {
 	item T
 	err  error
 	// lead receives true if the caller is to lead a batch, false if its item was written.
@@ -99,10 +114,18 @@ func (g *Gather[T]) enter(w *gathered[T]) (lead bool, err error) {
 		g.leading = true
 		return true, nil
 	}
-	if len(g.waiting) >= maxWaiting {
+	org := w.item.Org()
+	if g.count >= maxWaiting || len(g.waiting[org]) >= maxWaiting/2 {
 		return false, errs.Unavailablef(nil, "too many writes are waiting")
 	}
-	g.waiting = append(g.waiting, w)
+	if g.waiting == nil {
+		g.waiting = map[string][]*gathered[T]{}
+	}
+	if len(g.waiting[org]) == 0 {
+		g.orgs = append(g.orgs, org)
+	}
+	g.waiting[org] = append(g.waiting[org], w)
+	g.count++
 	return false, nil
 }
 
@@ -111,12 +134,33 @@ func (g *Gather[T]) enter(w *gathered[T]) (lead bool, err error) {
 func (g *Gather[T]) leave(w *gathered[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := slices.Index(g.waiting, w)
+	org := w.item.Org()
+	at := slices.Index(g.waiting[org], w)
 	if at < 0 {
 		return false
 	}
-	g.waiting = slices.Delete(g.waiting, at, at+1)
+	g.remove(org, at)
+	g.prune()
 	return true
+}
+
+// remove removes a caller that waits. prune must follow.
+func (g *Gather[T]) remove(org string, at int) *gathered[T] {
+	w := g.waiting[org][at]
+	g.waiting[org] = slices.Delete(g.waiting[org], at, at+1)
+	g.count--
+	return w
+}
+
+// prune removes organizations of which nobody waits.
+func (g *Gather[T]) prune() {
+	g.orgs = slices.DeleteFunc(g.orgs, func(org string) bool {
+		if len(g.waiting[org]) > 0 {
+			return false
+		}
+		delete(g.waiting, org)
+		return true
+	})
 }
 
 // write writes the batch of a leader and wakes its callers, also after a panic, which continues in the
@@ -141,7 +185,7 @@ func (g *Gather[T]) write(ctx context.Context, d *DB, leader *gathered[T], work 
 func (g *Gather[T]) yield() {
 	for before := -1; ; {
 		g.mu.Lock()
-		now := len(g.waiting)
+		now := g.count
 		g.mu.Unlock()
 		if now <= before || now >= maxGathered {
 			return
@@ -151,35 +195,50 @@ func (g *Gather[T]) yield() {
 	}
 }
 
-// take returns the leader and the waiting callers, up to the size of a batch.
+// take returns a batch: the leader and callers that wait, one of each organization after the other. A large item is
+// in a batch of its organization alone.
 func (g *Gather[T]) take(leader *gathered[T]) []*gathered[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := 0
-	bytes := leader.item.Bytes()
-	for n < len(g.waiting) && n < maxGathered-1 && bytes < maxGatheredBytes {
-		bytes += g.waiting[n].item.Bytes()
-		n++
+	batch := []*gathered[T]{leader}
+	total := leader.item.Bytes()
+	filled := map[string]int{leader.item.Org(): total}
+	large := total > largeItem
+	for more := true; more; {
+		more = false
+		for _, org := range g.orgs {
+			if len(g.waiting[org]) == 0 || len(batch) == maxGathered || total >= maxGatheredBytes || filled[org] >= maxOrgBytes {
+				continue
+			}
+			size := g.waiting[org][0].item.Bytes()
+			if large && org != leader.item.Org() || !large && size > largeItem {
+				continue
+			}
+			batch = append(batch, g.remove(org, 0))
+			filled[org] += size
+			total += size
+			more = true
+		}
 	}
-	batch := append([]*gathered[T]{leader}, g.waiting[:n]...)
-	g.waiting = slices.Delete(g.waiting, 0, n)
+	g.prune()
 	return batch
 }
 
-// next makes the first caller that waits the leader.
+// next makes the first caller of the organization whose turn it is the leader.
 func (g *Gather[T]) next() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
+	if g.count == 0 {
 		g.leading = false
 		return
 	}
-	first := g.waiting[0]
-	g.waiting = slices.Delete(g.waiting, 0, 1)
-	first.lead <- true
+	org := g.orgs[0]
+	g.orgs = append(g.orgs[1:], org)
+	g.remove(org, 0).lead <- true
+	g.prune()
 }
 
-func writeBatch[T any](ctx context.Context, d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
+func writeBatch[T Item](ctx context.Context, d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
 	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
 	defer cancel()
 	items := make([]T, len(batch))

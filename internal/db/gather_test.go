@@ -1,12 +1,16 @@
 package db_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -18,10 +22,13 @@ import (
 // note is an item of a Gather: a row of the table meta.
 type note struct {
 	key, value string
+	org        string
+	size       int // 0 is 100
 	most       int // the size of its largest batch
 }
 
-func (*note) Bytes() int { return 100 }
+func (n *note) Bytes() int  { return cmp.Or(n.size, 100) }
+func (n *note) Org() string { return n.org }
 
 func writeNotes(tx *db.Tx, batch []*note) error {
 	var rows db.Bulk[note]
@@ -96,6 +103,70 @@ func TestGatherSharesTransactions(t *testing.T) {
 			t.Errorf("shared a transaction: %v; the failed item is stored as %q", shared, value(t, d, "held"))
 		}
 		must(t, g.Do(t.Context(), d, &note{key: "after", value: "x"}, writeNotes))
+	})
+}
+
+// TestGatherServesOrganizationsInTurn has callers of several organizations wait while a batch is blocked, and checks
+// those that follow.
+func TestGatherServesOrganizationsInTurn(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	rapid.Check(t, func(t *rapid.T) {
+		var g db.Gather[*note]
+		var batches [][]*note
+		entered, leave := make(chan struct{}), make(chan struct{})
+		work := func(tx *db.Tx, batch []*note) error {
+			if batches = append(batches, batch); len(batches) == 1 {
+				close(entered)
+				<-leave
+			}
+			return nil
+		}
+		var writers sync.WaitGroup
+		do := func(n *note) {
+			writers.Go(func() {
+				if err := g.Do(context.Background(), d, n, work); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		do(&note{org: "first"})
+		<-entered
+		sizes := rapid.SampledFrom([]int{100, 64 << 10, 64<<10 + 1, 900_000})
+		n := rapid.IntRange(1, 40).Draw(t, "items")
+		for range n {
+			do(&note{org: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "org"), size: sizes.Draw(t, "size")})
+		}
+		for g.Waiting() < n {
+			runtime.Gosched()
+		}
+		close(leave)
+		writers.Wait()
+		written, served := 0, map[string]int{}
+		for at, batch := range batches[1:] {
+			filled, large := map[string]int{}, false
+			for _, n := range batch {
+				written++
+				if filled[n.org] >= 512<<10 {
+					t.Errorf("a batch has more than %d bytes of %s", filled[n.org], n.org)
+				}
+				filled[n.org] += n.Bytes()
+				large = large || n.size > 64<<10
+				if _, known := served[n.org]; !known {
+					served[n.org] = at
+				}
+			}
+			if large && len(filled) > 1 {
+				t.Errorf("a large item shares a batch with other organizations: %v", filled)
+			}
+		}
+		for org, at := range served {
+			if at > 2 {
+				t.Errorf("%s waits for %d batches of two others", org, at)
+			}
+		}
+		if written != n {
+			t.Errorf("%d of %d were written", written, n)
+		}
 	})
 }
 

@@ -49,7 +49,8 @@ func TestObserverSeesBatches(t *testing.T) {
 // item is written by a Gather.
 type item struct{}
 
-func (item) Bytes() int { return 1 }
+func (item) Bytes() int  { return 1 }
+func (item) Org() string { return "" }
 
 // TestObserverSeesSlowWrites has writes hold the writer for longer and for less long than is reported.
 func TestObserverSeesSlowWrites(t *testing.T) {

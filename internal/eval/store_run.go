@@ -84,6 +84,9 @@ type queuedStart struct {
 // Bytes estimates how much the start adds to a transaction.
 func (*queuedStart) Bytes() int { return 512 }
 
+// Org returns the organization of the run, for db.Gather.
+func (s *queuedStart) Org() string { return s.OrgID }
+
 // Start inserts a run. A repeated start changes nothing and returns the run as it is, which may be
 // completed. Start returns Conflict if a run with the same id was started with other values, and
 // Forbidden for a project or a run that is not the caller's.
@@ -186,6 +189,9 @@ type queuedCompletion struct {
 
 // Bytes estimates how much the completion adds to a transaction.
 func (c *queuedCompletion) Bytes() int { return 512 + c.size() }
+
+// Org returns the organization of the caller, for db.Gather.
+func (c *queuedCompletion) Org() string { return c.caller.OrgID }
 
 // Complete completes a run. The first outcome stays: an equal one returns the run as it is, another
 // one is a Conflict. Complete returns NotFound if the run was not started or if the caller does not

@@ -30,6 +30,9 @@ type change struct {
 // Bytes is about the size of the rows, for db.Gather.
 func (c *change) Bytes() int { return 512 + 2*len(c.key) }
 
+// Org returns the organization of the bucket, for db.Gather.
+func (c *change) Org() string { return c.bucket.OrgID }
+
 // change makes changes in one transaction. One alone shares its transaction with those of other
 // callers.
 func (s *Index) change(ctx context.Context, changes ...*change) error {

@@ -68,6 +68,9 @@ type queuedEdit struct {
 	err    error
 }
 
+// Org returns the organization of the caller, for db.Gather.
+func (e *queuedEdit) Org() string { return e.caller.OrgID }
+
 // Bytes estimates how much the edit adds to a transaction.
 func (e *queuedEdit) Bytes() int {
 	n := 256

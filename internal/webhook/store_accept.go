@@ -24,6 +24,9 @@ type arrival struct {
 // Bytes is about what the receipt adds to a transaction.
 func (a *arrival) Bytes() int { return 512 + len(a.receipt.headerText) + len(a.receipt.body) }
 
+// Org returns the organization of the webhook, for db.Gather.
+func (a *arrival) Org() string { return a.receipt.orgID }
+
 // hookKey names a webhook of an organization.
 type hookKey struct{ orgID, webhookID string }
 
