@@ -24,8 +24,7 @@ export function check<T>(
     const abort = new AbortController();
     const timer = setTimeout(async () => {
       const problem = await problemOf(dryRun(asked, abort.signal));
-      if (abort.signal.aborted || (problem && (isTemporary(problem) || problem.status === 401)))
-        return;
+      if (abort.signal.aborted || (problem && saysNothing(problem))) return;
       check.problem = problem;
       check.checked = asked;
     }, 250);
@@ -35,6 +34,11 @@ export function check<T>(
     };
   });
   return check;
+}
+
+// saysNothing reports whether a problem is not one of the body.
+function saysNothing(p: Problem): boolean {
+  return isTemporary(p) || p.status === 401 || p.code === 'reauthentication_required';
 }
 
 async function problemOf(answer: Promise<unknown>): Promise<Problem | undefined> {

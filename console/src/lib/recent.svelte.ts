@@ -1,5 +1,5 @@
 // Requests that need a recent sign-in. One that is refused is sent again once the user has signed
-// in, in another tab, until it is no longer refused or the user cancels.
+// in, until it is no longer refused or the user cancels.
 import { setSignInAgain } from '../api/client';
 import { session } from './session.svelte';
 
@@ -16,6 +16,13 @@ class Recent {
     if (prompt && prompt !== this.prompt) return Promise.resolve(0);
     this.asking = true;
     return new Promise((resolve) => this.waiting.push(resolve));
+  }
+
+  // signIn asks for a new sign-in without a request, and returns whether there was one.
+  async signIn(): Promise<boolean> {
+    const again = await this.ask(0);
+    if (again) this.end(true);
+    return again > 0;
   }
 
   // look has the requests sent again, unless somebody else is signed in now.

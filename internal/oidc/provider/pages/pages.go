@@ -8,6 +8,7 @@ package pages
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -94,15 +95,23 @@ func sentence(text string) string {
 
 // Render writes a page, with headers that prevent it from being framed, cached, or made to load
 // anything. The policy of a form of this server has no form-action, because browsers apply that to the
-// redirect which follows a form, and that leads to any application.
+// redirect which follows a form, and that leads to any application. The console, which shows a page of its own,
+// gets the view as JSON.
 func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v view) error {
 	v.setCSRF(p.csrfToken(w, r))
 	var body bytes.Buffer
-	if err := templates().ExecuteTemplate(&body, v.template(), v); err != nil {
+	h := w.Header()
+	var err error
+	if r.Header.Get("Accept") == "application/json" {
+		h.Set("Content-Type", "application/json")
+		err = json.NewEncoder(&body).Encode(map[string]any{"page": v.template(), "view": v})
+	} else {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		err = templates().ExecuteTemplate(&body, v.template(), v)
+	}
+	if err != nil {
 		return fmt.Errorf("render %s: %w", v.template(), err)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy",
 		"default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'"+v.policy())
 	h.Set("X-Frame-Options", "DENY")

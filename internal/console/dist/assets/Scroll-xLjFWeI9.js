@@ -1,1 +1,0 @@
-import{Et as e,Kt as t,Mt as n,Pt as r,Ut as i,gt as a,ln as o}from"./index-BACMGhBd.js";var s=r(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(r,c){var l=s(),u=t(l);e(u,()=>c.children),o(l),i(()=>a(l,`aria-label`,c.label)),n(r,l)}export{c as t};

@@ -1,1 +1,0 @@
-import{B as e,H as t,P as n}from"./index-BACMGhBd.js";function r(e){return[e.first_name,e.last_name].filter(Boolean).join(` `)||e.email||e.id}async function i(r){return n.manages?new Map((await t(e.GET(`/oidc/org/members`,{signal:r}))).map(e=>[e.id,e])):new Map}export{i as n,r as t};
