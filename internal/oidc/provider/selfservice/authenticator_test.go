@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/db"
 	"steward/internal/oidc/provider/providertest"
@@ -36,6 +37,11 @@ func TestRemovingTheAppNeedsPasswordOrCode(t *testing.T) {
 	if other.EnterPassword(); !other.SignedIn() {
 		t.Error("a code is asked for without an app")
 	}
+	// A code alone is not enough at a browser that was left open.
+	app = b.AddApp()
+	f.Clock.Add(11 * time.Minute)
+	remove(app.Code()).Want(http.StatusForbidden)
+	b.Post("/account/recovery-codes", "proof", app.Code()).Want(http.StatusForbidden)
 }
 
 // TestUserOfAProviderIsShownNoFormsThatAreRefused has a user without an address open the pages on which others add
