@@ -49,10 +49,13 @@ type scripting struct {
 // interpreter returns the interpreter of the store's scripts.
 func (x *call) interpreter() *interpreter {
 	if x.scripts.lua == nil {
-		x.scripts.lua = newInterpreter(min(x.options.Memory, maxScriptMemory))
+		x.scripts.lua = newInterpreter(x.scriptMemory())
 	}
 	return x.scripts.lua
 }
+
+// scriptMemory returns the number of bytes that a script may take.
+func (s *Store) scriptMemory() int64 { return min(s.options.Memory, maxScriptMemory) }
 
 // script is a script that was compiled.
 type script struct {
@@ -259,7 +262,10 @@ func (x *call) runScript(s *script, keys, argv []string) error {
 	i := x.interpreter()
 	i.SetGlobal("KEYS", i.Strings(keys))
 	i.SetGlobal("ARGV", i.Strings(argv))
-	return i.run(r, i.Function(s.proto))
+	err = i.run(r, i.Function(s.proto))
+	i.SetGlobal("KEYS", gopher.LNil) // they may be large
+	i.SetGlobal("ARGV", gopher.LNil)
+	return err
 }
 
 func scriptLoad(x *call) error {

@@ -69,7 +69,7 @@ func (b *library) findFold(name string) *function {
 // functionInterpreter returns the interpreter of functions.
 func (x *call) functionInterpreter() *interpreter {
 	if x.scripts.functions == nil {
-		x.scripts.functions = newInterpreter(min(x.options.Memory, maxScriptMemory))
+		x.scripts.functions = newInterpreter(x.scriptMemory())
 	}
 	return x.scripts.functions
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -30,6 +31,7 @@ func (x *call) newRun(name string, flags scriptFlags) (*scriptRun, error) {
 	if flags.has(scriptHasShebang) && !flags.has(scriptNoWrites) && x.cmd.flags.has(flagReadonly) {
 		return nil, errorf("ERR Can not execute a script with write flag using *_ro command.")
 	}
+	r.out.limit = cmp.Or(x.options.Reply, int(x.scriptMemory()/4))
 	r.denied = x.admitWrite(flagDenyOOM)
 	if errors.Is(r.denied, errOOM) && flags.has(scriptHasShebang) && !flags.has(scriptAllowOOM|scriptNoWrites) {
 		return nil, errorf("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
@@ -57,11 +59,11 @@ func (i *interpreter) openRedis() {
 	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3} {
 		t.RawSetString(name, gopher.LNumber(n))
 	}
-	api := i.NewTable()
+	api := i.Strings(nil)
 	i.AddFunctions(api, map[string]gopher.LGFunction{"register_function": i.registerFunction, "log": i.logText})
 	addConstants(api)
 	api.Metatable = i.StrictMeta()
-	i.loader = i.NewTable()
+	i.loader = i.Strings(nil)
 	i.loader.RawSetString("redis", i.Readonly(api))
 	i.loader.Metatable = i.StrictMeta()
 }
@@ -87,11 +89,15 @@ func (i *interpreter) call(l *gopher.LState, raise bool) int {
 	if err != nil {
 		return i.fail(l, err.Error(), raise)
 	}
-	i.Charge(l, len(r.out.b))
-	reader := replyReader{l: l, text: string(r.out.b)}
-	failed := strings.HasPrefix(reader.text, "-")
-	r.out.b = emptied(r.out.b)
+	if r.out.full {
+		r.out.b = nil
+		r.out.full = false
+		return i.fail(l, "ERR the reply of the command is too long", raise)
+	}
+	reader := replyReader{interpreter: i, l: l, b: r.out.b}
+	failed := r.out.b[0] == '-'
 	v := reader.value()
+	r.out.b = emptied(r.out.b)
 	if failed && raise {
 		l.Error(v, 0)
 	}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -11,21 +12,22 @@ import (
 
 // replyReader turns the reply of a command into a value of Lua.
 type replyReader struct {
-	l    *gopher.LState
-	text string
+	*interpreter
+	l *gopher.LState
+	b []byte
 }
 
 // line takes a line.
 func (r *replyReader) line() string {
-	line, rest, _ := strings.Cut(r.text, "\r\n")
-	r.text = rest
-	return line
+	line, rest, _ := bytes.Cut(r.b, []byte("\r\n"))
+	r.b = rest
+	return string(line)
 }
 
 // take takes n bytes and the end of the line.
-func (r *replyReader) take(n int) string {
-	s := r.text[:n]
-	r.text = r.text[n+2:]
+func (r *replyReader) take(n int) gopher.LString {
+	s := r.NewString(r.l, r.b[:n])
+	r.b = r.b[n+2:]
 	return s
 }
 
@@ -62,28 +64,28 @@ func (r *replyReader) value() gopher.LValue {
 func (r *replyReader) sized(kind byte, n int) gopher.LValue {
 	switch kind {
 	case '$':
-		return gopher.LString(r.take(n))
+		return r.take(n)
 	case '=':
 		text := r.take(n)
-		t := r.l.NewTable()
-		t.RawSetString("format", gopher.LString(text[:3]))
-		t.RawSetString("string", gopher.LString(text[4:]))
+		t := r.NewTable(r.l)
+		t.RawSetString("format", text[:3])
+		t.RawSetString("string", text[4:])
 		return r.field("verbatim_string", t)
 	case '%':
-		t := r.l.NewTable()
+		t := r.NewTable(r.l)
 		for range n {
 			key := r.value()
 			t.RawSet(key, r.value())
 		}
 		return r.field("map", t)
 	case '~':
-		t := r.l.NewTable()
+		t := r.NewTable(r.l)
 		for range n {
 			t.RawSet(r.value(), gopher.LTrue)
 		}
 		return r.field("set", t)
 	default:
-		t := r.l.CreateTable(min(n, lua.MaxArrayPart), 0)
+		t := r.NewTable(r.l)
 		for i := range n {
 			t.RawSetInt(i+1, r.value())
 		}
@@ -113,10 +115,10 @@ type replyWriter struct {
 const maxReplyDepth = 1000
 
 func (w *replyWriter) value(v gopher.LValue, depth int) {
-	if len(w.out.b) > w.limit || w.Stopped() {
+	if len(w.out.b) > w.limit || !w.Step() {
 		w.err = errorf("ERR the reply of the script is too long")
 	}
-	if w.err != nil {
+	if w.err != nil || w.out.full {
 		return
 	}
 	switch v := v.(type) {

@@ -16,7 +16,7 @@ func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
 	return map[string]gopher.LGFunction{
 		"assert":         assert,
 		"collectgarbage": collectGarbage,
-		"error":          raiseError,
+		"error":          i.raiseError,
 		"gcinfo":         collectGarbage,
 		"getmetatable":   i.getMetatable,
 		"ipairs":         i.ipairs,
@@ -28,6 +28,7 @@ func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
 		"rawequal":       func(l *gopher.LState) int { l.Push(gopher.LBool(l.RawEqual(anyArg(l, 1), anyArg(l, 2)))); return 1 },
 		"rawget":         i.rawGet,
 		"rawset":         i.rawSet,
+		"select":         selectArgs,
 		"setmetatable":   i.setMetatable,
 		"tonumber":       toNumberFunction,
 		"tostring":       func(l *gopher.LState) int { l.Push(gopher.LString(tostring(l, anyArg(l, 1)))); return 1 },
@@ -50,13 +51,34 @@ func assert(l *gopher.LState) int {
 }
 
 // raiseError is error.
-func raiseError(l *gopher.LState) int {
+func (i *Interpreter) raiseError(l *gopher.LState) int {
 	v := l.Get(1)
 	if level := intArg(l, 2, 1); gopher.LVCanConvToString(v) && level > 0 {
-		v = gopher.LString(callPosition(l, level) + Text(v))
+		b := i.build(l)
+		b.string(callPosition(l, level))
+		b.string(Text(v))
+		v = gopher.LString(b.b.String())
 	}
 	l.Error(v, 0)
 	return 0
+}
+
+// selectArgs is select.
+func selectArgs(l *gopher.LState) int {
+	top := l.GetTop()
+	if s, ok := l.Get(1).(gopher.LString); ok && strings.HasPrefix(string(s), "#") {
+		l.Push(gopher.LNumber(top - 1))
+		return 1
+	}
+	n := intArg(l, 1, noDefault)
+	if n < 0 {
+		n += top
+	}
+	n = min(n, top)
+	if n < 1 {
+		argError(l, 1, "index out of range")
+	}
+	return top - n
 }
 
 func (i *Interpreter) getMetatable(l *gopher.LState) int {
@@ -112,7 +134,7 @@ func (i *Interpreter) ipairsNext(l *gopher.LState) int {
 
 func (i *Interpreter) ipairs(l *gopher.LState) int {
 	t := tableArg(l, 1)
-	l.Push(l.NewFunction(i.ipairsNext))
+	l.Push(i.ipairsStep)
 	l.Push(t)
 	l.Push(gopher.LNumber(0))
 	return 3
@@ -130,7 +152,7 @@ func (i *Interpreter) next(l *gopher.LState) int {
 
 func (i *Interpreter) pairs(l *gopher.LState) int {
 	t := tableArg(l, 1)
-	l.Push(l.NewFunction(i.next))
+	l.Push(i.pairsStep)
 	l.Push(t)
 	l.Push(gopher.LNil)
 	return 3
@@ -154,8 +176,8 @@ func (i *Interpreter) rawSet(l *gopher.LState) int {
 // load compiles a text that a function returns in parts.
 func (i *Interpreter) load(l *gopher.LState) int {
 	f := functionArg(l, 1)
-	var text strings.Builder
-	for {
+	text := i.build(l)
+	for text.b.Len() <= maxScriptText {
 		l.Push(f)
 		l.Call(0, 1)
 		part := Text(l.Get(-1))
@@ -163,12 +185,9 @@ func (i *Interpreter) load(l *gopher.LState) int {
 		if part == "" {
 			break
 		}
-		text.WriteString(part)
-		if text.Len() > maxScriptText {
-			break
-		}
+		text.string(part)
 	}
-	return i.compile(l, text.String(), optStringArg(l, 2, "=(load)"))
+	return i.compile(l, text.b.String(), optStringArg(l, 2, "=(load)"))
 }
 
 func (i *Interpreter) loadString(l *gopher.LState) int {
@@ -176,8 +195,12 @@ func (i *Interpreter) loadString(l *gopher.LState) int {
 	return i.compile(l, text, optStringArg(l, 2, text))
 }
 
+// compileCost is about what the compiler takes for each byte of a text.
+const compileCost = 64
+
 // compile returns the function of a text, or nil and an error.
 func (i *Interpreter) compile(l *gopher.LState, text, name string) int {
+	i.guard.take(l, compileCost*min(len(text), maxScriptText))
 	proto, err := Compile(text, chunkName(name))
 	if err != nil {
 		l.Push(gopher.LNil)
@@ -377,14 +400,12 @@ func (i *Interpreter) concatenate(l *gopher.LState) int {
 			size += len(s)
 		}
 	}
-	i.guard.charge(l, size)
-	var b strings.Builder
-	b.Grow(size)
+	b := i.build(l)
+	b.room(size)
 	for k := 1; k <= n; k++ {
-		b.WriteString(Text(l.Get(k)))
+		b.string(Text(l.Get(k)))
 	}
-	l.Push(gopher.LString(b.String()))
-	return 1
+	return b.push()
 }
 
 // concatenateMeta concatenates values of which some are no strings, from the right.

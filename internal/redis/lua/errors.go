@@ -9,8 +9,16 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
+// maxErrorText is how much of a string that a script has made is in the text of an error.
+const maxErrorText = 4 << 10
+
 // raise raises an error of a function, with the position where a script has called it.
 func raise(l *gopher.LState, format string, args ...any) {
+	for n, arg := range args {
+		if s, ok := arg.(string); ok && len(s) > maxErrorText {
+			args[n] = s[:maxErrorText]
+		}
+	}
 	l.Error(gopher.LString(callPosition(l, 1)+fmt.Sprintf(format, args...)), 0)
 }
 

@@ -27,29 +27,25 @@ func FormatG(v float64, digits int) string {
 // stringFormat is string.format.
 func (i *Interpreter) stringFormat(l *gopher.LState) int {
 	format := stringArg(l, 1)
-	var b strings.Builder
+	b := i.build(l)
 	arg := 1
 	for {
 		plain, rest, found := strings.Cut(format, "%")
-		b.WriteString(plain)
+		b.string(plain)
 		if !found {
 			break
 		}
 		if strings.HasPrefix(rest, "%") {
-			b.WriteByte('%')
+			b.byte('%')
 			format = rest[1:]
 			continue
 		}
 		arg++
 		spec, verb, rest := cutSpec(l, rest)
-		text := formatArg(l, arg, spec, verb)
-		i.guard.charge(l, b.Len()+len(text))
-		i.guard.charged -= int64(b.Len())
-		b.WriteString(text)
+		b.formatArg(arg, spec, verb)
 		format = rest
 	}
-	l.Push(gopher.LString(b.String()))
-	return 1
+	return b.push()
 }
 
 // cutSpec returns flags, width and precision behind a percent sign, and the letter that follows.
@@ -81,33 +77,34 @@ func cutSpec(l *gopher.LState, text string) (spec string, verb byte, rest string
 	return "%" + text[:n], text[n], text[n+1:]
 }
 
-// formatArg returns an argument in a format.
-func formatArg(l *gopher.LState, n int, spec string, verb byte) string {
+// formatArg appends an argument in a format.
+func (b *builder) formatArg(n int, spec string, verb byte) {
+	l := b.l
 	if n > l.GetTop() {
 		argError(l, n, "no value")
 	}
 	switch verb {
 	case 'c':
-		return formatText(spec, string([]byte{byte(intArg(l, n, noDefault))}))
+		b.string(formatText(spec, string([]byte{byte(intArg(l, n, noDefault))})))
 	case 'd', 'i':
-		return formatInteger(spec, 'd', int64(intArg(l, n, noDefault)))
+		b.string(formatInteger(spec, 'd', int64(intArg(l, n, noDefault))))
 	case 'u':
-		return formatInteger(spec, 'd', unsigned(numberArg(l, n)))
+		b.string(formatInteger(spec, 'd', unsigned(numberArg(l, n))))
 	case 'o', 'x', 'X':
-		return formatInteger(spec, verb, unsigned(numberArg(l, n)))
+		b.string(formatInteger(spec, verb, unsigned(numberArg(l, n))))
 	case 'e', 'E', 'f', 'g', 'G':
 		v, ok := Number(l.Get(n))
 		if !ok {
 			typeError(l, n, "number")
 		}
-		return formatFloatArg(spec, verb, v)
+		b.string(formatFloatArg(spec, verb, v))
 	case 'q':
-		return quote(stringArg(l, n))
+		b.quote(stringArg(l, n))
 	case 's':
-		return formatText(spec, stringArg(l, n))
+		b.string(formatText(spec, stringArg(l, n)))
+	default:
+		raise(l, "invalid option '%%%c' to 'format'", verb)
 	}
-	raise(l, "invalid option '%%%c' to 'format'", verb)
-	return ""
 }
 
 // formatInteger formats a number. A precision is its least number of digits, and makes the flag 0 void.
@@ -169,7 +166,21 @@ func formatText(spec, s string) string {
 	return pad + s
 }
 
-// quote returns a string as Lua reads it.
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`, "\x00", `\000`).Replace(s) + `"`
+// quote appends a string as Lua reads it.
+func (b *builder) quote(s string) {
+	b.byte('"')
+	for n := range len(s) {
+		switch c := s[n]; c {
+		case '"', '\\', '\n':
+			b.byte('\\')
+			b.byte(c)
+		case '\r':
+			b.string(`\r`)
+		case 0:
+			b.string(`\000`)
+		default:
+			b.byte(c)
+		}
+	}
+	b.byte('"')
 }

@@ -1,45 +1,51 @@
 package lua
 
 import (
-	"context"
 	"fmt"
-	"runtime"
 	"runtime/metrics"
-	"sync"
 	"time"
 
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// guard stops scripts that run too long or take too much memory.
+// guard stops scripts that run too long or take too much memory. It is the context of the interpreter, which calls Done
+// before each instruction.
 //
-// Memory is watched from outside: a script that has run for guardPause, or has made many bytes of strings, is looked at
-// now and then, and stopped if the memory of the process has grown by more than its limit since and the garbage
-// collector cannot free it. So short scripts pay for a timer only, and everything that a script can make is counted,
-// tables, functions and coroutines included. A script that runs while other stores grow may be stopped for their sake;
-// that needs all of the limit within the few seconds that it may run.
+// Each instruction is charged, and so is each function with what it is about to take. After guardStep of that, the guard
+// looks at the memory. If the script may have taken more than it was granted, its values are measured: only that tells
+// what it has dropped again. The guard looks at the clock after guardTicks, of which a function has more than an
+// instruction.
 type guard struct {
-	// limit is the number of bytes that a script may take, and those of its largest string.
+	// limit is the number of bytes that a script may take. A string has at most a quarter of that, since some errors of the
+	// interpreter have copies of one.
 	limit int64
+	// measure returns the bytes of all values that the script can reach, as far as they are no more than the limit.
+	measure func(limit int64) int64
 
-	ctx   context.Context
-	timer *time.Timer
-	// charged are bytes of strings that were made since memory was last looked at.
+	began   time.Time
+	timeout time.Duration
+	// stopped says why the script has to end; "" if it may go on.
+	stopped StopError
+	// ticks and charged have come since the guard has looked at the clock, and at the memory.
+	ticks   int
 	charged int64
-
-	// mu guards what follows.
-	mu       sync.Mutex
-	cancel   context.CancelCauseFunc
-	deadline time.Time
-	timeout  time.Duration
-	// base is the least memory that was in use when it was looked at; 0 before that.
-	base int64
+	// live is what the script had when it was measured, and since was charged after that. held is what functions hold that
+	// the script cannot reach yet.
+	live, since, held int64
+	// granted is what the script may take before it is measured again.
+	granted int64
+	// heap is what the process had when the script was measured.
+	heap int64
 }
 
-// guardPause is how often a script is looked at, and guardCharge after how many bytes of strings.
+// An instruction takes no more than instructionCost bytes, almost always. It is also the charge of a step in a loop.
 const (
-	guardPause  = 20 * time.Millisecond
-	guardCharge = 8 << 20
+	instructionCost = 64
+	guardStep       = 512 << 10
+	guardTicks      = 256
+	// functionTicks are those of a function, which also has one for each tickBytes of its arguments.
+	functionTicks = 4
+	tickBytes     = 4 << 10
 )
 
 // StopError says why a script was stopped.
@@ -53,93 +59,135 @@ func (e StopError) Timeout() bool { return e != errMemory }
 const errMemory StopError = "Script stopped: it needs too much memory."
 
 // start begins to watch a script.
-func (g *guard) start(ctx context.Context, cancel context.CancelCauseFunc, timeout time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ctx = ctx
-	g.cancel = cancel
+func (g *guard) start(timeout time.Duration) {
+	g.began = time.Now()
 	g.timeout = timeout
-	g.deadline = time.Now().Add(timeout)
-	g.base = 0
+	g.held = 0
+}
+
+// closed is the channel of scripts that have to end.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Done charges an instruction. It returns a closed channel if the script has to end, and else nil.
+func (g *guard) Done() <-chan struct{} {
+	g.tick(1)
+	if g.stopped != "" {
+		return closed
+	}
+	return nil
+}
+
+// Err returns why the script has to end, or nil.
+func (g *guard) Err() error {
+	if g.stopped == "" {
+		return nil
+	}
+	return g.stopped
+}
+
+// Deadline returns false: Done looks at the clock.
+func (g *guard) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value returns nil.
+func (g *guard) Value(any) any { return nil }
+
+// tick counts ticks, and stops the script if its time is over.
+func (g *guard) tick(n int) {
+	g.ticks += n
+	if g.ticks < guardTicks {
+		return
+	}
+	g.ticks = 0
+	g.checkTime()
+	g.spend(guardTicks * instructionCost)
+}
+
+// checkTime stops the script if its time is over.
+func (g *guard) checkTime() {
+	if g.stopped == "" && time.Since(g.began) > g.timeout {
+		g.stopped = StopError(fmt.Sprintf("Script stopped: it ran longer than %v.", g.timeout))
+	}
+}
+
+// look stops the script if its time is over, or if it takes too much memory with n bytes more.
+func (g *guard) look(n int64) {
+	g.checkTime()
+	g.since += g.charged
 	g.charged = 0
-	pause := min(guardPause, timeout)
-	if g.timer == nil {
-		g.timer = time.AfterFunc(pause, g.look)
-	} else {
-		g.timer.Reset(pause)
-	}
-}
-
-// stop ends watching.
-func (g *guard) stop() {
-	g.timer.Stop()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cancel = nil
-	g.ctx = nil
-}
-
-// look looks at the script from time to time, in a goroutine of the timer.
-func (g *guard) look() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.cancel == nil {
-		return // it has ended
-	}
-	left := time.Until(g.deadline)
-	if left <= 0 {
-		g.cancel(StopError(fmt.Sprintf("Script stopped: it ran longer than %v.", g.timeout)))
+	if g.stopped != "" {
 		return
 	}
-	g.checkMemory()
-	g.timer.Reset(min(guardPause, max(left, 0)))
-}
-
-// checkMemory stops the script if it has taken too much memory. mu must be locked.
-func (g *guard) checkMemory() {
-	used := memoryInUse()
-	if g.base == 0 || used < g.base { // less if there was garbage
-		g.base = used
-	}
-	if used-g.base <= g.limit {
+	heap := memoryInUse()
+	g.heap = min(g.heap, heap) // less if there was garbage
+	if g.live+g.since <= g.granted && heap-g.heap <= g.granted-g.live {
 		return
 	}
-	runtime.GC()
-	if memoryInUse()-g.base > g.limit {
-		g.cancel(errMemory)
+	g.settle(n)
+	if g.live+n > g.granted {
+		g.stopped = errMemory
 	}
 }
 
-// memoryInUse returns the number of bytes of all objects and stacks of the process, of which some may be garbage.
+// settle measures the script and grants it half as much again, and what n bytes more need.
+func (g *guard) settle(n int64) {
+	g.live = g.measure(g.limit) + g.held
+	g.since = 0
+	g.charged = 0
+	g.heap = memoryInUse()
+	g.granted = min((g.live+n)*3/2+guardStep, g.limit)
+}
+
+// memoryInUse returns the number of bytes of all objects of the process, of which some may be garbage.
 func memoryInUse() int64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64() + samples[1].Value.Uint64())
+	return int64(samples[0].Value.Uint64())
 }
 
-// charge counts a string of n bytes that is about to be made. It raises an error if the string is too long, or if the
-// script was stopped.
+// charge counts a string of n bytes that is about to be made. It raises an error if that is too long, or if the script
+// has to end.
 func (g *guard) charge(l *gopher.LState, n int) {
-	if int64(n) > min(g.limit, MaxString) {
+	g.checkLength(l, n)
+	g.take(l, n)
+}
+
+// checkLength raises an error if a string of n bytes is too long.
+func (g *guard) checkLength(l *gopher.LState, n int) {
+	if int64(n) > min(g.limit/4, MaxString) {
 		raise(l, "string length overflow")
 	}
+}
+
+// take counts n bytes of anything. It raises an error if the script has to end.
+func (g *guard) take(l *gopher.LState, n int) {
+	if !g.spend(n) {
+		raise(l, "%s", g.stopped)
+	}
+}
+
+// step counts a step of a loop.
+func (g *guard) step(l *gopher.LState) {
+	g.tick(1)
+	if g.stopped != "" {
+		raise(l, "%s", g.stopped)
+	}
+}
+
+// hold charges n bytes that the script cannot reach before a function returns.
+func (g *guard) hold(l *gopher.LState, n int) {
+	g.take(l, n)
+	g.held += int64(n)
+}
+
+// spend charges n bytes, and reports whether the script may go on.
+func (g *guard) spend(n int) bool {
 	g.charged += int64(n)
-	if g.charged < guardCharge {
-		return
+	if g.charged >= guardStep {
+		g.look(int64(n))
 	}
-	g.charged = 0
-	g.mu.Lock()
-	g.checkMemory()
-	g.mu.Unlock()
-	g.check(l)
+	return g.stopped == ""
 }
-
-// check raises an error if the script was stopped. What runs long without the interpreter calls it.
-func (g *guard) check(l *gopher.LState) {
-	if g.stopped() {
-		raise(l, "%s", g.ctx.Err().Error())
-	}
-}
-
-// stopped reports whether the script was stopped.
-func (g *guard) stopped() bool { return g.ctx != nil && g.ctx.Err() != nil }

@@ -9,7 +9,6 @@
 package lua
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -30,9 +29,15 @@ type Interpreter struct {
 	// operators are functions for some operators, and handler is called with an error.
 	operators []*gopher.LFunction
 	handler   *gopher.LFunction
-	guard     guard
+	// ipairsStep and pairsStep are the iterators of ipairs and pairs.
+	ipairsStep, pairsStep *gopher.LFunction
+	guard                 guard
 	// protected is how many protected calls are within each other, and resumed how many coroutines.
 	protected, resumed int
+	// running are the stacks of protected calls that are in use, after the first one, and building the tables that functions
+	// make, which scripts cannot reach yet.
+	running  []*gopher.LState
+	building []*gopher.LTable
 	// stacks are those of protected calls, from the outermost on.
 	stacks []*gopher.LState
 	random uint64
@@ -64,14 +69,18 @@ func New(memory int64) *Interpreter {
 		SkipOpenLibs: true, CallStackSize: maxCalls, MinimizeStackMemory: true,
 		RegistrySize: 1024, RegistryMaxSize: maxRegistry, RegistryGrowStep: 1024,
 	})
-	i := &Interpreter{l: l, originals: map[*gopher.LTable]*gopher.LTable{}, guard: guard{limit: memory}}
+	i := &Interpreter{l: l, originals: map[*gopher.LTable]*gopher.LTable{}}
+	i.guard.limit = memory
+	i.guard.measure = i.measure
 	i.random = randomStart
 	i.json = defaultJSONOptions
 	i.null = l.NewUserData()
 	for _, f := range []gopher.LGFunction{i.concatenate, i.lengthOf, i.modulo} { // as operatorNames
-		i.operators = append(i.operators, l.NewFunction(f))
+		i.operators = append(i.operators, i.function(f))
 	}
-	i.handler = l.NewFunction(handleError)
+	i.handler = i.function(handleError)
+	i.ipairsStep = i.function(i.ipairsNext)
+	i.pairsStep = i.function(i.next)
 	i.openGlobals()
 	return i
 }
@@ -86,9 +95,10 @@ func (i *Interpreter) openGlobals() {
 	i.l.G.Global = i.l.NewTable()
 	i.globals = i.l.NewTable()
 	i.env = i.Readonly(i.globals)
-	for _, name := range []string{"getfenv", "setfenv", "newproxy", "select", "_VERSION"} {
-		i.globals.RawSetString(name, old.RawGetString(name))
+	for _, name := range []string{"getfenv", "setfenv", "newproxy"} {
+		i.globals.RawSetString(name, i.function(old.RawGetString(name).(*gopher.LFunction).GFunction))
 	}
+	i.globals.RawSetString("_VERSION", old.RawGetString("_VERSION"))
 	i.AddFunctions(i.globals, i.baseFunctions())
 	i.globals.RawSetString("_G", i.env)
 	i.openMath(old.RawGetString("math").(*gopher.LTable))
@@ -107,15 +117,51 @@ func (i *Interpreter) openGlobals() {
 // StrictMeta returns the metatable of a table from which nothing can be read that it does not have.
 func (i *Interpreter) StrictMeta() *gopher.LTable {
 	meta := i.l.NewTable()
-	meta.RawSetString("__index", i.l.NewFunction(noSuchGlobal))
+	meta.RawSetString("__index", i.function(noSuchGlobal))
 	return meta
 }
 
 // AddFunctions adds functions to a table.
 func (i *Interpreter) AddFunctions(t *gopher.LTable, functions map[string]gopher.LGFunction) {
 	for name, f := range functions {
-		t.RawSetString(name, i.l.NewFunction(f))
+		t.RawSetString(name, i.function(f))
 	}
+}
+
+// function returns a function for scripts.
+func (i *Interpreter) function(f gopher.LGFunction) *gopher.LFunction {
+	return i.l.NewFunction(i.guarded(f))
+}
+
+// guarded returns a function whose calls are counted, with the strings that it may read. All functions that scripts can
+// call are made by it.
+func (i *Interpreter) guarded(f gopher.LGFunction) gopher.LGFunction {
+	return func(l *gopher.LState) int {
+		ticks := functionTicks
+		for n := l.GetTop(); n > 0; n-- {
+			if s, ok := l.Get(n).(gopher.LString); ok {
+				ticks += len(s) / tickBytes
+			}
+		}
+		i.guard.tick(ticks)
+		if i.guard.stopped != "" {
+			raise(l, "%s", i.guard.stopped)
+		}
+		held, building := i.guard.held, len(i.building)
+		n := f(l)
+		i.guard.held = held
+		clear(i.building[building:])
+		i.building = i.building[:building]
+		return n
+	}
+}
+
+// NewTable returns a table that a function fills.
+func (i *Interpreter) NewTable(l *gopher.LState) *gopher.LTable {
+	i.guard.take(l, tableSize+hashSize)
+	t := l.NewTable()
+	i.building = append(i.building, t)
+	return t
 }
 
 // OpenLibrary makes a global variable of functions, and returns the table behind it.
@@ -131,7 +177,7 @@ func (i *Interpreter) Readonly(t *gopher.LTable) *gopher.LTable {
 	p := i.l.NewTable()
 	meta := i.l.NewTable()
 	meta.RawSetString("__index", t)
-	meta.RawSetString("__newindex", i.l.NewFunction(readonlyTable))
+	meta.RawSetString("__newindex", i.function(readonlyTable))
 	p.Metatable = meta
 	i.originals[p] = t
 	return p
@@ -212,12 +258,12 @@ func handleError(l *gopher.LState) int {
 // Call calls a function, and done with what it returns, within the limits of scripts. It returns the error of done, an
 // Error that the function has raised, or a StopError, after which the interpreter cannot be used any more.
 func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
 	i.protected = 0
 	i.resumed = 0
-	i.guard.start(ctx, cancel, timeout)
-	i.l.SetContext(ctx)
+	i.running = append(i.running[:0], i.l)
+	i.building = nil
+	i.guard.start(timeout)
+	i.l.SetContext(&i.guard)
 	i.l.Env = i.env
 	i.l.Push(f)
 	for _, arg := range args {
@@ -229,11 +275,10 @@ func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error
 	} else {
 		err = done(i.l.Get(-1))
 	}
-	i.guard.stop()
 	i.l.RemoveContext()
 	i.l.SetTop(0)
-	if cause := context.Cause(ctx); cause != nil {
-		return cause // its state is unknown
+	if stopped := i.guard.Err(); stopped != nil {
+		return stopped // its state is unknown
 	}
 	return err
 }
@@ -256,9 +301,6 @@ func newError(err error) *Error {
 	return &Error{Text(t.RawGetString("err")), Text(t.RawGetString("source")), Text(t.RawGetString("line"))}
 }
 
-// NewTable returns an empty table.
-func (i *Interpreter) NewTable() *gopher.LTable { return i.l.NewTable() }
-
 // Show has functions see the elements of a table instead of the global variables, or those again if it is nil.
 func (i *Interpreter) Show(t *gopher.LTable) {
 	if t == nil {
@@ -271,11 +313,17 @@ func (i *Interpreter) Show(t *gopher.LTable) {
 // SetGlobal sets a global variable, which scripts can read only.
 func (i *Interpreter) SetGlobal(name string, v gopher.LValue) { i.globals.RawSetString(name, v) }
 
-// Charge counts bytes that are about to be taken. It raises an error if they are too many, or if the script was stopped.
-func (i *Interpreter) Charge(l *gopher.LState, n int) { i.guard.charge(l, n) }
+// NewString returns a string that is a function's result.
+func (i *Interpreter) NewString(l *gopher.LState, b []byte) gopher.LString {
+	i.guard.hold(l, len(b))
+	return gopher.LString(b)
+}
 
-// Stopped reports whether the script that runs was stopped.
-func (i *Interpreter) Stopped() bool { return i.guard.stopped() }
+// Step counts a step of a loop, and reports whether the script may go on.
+func (i *Interpreter) Step() bool {
+	i.guard.tick(1)
+	return i.guard.stopped == ""
+}
 
 // Text returns the text of a value that is a string or a number, and "" for another.
 func Text(v gopher.LValue) string {

@@ -113,78 +113,68 @@ func (i *Interpreter) jsonInvalidNumbers(l *gopher.LState) int {
 }
 
 // jsonEncoder appends values as JSON.
-type jsonEncoder struct {
-	*Interpreter
-	l *gopher.LState
-	b []byte
-}
+type jsonEncoder struct{ *builder }
 
 func (i *Interpreter) jsonEncode(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		argError(l, 1, "expected 1 argument")
 	}
-	e := &jsonEncoder{Interpreter: i, l: l}
+	e := jsonEncoder{i.build(l)}
 	e.value(l.Get(1), 0)
-	i.guard.charge(l, len(e.b))
-	l.Push(gopher.LString(e.b))
-	return 1
+	return e.push()
 }
 
-func (e *jsonEncoder) fail(v gopher.LValue, reason string) {
+func (e jsonEncoder) fail(v gopher.LValue, reason string) {
 	raise(e.l, "Cannot serialise %s: %s", v.Type(), reason)
 }
 
-func (e *jsonEncoder) value(v gopher.LValue, depth int) {
+func (e jsonEncoder) value(v gopher.LValue, depth int) {
 	switch v := v.(type) {
 	case gopher.LString:
-		e.string(string(v))
+		e.quoted(string(v))
 	case gopher.LNumber:
 		e.number(v)
 	case gopher.LBool:
-		e.b = strconv.AppendBool(e.b, bool(v))
+		e.string(strconv.FormatBool(bool(v)))
 	case *gopher.LNilType:
-		e.b = append(e.b, "null"...)
+		e.string("null")
 	case *gopher.LTable:
 		e.table(e.Original(v), depth+1)
 	case *gopher.LUserData:
 		if v != e.null {
 			e.fail(v, "type not supported")
 		}
-		e.b = append(e.b, "null"...)
+		e.string("null")
 	default:
 		e.fail(v, "type not supported")
 	}
 }
 
-func (e *jsonEncoder) table(t *gopher.LTable, depth int) {
+func (e jsonEncoder) table(t *gopher.LTable, depth int) {
 	if depth > min(e.json.encodeDepth, maxJSONDepth) {
 		raise(e.l, "Cannot serialise, excessive nesting (%d)", depth)
 	}
-	e.guard.charge(e.l, len(e.b))
-	e.guard.charged -= int64(len(e.b))
-	e.guard.check(e.l)
+	e.guard.step(e.l)
 	n := e.arrayLength(t)
 	if n <= 0 {
 		e.object(t, depth)
 		return
 	}
-	e.b = append(e.b, '[')
+	e.byte('[')
 	for k := range n {
 		if k > 0 {
-			e.b = append(e.b, ',')
+			e.byte(',')
 		}
 		e.value(t.RawGet(gopher.LNumber(k+1)), depth)
-		if k%matchSteps == 0 {
-			e.guard.charge(e.l, len(e.b))
-		}
 	}
-	e.b = append(e.b, ']')
+	e.byte(']')
 }
 
 // arrayLength returns the number of elements if a table is an array, or -1.
-func (e *jsonEncoder) arrayLength(t *gopher.LTable) int {
+func (e jsonEncoder) arrayLength(t *gopher.LTable) int {
 	most, items := 0.0, 0
 	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
+		e.guard.step(e.l)
 		n, ok := k.(gopher.LNumber)
 		if !ok || n < 1 || math.Floor(float64(n)) != float64(n) {
 			return -1
@@ -202,71 +192,70 @@ func (e *jsonEncoder) arrayLength(t *gopher.LTable) int {
 	return int(min(most, math.MaxInt32))
 }
 
-func (e *jsonEncoder) object(t *gopher.LTable, depth int) {
-	e.b = append(e.b, '{')
+func (e jsonEncoder) object(t *gopher.LTable, depth int) {
+	e.byte('{')
 	first := true
 	for k, v := t.Next(gopher.LNil); k != gopher.LNil; k, v = t.Next(k) {
 		if !first {
-			e.b = append(e.b, ',')
+			e.byte(',')
 		}
 		first = false
 		switch k := k.(type) {
 		case gopher.LString:
-			e.string(string(k))
+			e.quoted(string(k))
 		case gopher.LNumber:
-			e.b = append(e.b, '"')
+			e.byte('"')
 			e.number(k)
-			e.b = append(e.b, '"')
+			e.byte('"')
 		default:
 			e.fail(k, "table key must be a number or string")
 		}
-		e.b = append(e.b, ':')
+		e.byte(':')
 		e.value(v, depth)
 	}
-	e.b = append(e.b, '}')
+	e.byte('}')
 }
 
-func (e *jsonEncoder) number(n gopher.LNumber) {
+func (e jsonEncoder) number(n gopher.LNumber) {
 	v := float64(n)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		switch e.json.encodeInvalidNumbers {
 		case "off":
 			e.fail(n, "must not be NaN or Inf")
 		case "null":
-			e.b = append(e.b, "null"...)
+			e.string("null")
 			return
 		default:
-			e.b = append(e.b, strings.TrimPrefix(FormatG(v, 14), map[bool]string{true: "-"}[math.IsNaN(v)])...)
+			e.string(strings.TrimPrefix(FormatG(v, 14), map[bool]string{true: "-"}[math.IsNaN(v)]))
 			return
 		}
 	}
-	e.b = append(e.b, FormatG(v, e.json.precision)...)
+	e.string(FormatG(v, e.json.precision))
 }
 
-func (e *jsonEncoder) string(s string) {
-	if len(s) > guardCharge {
-		e.guard.charge(e.l, len(e.b)+len(s))
-	}
-	e.b = append(e.b, '"')
-	for _, c := range []byte(s) {
-		switch {
+// quoted appends a string as JSON.
+func (e jsonEncoder) quoted(s string) {
+	e.byte('"')
+	for n := range len(s) {
+		switch c := s[n]; {
 		case c == '"' || c == '\\' || c == '/':
-			e.b = append(e.b, '\\', c)
+			e.byte('\\')
+			e.byte(c)
 		case c == '\b':
-			e.b = append(e.b, '\\', 'b')
+			e.string(`\b`)
 		case c == '\t':
-			e.b = append(e.b, '\\', 't')
+			e.string(`\t`)
 		case c == '\n':
-			e.b = append(e.b, '\\', 'n')
+			e.string(`\n`)
 		case c == '\f':
-			e.b = append(e.b, '\\', 'f')
+			e.string(`\f`)
 		case c == '\r':
-			e.b = append(e.b, '\\', 'r')
+			e.string(`\r`)
 		case c < 32 || c == 127:
-			e.b = fmt.Appendf(e.b, "\\u%04x", c)
+			e.string(fmt.Sprintf(`\u%04x`, c))
 		default:
-			e.b = append(e.b, c)
+			e.byte(c)
 		}
 	}
-	e.b = append(e.b, '"')
+	e.byte('"')
 }

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	gopher "github.com/yuin/gopher-lua"
 )
@@ -51,7 +50,6 @@ func (i *Interpreter) jsonDecode(l *gopher.LState) int {
 	if len(text) >= 2 && (text[0] == 0 || text[1] == 0) {
 		raise(l, "JSON parser does not support UTF-16 or UTF-32")
 	}
-	i.guard.charge(l, len(text))
 	d := &jsonDecoder{Interpreter: i, l: l, text: text}
 	d.next()
 	v := d.value(0)
@@ -92,7 +90,7 @@ func (d *jsonDecoder) value(depth int) gopher.LValue {
 }
 
 func (d *jsonDecoder) object(depth int) gopher.LValue {
-	t := d.l.NewTable()
+	t := d.NewTable(d.l)
 	d.next()
 	if d.tok.kind == jsonObjEnd {
 		return t
@@ -114,16 +112,13 @@ func (d *jsonDecoder) object(depth int) gopher.LValue {
 }
 
 func (d *jsonDecoder) array(depth int) gopher.LValue {
-	t := d.l.NewTable()
+	t := d.NewTable(d.l)
 	d.next()
 	if d.tok.kind == jsonArrEnd {
 		return t
 	}
 	for n := 1; ; n++ {
 		t.RawSetInt(n, d.value(depth))
-		if n%matchSteps == 0 {
-			d.guard.check(d.l)
-		}
 		d.next()
 		if d.tok.kind == jsonArrEnd {
 			return t
@@ -139,6 +134,7 @@ var jsonPunctuation = map[byte]string{
 
 // next reads a token.
 func (d *jsonDecoder) next() {
+	d.guard.step(d.l)
 	for d.pos < len(d.text) && strings.IndexByte(" \t\n\r", d.text[d.pos]) >= 0 {
 		d.pos++
 	}
@@ -256,7 +252,7 @@ func numberPrefix(text string) int {
 func (d *jsonDecoder) string() {
 	at := d.pos
 	d.pos++
-	var b strings.Builder
+	b := d.build(d.l)
 	for {
 		if d.pos >= len(d.text) || d.text[d.pos] == 0 {
 			d.invalid("unexpected end of string")
@@ -265,14 +261,15 @@ func (d *jsonDecoder) string() {
 		c := d.text[d.pos]
 		switch {
 		case c == '"':
-			d.tok = jsonToken{kind: jsonString, value: gopher.LString(b.String()), at: at}
+			d.tok = jsonToken{kind: jsonString, value: gopher.LString(b.b.String()), at: at}
+			d.guard.held -= int64(b.b.Cap()) // it will be in a table, or is the result
 			d.pos++
 			return
 		case c != '\\':
-			b.WriteByte(c)
+			b.byte(c)
 			d.pos++
 		case d.pos+1 < len(d.text) && d.text[d.pos+1] == 'u':
-			if !d.unicode(&b) {
+			if !d.unicode(b) {
 				d.invalid("invalid unicode escape code")
 				return
 			}
@@ -282,7 +279,7 @@ func (d *jsonDecoder) string() {
 				d.invalid("invalid escape code")
 				return
 			}
-			b.WriteByte(e)
+			b.byte(e)
 			d.pos += 2
 		}
 	}
@@ -300,7 +297,7 @@ func jsonEscape(text string) (byte, bool) {
 }
 
 // unicode reads an escaped character, of which two may make one.
-func (d *jsonDecoder) unicode(b *strings.Builder) bool {
+func (d *jsonDecoder) unicode(b *builder) bool {
 	r, ok := d.unit(d.pos)
 	if !ok {
 		return false
@@ -315,7 +312,7 @@ func (d *jsonDecoder) unicode(b *strings.Builder) bool {
 		d.pos += 6
 		r = utf16.DecodeRune(r, low)
 	}
-	b.Write(utf8.AppendRune(nil, r))
+	b.string(string(r))
 	return true
 }
 

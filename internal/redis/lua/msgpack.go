@@ -25,109 +25,106 @@ func (i *Interpreter) msgpackFunctions() map[string]gopher.LGFunction {
 }
 
 // msgpackEncoder appends values as MessagePack.
-type msgpackEncoder struct {
-	*Interpreter
-	l *gopher.LState
-	b []byte
-}
+type msgpackEncoder struct{ *builder }
 
 func (i *Interpreter) msgpackPack(l *gopher.LState) int {
 	if l.GetTop() == 0 {
 		argError(l, 0, "MessagePack pack needs input.")
 	}
-	e := &msgpackEncoder{Interpreter: i, l: l}
+	e := msgpackEncoder{i.build(l)}
 	for n := 1; n <= l.GetTop(); n++ {
 		e.value(l.Get(n), 0)
 	}
-	i.guard.charge(l, len(e.b))
-	l.Push(gopher.LString(e.b))
-	return 1
+	return e.push()
 }
 
-func (e *msgpackEncoder) value(v gopher.LValue, depth int) {
+func (e msgpackEncoder) value(v gopher.LValue, depth int) {
+	e.guard.step(e.l)
 	switch v := v.(type) {
 	case gopher.LString:
-		e.string(string(v))
+		e.text(string(v))
 	case gopher.LNumber:
 		e.number(float64(v))
 	case gopher.LBool:
 		if v {
-			e.b = append(e.b, 0xc3)
+			e.byte(0xc3)
 		} else {
-			e.b = append(e.b, 0xc2)
+			e.byte(0xc2)
 		}
 	case *gopher.LTable:
 		if depth == maxMsgpackDepth {
-			e.b = append(e.b, 0xc0)
+			e.byte(0xc0)
 			return
 		}
 		e.table(e.Original(v), depth)
 	default:
-		e.b = append(e.b, 0xc0)
+		e.byte(0xc0)
 	}
 }
 
-func (e *msgpackEncoder) string(s string) {
-	e.guard.charge(e.l, len(e.b)+len(s))
-	e.guard.charged -= int64(len(e.b))
+func (e msgpackEncoder) text(s string) {
 	switch n := len(s); {
 	case n < 32:
-		e.b = append(e.b, 0xa0|byte(n))
+		e.byte(0xa0 | byte(n))
 	case n <= 0xff:
-		e.b = append(e.b, 0xd9, byte(n))
+		e.uint(0xd9, 1, uint64(n))
 	case n <= 0xffff:
-		e.b = binary.BigEndian.AppendUint16(append(e.b, 0xda), uint16(n))
+		e.uint(0xda, 2, uint64(n))
 	default:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, 0xdb), uint32(n))
+		e.uint(0xdb, 4, uint64(n))
 	}
-	e.b = append(e.b, s...)
+	e.string(s)
 }
 
-func (e *msgpackEncoder) number(v float64) {
+func (e msgpackEncoder) number(v float64) {
 	if !math.IsInf(v, 0) && float64(Integer(v)) == v {
 		e.int(Integer(v))
 		return
 	}
 	if f := float32(v); float64(f) == v {
-		e.b = binary.BigEndian.AppendUint32(append(e.b, 0xca), math.Float32bits(f))
+		e.uint(0xca, 4, uint64(math.Float32bits(f)))
 		return
 	}
-	e.b = binary.BigEndian.AppendUint64(append(e.b, 0xcb), math.Float64bits(v))
+	e.uint(0xcb, 8, math.Float64bits(v))
 }
 
-func (e *msgpackEncoder) int(n int64) {
+// uint appends a first byte and a number of some bytes.
+func (e msgpackEncoder) uint(first byte, bytes int, n uint64) {
+	b := binary.BigEndian.AppendUint64([]byte{first}, n)
+	e.string(string(append(b[:1], b[len(b)-bytes:]...)))
+}
+
+func (e msgpackEncoder) int(n int64) {
 	switch {
 	case n >= 0 && n <= 127:
-		e.b = append(e.b, byte(n))
+		e.byte(byte(n))
 	case n >= 0 && n <= 0xff:
-		e.b = append(e.b, 0xcc, byte(n))
+		e.uint(0xcc, 1, uint64(n))
 	case n >= 0 && n <= 0xffff:
-		e.b = binary.BigEndian.AppendUint16(append(e.b, 0xcd), uint16(n))
+		e.uint(0xcd, 2, uint64(n))
 	case n >= 0 && n <= 0xffffffff:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, 0xce), uint32(n))
+		e.uint(0xce, 4, uint64(n))
 	case n >= 0:
-		e.b = binary.BigEndian.AppendUint64(append(e.b, 0xcf), uint64(n))
+		e.uint(0xcf, 8, uint64(n))
 	case n >= -32:
-		e.b = append(e.b, byte(n))
+		e.byte(byte(n))
 	case n >= math.MinInt8:
-		e.b = append(e.b, 0xd0, byte(n))
+		e.uint(0xd0, 1, uint64(n))
 	case n >= math.MinInt16:
-		e.b = binary.BigEndian.AppendUint16(append(e.b, 0xd1), uint16(n))
+		e.uint(0xd1, 2, uint64(n))
 	case n >= math.MinInt32:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, 0xd2), uint32(n))
+		e.uint(0xd2, 4, uint64(n))
 	default:
-		e.b = binary.BigEndian.AppendUint64(append(e.b, 0xd3), uint64(n))
+		e.uint(0xd3, 8, uint64(n))
 	}
 }
 
 // table appends a table as a list if its keys are 1 to the number of its elements, or as a map.
-func (e *msgpackEncoder) table(t *gopher.LTable, depth int) {
-	e.guard.charge(e.l, len(e.b))
-	e.guard.charged -= int64(len(e.b))
-	e.guard.check(e.l)
+func (e msgpackEncoder) table(t *gopher.LTable, depth int) {
 	items, list := 0, true
 	most := gopher.LNumber(0)
 	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
+		e.guard.step(e.l)
 		n, ok := k.(gopher.LNumber)
 		list = list && ok && n > 0 && n == gopher.LNumber(int32(n))
 		most = max(most, n)
@@ -148,14 +145,14 @@ func (e *msgpackEncoder) table(t *gopher.LTable, depth int) {
 }
 
 // header appends the head of a list or map of n elements.
-func (e *msgpackEncoder) header(n int, small, large byte) {
+func (e msgpackEncoder) header(n int, small, large byte) {
 	switch {
 	case n <= 15:
-		e.b = append(e.b, small|byte(n))
+		e.byte(small | byte(n))
 	case n <= 0xffff:
-		e.b = binary.BigEndian.AppendUint16(append(e.b, large), uint16(n))
+		e.uint(large, 2, uint64(n))
 	default:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, large+1), uint32(n))
+		e.uint(large+1, 4, uint64(n))
 	}
 }
 
@@ -224,6 +221,7 @@ func (d *msgpackDecoder) uint(bytes int) uint64 {
 }
 
 func (d *msgpackDecoder) value() gopher.LValue {
+	d.guard.take(d.l, keySize)
 	c := d.take(1)[0]
 	switch {
 	case c < 0x80:
@@ -231,7 +229,7 @@ func (d *msgpackDecoder) value() gopher.LValue {
 	case c >= 0xe0:
 		return gopher.LNumber(int8(c))
 	case c&0xe0 == 0xa0:
-		return gopher.LString(d.take(int(c & 0x1f)))
+		return d.guard.part(d.l, d.take(int(c&0x1f)))
 	case c&0xf0 == 0x90:
 		return d.list(int(c & 0xf))
 	case c&0xf0 == 0x80:
@@ -257,7 +255,7 @@ func (d *msgpackDecoder) value() gopher.LValue {
 	case 0xd3:
 		return gopher.LNumber(int64(d.uint(8)))
 	case 0xd9, 0xda, 0xdb:
-		return gopher.LString(d.take(int(d.uint(1 << (c - 0xd9)))))
+		return d.guard.part(d.l, d.take(int(d.uint(1<<(c-0xd9)))))
 	case 0xdc, 0xdd:
 		return d.list(int(d.uint(2 << (c - 0xdc))))
 	case 0xde, 0xdf:
@@ -278,7 +276,7 @@ func (d *msgpackDecoder) enter() {
 func (d *msgpackDecoder) list(n int) gopher.LValue {
 	d.enter()
 	defer func() { d.depth-- }()
-	t := d.l.NewTable()
+	t := d.NewTable(d.l)
 	for k := range n {
 		t.RawSetInt(k+1, d.value())
 	}
@@ -288,7 +286,7 @@ func (d *msgpackDecoder) list(n int) gopher.LValue {
 func (d *msgpackDecoder) pairs(n int) gopher.LValue {
 	d.enter()
 	defer func() { d.depth-- }()
-	t := d.l.NewTable()
+	t := d.NewTable(d.l)
 	for range n {
 		key := d.value()
 		v := d.value()

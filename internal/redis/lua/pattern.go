@@ -2,15 +2,14 @@ package lua
 
 import gopher "github.com/yuin/gopher-lua"
 
-// matcher matches a pattern of Lua. It counts its steps, since some patterns take time that grows with a power of the
-// text, and ends when the script was stopped.
+// matcher matches a pattern of Lua. Its steps are counted, since some patterns take time that grows with a power of the
+// text.
 type matcher struct {
 	*Interpreter
 	l        *gopher.LState
 	text     string
 	pattern  string
 	captures []capture
-	steps    int
 	depth    int
 }
 
@@ -23,17 +22,7 @@ const (
 	positionCapture = -2
 	maxCaptures     = 32
 	maxMatchDepth   = 10000
-	// matchSteps is how many steps are taken before it is checked whether the script was stopped.
-	matchSteps = 1 << 14
 )
-
-// step counts a step.
-func (m *matcher) step() {
-	m.steps++
-	if m.steps%matchSteps == 0 {
-		m.guard.check(m.l)
-	}
-}
 
 // match returns where a match of the pattern from p on ends that begins at s, or -1.
 func (m *matcher) match(s, p int) int {
@@ -43,7 +32,7 @@ func (m *matcher) match(s, p int) int {
 		raise(m.l, "pattern too complex")
 	}
 	for {
-		m.step()
+		m.guard.step(m.l)
 		if p == len(m.pattern) {
 			return s
 		}
@@ -225,7 +214,7 @@ func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func (m *matcher) longest(s, p, end int) int {
 	n := 0
 	for m.single(s+n, p, end) {
-		m.step()
+		m.guard.step(m.l)
 		n++
 	}
 	for ; n >= 0; n-- {
@@ -291,7 +280,7 @@ func (m *matcher) matchBalance(s, p int) int {
 	open, shut := m.pattern[p], m.pattern[p+1]
 	depth := 1
 	for s++; s < len(m.text); s++ {
-		m.step()
+		m.guard.step(m.l)
 		switch m.text[s] {
 		case shut:
 			depth--
@@ -341,7 +330,7 @@ func (m *matcher) value(k, start, end int) gopher.LValue {
 		if k != 0 {
 			raise(m.l, "invalid capture index")
 		}
-		return gopher.LString(m.text[start:end])
+		return m.guard.part(m.l, m.text[start:end])
 	}
 	c := m.captures[k]
 	if c.length == positionCapture {
@@ -350,7 +339,7 @@ func (m *matcher) value(k, start, end int) gopher.LValue {
 	if c.length == openCapture {
 		raise(m.l, "unfinished capture")
 	}
-	return gopher.LString(m.text[c.start : c.start+c.length])
+	return m.guard.part(m.l, m.text[c.start:c.start+c.length])
 }
 
 // pushCaptures pushes all captures, or the whole match if there are none and whole is set.

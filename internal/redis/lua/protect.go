@@ -49,8 +49,15 @@ func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 		raise(l, "C stack overflow")
 	}
 	own := i.protectedStack(l)
+	held, building := i.guard.held, len(i.building)
 	i.protected++
-	defer func() { i.protected-- }()
+	i.running = append(i.running, own)
+	defer func() {
+		i.protected--
+		i.running = i.running[:len(i.running)-1]
+		i.guard.held = held
+		i.building = i.building[:building]
+	}()
 	l.XMoveTo(own, n+1)
 	if f := own.Get(1); f.Type() != gopher.LTFunction && l.GetMetaField(f, "__call") == gopher.LNil {
 		own.SetTop(0)
@@ -76,10 +83,12 @@ const keptStacks = 2
 func (i *Interpreter) protectedStack(l *gopher.LState) *gopher.LState {
 	if i.protected < len(i.stacks) {
 		own := i.stacks[i.protected]
-		own.SetContext(l.Context())
+		own.SetContext(&i.guard)
 		return own
 	}
-	own, _ := l.NewThread() // its context ends with that of l
+	i.guard.hold(l, coroutineSize)
+	own, _ := l.NewThread()
+	own.SetContext(&i.guard)
 	if i.protected < keptStacks {
 		i.stacks = append(i.stacks, own)
 	}

@@ -11,7 +11,7 @@ import (
 func (i *Interpreter) openString() {
 	i.OpenLibrary("string", map[string]gopher.LGFunction{
 		"byte":    i.stringByte,
-		"char":    stringChar,
+		"char":    i.stringChar,
 		"find":    func(l *gopher.LState) int { return i.stringFind(l, true) },
 		"format":  i.stringFormat,
 		"gmatch":  i.stringGmatch,
@@ -22,7 +22,7 @@ func (i *Interpreter) openString() {
 		"match":   func(l *gopher.LState) int { return i.stringFind(l, false) },
 		"rep":     i.stringRep,
 		"reverse": i.stringReverse,
-		"sub":     stringSub,
+		"sub":     i.stringSub,
 		"upper":   i.stringMap(upperByte),
 	})
 	meta := i.l.NewTable()
@@ -36,7 +36,7 @@ func (i *Interpreter) openString() {
 		"__pow": math.Pow,
 		"__unm": func(a, _ float64) float64 { return -a },
 	} {
-		meta.RawSetString(name, i.l.NewFunction(stringArithmetic(name, f)))
+		meta.RawSetString(name, i.function(stringArithmetic(name, f)))
 	}
 	i.l.SetMetatable(gopher.LString(""), meta)
 }
@@ -88,10 +88,10 @@ func span(n, first, last int) (from, to int) {
 	return first - 1, last
 }
 
-func stringSub(l *gopher.LState) int {
+func (i *Interpreter) stringSub(l *gopher.LState) int {
 	s := stringArg(l, 1)
 	from, to := span(len(s), intArg(l, 2, noDefault), intArg(l, 3, -1))
-	l.Push(gopher.LString(s[from:to]))
+	l.Push(i.guard.part(l, s[from:to]))
 	return 1
 }
 
@@ -108,17 +108,16 @@ func (i *Interpreter) stringByte(l *gopher.LState) int {
 	return to - from
 }
 
-func stringChar(l *gopher.LState) int {
-	b := make([]byte, l.GetTop())
-	for n := range b {
-		c := int32(intArg(l, n+1, noDefault)) // as C takes it
+func (i *Interpreter) stringChar(l *gopher.LState) int {
+	b := i.build(l)
+	for n := 1; n <= l.GetTop(); n++ {
+		c := int32(intArg(l, n, noDefault)) // as C takes it
 		if c < 0 || c > 255 {
-			argError(l, n+1, "invalid value")
+			argError(l, n, "invalid value")
 		}
-		b[n] = byte(c)
+		b.byte(byte(c))
 	}
-	l.Push(gopher.LString(b))
-	return 1
+	return b.push()
 }
 
 func lowerByte(c byte) byte {
@@ -139,25 +138,23 @@ func upperByte(c byte) byte {
 func (i *Interpreter) stringMap(f func(byte) byte) gopher.LGFunction {
 	return func(l *gopher.LState) int {
 		s := stringArg(l, 1)
-		i.guard.charge(l, len(s))
-		b := []byte(s)
-		for n, c := range b {
-			b[n] = f(c)
+		b := i.build(l)
+		b.room(len(s))
+		for n := range len(s) {
+			b.b.WriteByte(f(s[n]))
 		}
-		l.Push(gopher.LString(b))
-		return 1
+		return b.push()
 	}
 }
 
 func (i *Interpreter) stringReverse(l *gopher.LState) int {
 	s := stringArg(l, 1)
-	i.guard.charge(l, len(s))
-	b := make([]byte, len(s))
-	for n := range b {
-		b[n] = s[len(s)-1-n]
+	b := i.build(l)
+	b.room(len(s))
+	for n := len(s) - 1; n >= 0; n-- {
+		b.b.WriteByte(s[n])
 	}
-	l.Push(gopher.LString(b))
-	return 1
+	return b.push()
 }
 
 func (i *Interpreter) stringRep(l *gopher.LState) int {
@@ -170,9 +167,13 @@ func (i *Interpreter) stringRep(l *gopher.LState) int {
 	if n > MaxString/len(s) {
 		raise(l, "string length overflow")
 	}
-	i.guard.charge(l, n*len(s))
-	l.Push(gopher.LString(strings.Repeat(s, n)))
-	return 1
+	b := i.build(l)
+	b.room(n * len(s))
+	b.b.WriteString(s)
+	for rest := (n - 1) * len(s); rest > 0; rest = n*len(s) - b.b.Len() {
+		b.b.WriteString(b.b.String()[:min(rest, b.b.Len())])
+	}
+	return b.push()
 }
 
 // stringFind is string.find, and string.match unless positions are wanted.
@@ -210,7 +211,7 @@ func (i *Interpreter) stringFind(l *gopher.LState, positions bool) int {
 func (i *Interpreter) stringGmatch(l *gopher.LState) int {
 	m := &matcher{Interpreter: i, text: stringArg(l, 1), pattern: stringArg(l, 2)}
 	at := 0
-	l.Push(l.NewFunction(func(l *gopher.LState) int {
+	next := func(l *gopher.LState) int {
 		m.l = l
 		for ; at <= len(m.text); at++ {
 			m.captures = m.captures[:0]
@@ -227,7 +228,9 @@ func (i *Interpreter) stringGmatch(l *gopher.LState) int {
 		}
 		l.Push(gopher.LNil)
 		return 1
-	}))
+	}
+	// The text is an upvalue only to be measured with the function.
+	l.Push(l.NewClosure(i.guarded(next), gopher.LString(m.text), gopher.LString(m.pattern)))
 	return 1
 }
 
@@ -245,20 +248,20 @@ func (i *Interpreter) stringGsub(l *gopher.LState) int {
 	if anchored {
 		p = 1
 	}
-	var b strings.Builder
+	b := i.build(l)
 	at, n := 0, 0
 	for n < limit {
 		m.captures = m.captures[:0]
 		end := m.match(at, p)
 		if end >= 0 {
 			n++
-			m.replace(&b, l.Get(3), at, end)
+			m.replace(b, l.Get(3), at, end)
 		}
 		switch {
 		case end > at:
 			at = end
 		case at < len(s):
-			b.WriteByte(s[at])
+			b.byte(s[at])
 			at++
 		default:
 			at++
@@ -268,18 +271,15 @@ func (i *Interpreter) stringGsub(l *gopher.LState) int {
 		}
 	}
 	if at < len(s) {
-		b.WriteString(s[at:])
+		b.string(s[at:])
 	}
-	i.guard.charge(l, b.Len())
-	l.Push(gopher.LString(b.String()))
+	b.push()
 	l.Push(gopher.LNumber(n))
 	return 2
 }
 
 // replace appends what replaces a match.
-func (m *matcher) replace(b *strings.Builder, by gopher.LValue, start, end int) {
-	m.guard.charge(m.l, b.Len())
-	m.guard.charged -= int64(b.Len())
+func (m *matcher) replace(b *builder, by gopher.LValue, start, end int) {
 	var v gopher.LValue
 	switch by := by.(type) {
 	case *gopher.LTable:
@@ -296,34 +296,32 @@ func (m *matcher) replace(b *strings.Builder, by gopher.LValue, start, end int) 
 	}
 	switch {
 	case gopher.LVIsFalse(v):
-		b.WriteString(m.text[start:end])
+		b.string(m.text[start:end])
 	case gopher.LVCanConvToString(v):
-		b.WriteString(Text(v))
+		b.string(Text(v))
 	default:
 		raise(m.l, "invalid replacement value (a %s)", v.Type())
 	}
 }
 
 // expand appends a text in which %1 means the first capture.
-func (m *matcher) expand(b *strings.Builder, text string, start, end int) {
+func (m *matcher) expand(b *builder, text string, start, end int) {
 	for k := 0; k < len(text); k++ {
 		c := text[k]
 		if c != '%' {
-			b.WriteByte(c)
+			b.byte(c)
 			continue
 		}
 		k++
 		switch {
 		case k == len(text):
-			b.WriteByte(0)
+			b.byte(0)
 		case text[k] == '0':
-			b.WriteString(m.text[start:end])
+			b.string(m.text[start:end])
 		case isDigit(text[k]):
-			b.WriteString(Text(m.value(int(text[k]-'1'), start, end)))
+			b.string(Text(m.value(int(text[k]-'1'), start, end)))
 		default:
-			b.WriteByte(text[k])
+			b.byte(text[k])
 		}
-		m.guard.charge(m.l, b.Len())
-		m.guard.charged -= int64(b.Len())
 	}
 }

@@ -16,6 +16,7 @@ func (i *Interpreter) structFunctions() map[string]gopher.LGFunction {
 
 // structFormat reads the format of a struct.
 type structFormat struct {
+	*Interpreter
 	l      *gopher.LState
 	format string
 	big    bool
@@ -27,6 +28,7 @@ func (f *structFormat) next() (option byte, size int, ok bool) {
 	if f.format == "" || f.format[0] == 0 {
 		return 0, 0, false
 	}
+	f.guard.step(f.l)
 	option = f.format[0]
 	f.format = f.format[1:]
 	return option, f.size(option), true
@@ -68,6 +70,9 @@ func (f *structFormat) number(otherwise int) int {
 	}
 	return n
 }
+
+// zeros has the bytes before an element.
+const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // padding returns the number of bytes before an element of a size at a position.
 func (f *structFormat) padding(pos int, option byte, size int) int {
@@ -113,9 +118,9 @@ func (f *structFormat) integer(v float64, size int) []byte {
 }
 
 func (i *Interpreter) structPack(l *gopher.LState) int {
-	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
+	f := &structFormat{Interpreter: i, l: l, format: stringArg(l, 1), align: 1}
 	l.Push(gopher.LNil) // what Redis's library finds where the first argument is missing
-	var b []byte
+	b := i.build(l)
 	arg := 2
 	number := func() float64 {
 		v, ok := Number(l.Get(arg))
@@ -130,16 +135,16 @@ func (i *Interpreter) structPack(l *gopher.LState) int {
 		if !ok {
 			break
 		}
-		b = append(b, make([]byte, f.padding(len(b), option, size))...)
+		b.string(zeros[:f.padding(b.b.Len(), option, size)])
 		switch option {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
-			b = append(b, f.integer(number(), size)...)
+			b.string(string(f.integer(number(), size)))
 		case 'x':
-			b = append(b, 0)
+			b.byte(0)
 		case 'f':
-			b = append(b, f.order(binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number()))))...)
+			b.string(string(f.order(binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number()))))))
 		case 'd':
-			b = append(b, f.order(binary.LittleEndian.AppendUint64(nil, math.Float64bits(number())))...)
+			b.string(string(f.order(binary.LittleEndian.AppendUint64(nil, math.Float64bits(number())))))
 		case 'c', 's':
 			s := stringArg(l, arg)
 			arg++
@@ -149,21 +154,19 @@ func (i *Interpreter) structPack(l *gopher.LState) int {
 			if len(s) < size {
 				argError(l, arg, "string too short")
 			}
-			i.guard.charge(l, len(b)+size)
-			b = append(b, s[:size]...)
+			b.string(s[:size])
 			if option == 's' {
-				b = append(b, 0)
+				b.byte(0)
 			}
 		default:
 			f.control(option)
 		}
 	}
-	l.Push(gopher.LString(b))
-	return 1
+	return b.push()
 }
 
 func (i *Interpreter) structUnpack(l *gopher.LState) int {
-	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
+	f := &structFormat{Interpreter: i, l: l, format: stringArg(l, 1), align: 1}
 	data := stringArg(l, 2)
 	pos := intArg(l, 3, 1) - 1
 	if pos < 0 {
@@ -193,13 +196,13 @@ func (i *Interpreter) structUnpack(l *gopher.LState) int {
 				values, size = f.previousSize(values)
 				f.fits(data, pos, size)
 			}
-			values = append(values, gopher.LString(data[pos:pos+size]))
+			values = append(values, i.guard.part(l, data[pos:pos+size]))
 		case 's':
 			end := strings.IndexByte(data[pos:], 0)
 			if end < 0 {
 				raise(l, "unfinished string in data")
 			}
-			values = append(values, gopher.LString(data[pos:pos+end]))
+			values = append(values, i.guard.part(l, data[pos:pos+end]))
 			size = end + 1
 		default:
 			f.control(option)
@@ -246,7 +249,7 @@ func (f *structFormat) readInteger(data string, option byte) gopher.LValue {
 }
 
 func (i *Interpreter) structSize(l *gopher.LState) int {
-	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
+	f := &structFormat{Interpreter: i, l: l, format: stringArg(l, 1), align: 1}
 	pos := 0
 	for {
 		option, size, ok := f.next()

@@ -3,7 +3,6 @@ package lua
 import (
 	"math"
 	"slices"
-	"strings"
 
 	gopher "github.com/yuin/gopher-lua"
 )
@@ -41,22 +40,19 @@ func (i *Interpreter) tableConcat(l *gopher.LState) int {
 	if l.Get(4) != gopher.LNil {
 		last = intArg(l, 4, noDefault)
 	}
-	var b strings.Builder
+	b := i.build(l)
 	for n := first; n <= last; n++ {
 		v := t.RawGet(gopher.LNumber(n))
 		if !gopher.LVCanConvToString(v) {
 			raise(l, "invalid value (%s) at index %d in table for 'concat'", v.Type(), n)
 		}
-		text := Text(v)
-		i.guard.charge(l, b.Len()+len(text)+len(separator))
-		i.guard.charged -= int64(b.Len()) // which was counted before
-		b.WriteString(text)
+		i.guard.step(l)
+		b.string(Text(v))
 		if n < last {
-			b.WriteString(separator)
+			b.string(separator)
 		}
 	}
-	l.Push(gopher.LString(b.String()))
-	return 1
+	return b.push()
 }
 
 func (i *Interpreter) tableForEach(l *gopher.LState) int {
@@ -84,6 +80,7 @@ func (i *Interpreter) tableForEachI(l *gopher.LState) int {
 
 // callFor calls a function with an element. If it returns a value, that stays on the stack.
 func (i *Interpreter) callFor(l *gopher.LState, f *gopher.LFunction, k, v gopher.LValue) bool {
+	i.guard.step(l)
 	l.Push(f)
 	l.Push(k)
 	l.Push(v)
@@ -104,6 +101,7 @@ func (i *Interpreter) tableInsert(l *gopher.LState) int {
 	case 3:
 		at := intArg(l, 2, noDefault)
 		for n := max(end, at); n > at; n-- {
+			i.guard.step(l)
 			t.RawSet(gopher.LNumber(n), t.RawGet(gopher.LNumber(n-1)))
 		}
 		t.RawSet(gopher.LNumber(at), l.Get(3))
@@ -122,6 +120,7 @@ func (i *Interpreter) tableRemove(l *gopher.LState) int {
 	}
 	l.Push(t.RawGet(gopher.LNumber(at)))
 	for n := at; n < end; n++ {
+		i.guard.step(l)
 		t.RawSet(gopher.LNumber(n), t.RawGet(gopher.LNumber(n+1)))
 	}
 	t.RawSet(gopher.LNumber(end), gopher.LNil)
@@ -132,6 +131,7 @@ func (i *Interpreter) tableMaxN(l *gopher.LState) int {
 	t := i.Original(tableArg(l, 1))
 	most := gopher.LNumber(0)
 	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
+		i.guard.step(l)
 		if n, ok := k.(gopher.LNumber); ok {
 			most = max(most, n)
 		}
@@ -155,13 +155,15 @@ func (i *Interpreter) tableSort(l *gopher.LState) int {
 			return r
 		}
 	}
-	all := make([]gopher.LValue, i.tableLength(t))
-	i.guard.charge(l, 16*len(all))
+	length := i.tableLength(t)
+	i.guard.hold(l, valueSize*length)
+	all := make([]gopher.LValue, length)
 	for n := range all {
+		i.guard.step(l)
 		all[n] = t.RawGet(gopher.LNumber(n + 1))
 	}
 	slices.SortFunc(all, func(a, b gopher.LValue) int {
-		i.guard.check(l)
+		i.guard.step(l)
 		switch {
 		case less(a, b):
 			return -1
@@ -194,7 +196,7 @@ func lessThan(l *gopher.LState, a, b gopher.LValue) bool {
 func (i *Interpreter) openMath(t *gopher.LTable) {
 	t.ForEach(func(name, v gopher.LValue) {
 		if f, ok := v.(*gopher.LFunction); ok {
-			t.RawSet(name, i.l.NewFunction(numbersOnly(f.GFunction, mathArguments[name.String()])))
+			t.RawSet(name, i.function(numbersOnly(f.GFunction, mathArguments[name.String()])))
 		}
 	})
 	i.AddFunctions(t, map[string]gopher.LGFunction{"random": i.mathRandom, "randomseed": i.mathRandomSeed, "log10": mathLog10})
@@ -281,8 +283,10 @@ func (i *Interpreter) openCoroutine(t *gopher.LTable) {
 		return n
 	}
 	charged := func(l *gopher.LState) int {
-		i.guard.charge(l, coroutineSize)
-		return create(l)
+		i.guard.take(l, coroutineSize)
+		n := create(l)
+		l.Get(-1).(*gopher.LState).SetContext(&i.guard)
+		return n
 	}
 	wrapped := func(l *gopher.LState) int {
 		l.Insert(l.Get(gopher.UpvalueIndex(1)), 1)
@@ -301,7 +305,7 @@ func (i *Interpreter) openCoroutine(t *gopher.LTable) {
 		"resume": limited,
 		"wrap": func(l *gopher.LState) int {
 			charged(l)
-			l.Push(l.NewClosure(wrapped, l.Get(-1)))
+			l.Push(l.NewClosure(i.guarded(wrapped), l.Get(-1)))
 			return 1
 		},
 	})

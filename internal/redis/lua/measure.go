@@ -1,0 +1,137 @@
+package lua
+
+import (
+	"reflect"
+
+	gopher "github.com/yuin/gopher-lua"
+)
+
+// measurement counts the bytes of all values that can be reached from some.
+type measurement struct {
+	size, limit int64
+	seen        map[uintptr]bool
+	next        []gopher.LValue
+}
+
+// What values take in memory, about. A table has maps for its keys, of which the first is not small.
+const (
+	tableSize    = 112
+	hashSize     = 1536
+	keySize      = 128
+	functionSize = 160
+	valueSize    = 16
+	stateSize    = 10 << 10
+	// longString is the number of bytes from which on a string is counted once only, however many values have it.
+	longString = 128
+)
+
+// measure returns the bytes of all values that scripts can reach, or some number above the limit.
+func (i *Interpreter) measure(limit int64) int64 {
+	m := &measurement{limit: limit, seen: map[uintptr]bool{}}
+	for _, l := range i.running {
+		m.add(l)
+	}
+	for _, t := range i.building {
+		m.add(t)
+	}
+	for len(m.next) > 0 && m.size <= limit {
+		last := len(m.next) - 1
+		v := m.next[last]
+		m.next = m.next[:last]
+		m.count(v)
+	}
+	return m.size
+}
+
+// add has a value be counted.
+func (m *measurement) add(v gopher.LValue) {
+	switch v := v.(type) {
+	case gopher.LString:
+		m.size += int64(valueSize + len(v))
+		if len(v) >= longString && m.again(reflect.ValueOf(v)) {
+			m.size -= int64(len(v))
+		}
+	case *gopher.LTable, *gopher.LFunction, *gopher.LState:
+		if !m.again(reflect.ValueOf(v)) {
+			m.next = append(m.next, v)
+		}
+	}
+}
+
+// again reports whether a value has been counted before.
+func (m *measurement) again(v reflect.Value) bool {
+	at := v.Pointer()
+	if m.seen[at] {
+		return true
+	}
+	m.seen[at] = true
+	return false
+}
+
+func (m *measurement) count(v gopher.LValue) {
+	switch v := v.(type) {
+	case *gopher.LTable:
+		array, keys := tableParts(v)
+		m.size += int64(tableSize + array*valueSize + keys*keySize)
+		if keys > 0 {
+			m.size += hashSize
+		}
+		m.add(v.Metatable)
+		v.ForEach(func(key, value gopher.LValue) {
+			m.add(key)
+			m.add(value)
+		})
+	case *gopher.LFunction:
+		m.size += functionSize
+		m.addProto(v.Proto)
+		for _, u := range v.Upvalues {
+			m.add(u.Value())
+		}
+	case *gopher.LState:
+		values := registers(v)
+		m.size += int64(stateSize + len(values)*valueSize)
+		for _, value := range values {
+			m.add(value)
+		}
+	}
+}
+
+// addProto counts the code of a function, which may have been compiled by the script.
+func (m *measurement) addProto(p *gopher.FunctionProto) {
+	if p == nil || m.again(reflect.ValueOf(p)) {
+		return
+	}
+	m.size += int64(functionSize + len(p.Code)*instructionCost)
+	for _, v := range p.Constants {
+		m.add(v)
+	}
+	for _, inner := range p.FunctionPrototypes {
+		m.addProto(inner)
+	}
+}
+
+// tableParts returns how many values the list of a table has room for, and how many keys its hash remembers, also those
+// that were removed.
+func tableParts(t *gopher.LTable) (array, keys int) {
+	v := reflect.ValueOf(t).Elem()
+	return v.FieldByIndex(tableArray).Cap(), v.FieldByIndex(tableKeys).Len()
+}
+
+// registers returns all values on the stack of a coroutine.
+func registers(l *gopher.LState) []gopher.LValue {
+	array := reflect.ValueOf(l).Elem().FieldByIndex(stateRegistry).Elem().FieldByIndex(registryArray)
+	return *(*[]gopher.LValue)(array.Addr().UnsafePointer())
+}
+
+// The private fields of the interpreter that tell what scripts take.
+var (
+	tableArray    = field(reflect.TypeFor[gopher.LTable](), "array")
+	tableKeys     = field(reflect.TypeFor[gopher.LTable](), "keys")
+	stateRegistry = field(reflect.TypeFor[gopher.LState](), "reg")
+	registryArray = field(reflect.TypeFor[gopher.LState]().FieldByIndex(stateRegistry).Type.Elem(), "array")
+)
+
+func field(of reflect.Type, name string) []int {
+	f, _ := of.FieldByName(name)
+	return f.Index
+}
