@@ -2,6 +2,8 @@ package lua
 
 import (
 	"errors"
+	"fmt"
+	"hash/maphash"
 	"math"
 	"sort"
 	"strconv"
@@ -31,7 +33,7 @@ func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
 		"select":         selectArgs,
 		"setmetatable":   i.setMetatable,
 		"tonumber":       toNumberFunction,
-		"tostring":       func(l *gopher.LState) int { l.Push(gopher.LString(tostring(l, anyArg(l, 1)))); return 1 },
+		"tostring":       func(l *gopher.LState) int { l.Push(gopher.LString(i.tostring(l, anyArg(l, 1)))); return 1 },
 		"type":           func(l *gopher.LState) int { l.Push(gopher.LString(anyArg(l, 1).Type().String())); return 1 },
 		"unpack":         i.unpack,
 		"xpcall":         i.handledCall,
@@ -297,8 +299,8 @@ func toNumberFunction(l *gopher.LState) int {
 	return 1
 }
 
-// tostring returns a value as text.
-func tostring(l *gopher.LState, v gopher.LValue) string {
+// tostring returns a value as text. Values other than strings and numbers have different ones, which tell no address.
+func (i *Interpreter) tostring(l *gopher.LState, v gopher.LValue) string {
 	switch v := v.(type) {
 	case gopher.LString, gopher.LNumber:
 		return Text(v)
@@ -307,7 +309,14 @@ func tostring(l *gopher.LState, v gopher.LValue) string {
 			return "userdata: NULL"
 		}
 	}
-	return l.ToStringMeta(v).String()
+	if l.GetMetaField(v, "__tostring") != gopher.LNil {
+		v = l.ToStringMeta(v)
+	}
+	switch v.(type) {
+	case *gopher.LTable, *gopher.LFunction, *gopher.LState, *gopher.LUserData:
+		return fmt.Sprintf("%s: 0x%012x", v.Type(), maphash.Comparable(i.seed, v)>>16)
+	}
+	return v.String()
 }
 
 func (i *Interpreter) unpack(l *gopher.LState) int {

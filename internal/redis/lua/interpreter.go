@@ -10,6 +10,7 @@ package lua
 
 import (
 	"errors"
+	"hash/maphash"
 	"strconv"
 	"sync"
 	"time"
@@ -41,6 +42,7 @@ type Interpreter struct {
 	// stacks are those of protected calls, from the outermost on.
 	stacks []*gopher.LState
 	random uint64
+	seed   maphash.Seed
 	json   jsonOptions
 	null   *gopher.LUserData
 }
@@ -73,12 +75,13 @@ func New(memory int64) *Interpreter {
 	i.guard.limit = memory
 	i.guard.measure = i.measure
 	i.random = randomStart
+	i.seed = maphash.MakeSeed()
 	i.json = defaultJSONOptions
 	i.null = l.NewUserData()
 	for _, f := range []gopher.LGFunction{i.concatenate, i.lengthOf, i.modulo} { // as operatorNames
 		i.operators = append(i.operators, i.function(f))
 	}
-	i.handler = i.function(handleError)
+	i.handler = i.function(i.handleError)
 	i.ipairsStep = i.function(i.ipairsNext)
 	i.pairsStep = i.function(i.next)
 	i.openGlobals()
@@ -95,9 +98,6 @@ func (i *Interpreter) openGlobals() {
 	i.l.G.Global = i.l.NewTable()
 	i.globals = i.l.NewTable()
 	i.env = i.Readonly(i.globals)
-	for _, name := range []string{"getfenv", "setfenv", "newproxy"} {
-		i.globals.RawSetString(name, i.function(old.RawGetString(name).(*gopher.LFunction).GFunction))
-	}
 	i.globals.RawSetString("_VERSION", old.RawGetString("_VERSION"))
 	i.AddFunctions(i.globals, i.baseFunctions())
 	i.globals.RawSetString("_G", i.env)
@@ -231,12 +231,12 @@ func (i *Interpreter) Function(proto *gopher.FunctionProto) *gopher.LFunction {
 }
 
 // handleError turns an error into a table of its text and where it happened.
-func handleError(l *gopher.LState) int {
+func (i *Interpreter) handleError(l *gopher.LState) int {
 	raised := luaError(l.Get(1))
 	t, ok := raised.(*gopher.LTable)
 	if !ok {
 		t = l.NewTable()
-		t.RawSetString("err", gopher.LString("ERR "+tostring(l, raised)))
+		t.RawSetString("err", gopher.LString("ERR "+i.tostring(l, raised)))
 	}
 	at, found := l.GetStack(1)
 	if found {
