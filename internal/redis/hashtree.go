@@ -6,8 +6,9 @@ import (
 )
 
 // hashOf returns the hash by which keys and members are ordered. It is the same in every process, so
-// that cursors of scans stay valid when a store is opened again.
-func hashOf(key string) uint64 { return xxhash.Sum64String(key) }
+// that cursors of scans stay valid when a store is opened again. It has 52 bits, since clients read cursors as numbers
+// that may be no larger.
+func hashOf(key string) uint64 { return xxhash.Sum64String(key) >> 12 }
 
 // named is what a hashTree holds.
 type named interface{ name() string }
