@@ -129,6 +129,8 @@ type Store struct {
 	pinned int
 	used   time.Time
 	closed bool
+	// unused is set if the store was closed because no client needed it.
+	unused bool
 }
 
 // job is a function that the goroutine of a store runs.
@@ -429,12 +431,14 @@ func (s *Store) fail(cause error) {
 	}
 }
 
-// end closes the clients and the log when the store is closed. Requests that wait are answered with an error:
-// there are none unless it was closed while it was in use.
+// end closes the clients and the log when the store is closed. Requests that wait are answered with an error if it was
+// closed while it was in use. Otherwise they have come since, and their clients open the store again.
 func (s *Store) end() {
 	s.forgetClients()
-	for _, c := range s.attached() {
-		c.refuse(ErrClosed)
+	if !s.unused {
+		for _, c := range s.attached() {
+			c.refuse(ErrClosed)
+		}
 	}
 	if s.failed == nil {
 		s.failed = s.log.close()
@@ -462,6 +466,7 @@ func (s *Store) CloseUnused(since time.Time) bool {
 		return false
 	}
 	s.closed = true
+	s.unused = true
 	s.mu.Unlock()
 	s.wakeUp()
 	<-s.ended
