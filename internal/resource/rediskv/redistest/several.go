@@ -99,12 +99,14 @@ func (c *Cluster) ok(node *Server, args ...string) {
 	}
 }
 
-// complete reports whether a node knows all slots and replicas.
+// complete reports whether a node knows all slots and replicas, and follows its master if it is one: a replica that
+// never did does not take its master's place.
 func (c *Cluster) complete(node *Server, replicas int) bool {
 	c.t.Helper()
 	info := c.on(node, "CLUSTER", "INFO")
 	nodes := c.on(node, "CLUSTER", "NODES")
-	return strings.Contains(info, "cluster_state:ok") && strings.Count(nodes, "slave") == replicas
+	follows := !strings.Contains(c.on(node, "INFO", "replication"), "master_link_status:down")
+	return strings.Contains(info, "cluster_state:ok") && strings.Count(nodes, "slave") == replicas && follows
 }
 
 // StartNode starts a server that can join the cluster.
@@ -112,7 +114,8 @@ func (c *Cluster) StartNode() *Server {
 	c.t.Helper()
 	return Start(c.t, append([]string{
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(porttest.Free(c.t)), "--cluster-node-timeout", "2000",
-		"--masterauth", Password,
+		"--masterauth", Password, "--repl-diskless-sync-delay", "0",
+		"--cluster-replica-validity-factor", "0", // a replica that heard nothing from its master for long takes its place all the same
 	}, c.args...)...)
 }
 
