@@ -63,7 +63,7 @@ func memoryLimit(live, keys, allowed int64) int64 {
 // poolSizes has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
 type poolSizes struct {
-	ingest, deliveries, api, databases, threads, keyValue, keys, tails, messages int64
+	ingest, deliveries, api, databases, threads, keyValue, keys, scripts, tails, messages int64
 }
 
 // poolSizesWithin returns the sizes for a process that may use this many bytes.
@@ -77,6 +77,7 @@ func poolSizesWithin(limit int64) poolSizes {
 		threads:    min(limit/16, 64<<20),
 		keyValue:   min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
 		keys:       limit / 4,
+		scripts:    min(limit/8, embedkv.ScriptMemory),
 		tails:      min(limit/16, 32<<20),
 		messages:   min(limit/4, 512<<20),
 	}

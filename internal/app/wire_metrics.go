@@ -76,6 +76,7 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"kv_connections_unknown": p.engines.embeddedKV.Unauthenticated,
 		"kv":                     p.engines.embeddedKV.Memory,
 		"kv_keys":                p.engines.embeddedKV.KeyMemory,
+		"kv_scripts":             p.engines.embeddedKV.ScriptMemory,
 	}
 	maps.Copy(pools, p.engines.embeddedDB.Pools())
 	return pools

@@ -56,6 +56,7 @@ func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
 		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
 		Memory:          budget.NewPool(b.poolSizes.keyValue, b.poolSizes.keyValue/8),
 		KeyMemory:       budget.NewPool(cmp.Or(b.cfg.KVMemory, b.poolSizes.keys), embedkv.KeyGrant),
+		ScriptMemory:    budget.NewPool(b.poolSizes.scripts, embedkv.ScriptGrant),
 		Limits:          embedkv.Limits{Memory: b.cfg.KVStoreMemory},
 		Disk:            b.dataDisk,
 		Log:             b.log, Now: b.now,

@@ -49,7 +49,7 @@ type scripting struct {
 // interpreter returns the interpreter of the store's scripts.
 func (x *call) interpreter() *interpreter {
 	if x.scripts.lua == nil {
-		x.scripts.lua = newInterpreter(x.scriptMemory())
+		x.scripts.lua = newInterpreter(x.Store)
 	}
 	return x.scripts.lua
 }
@@ -291,7 +291,7 @@ func scriptFlush(x *call) error {
 		return errorf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
 	x.scripts.cache = scriptCache{}
-	x.scripts.lua = nil
+	x.scripts.forget(x.scripts.lua)
 	x.out.ok()
 	return nil
 }

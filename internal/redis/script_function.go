@@ -69,9 +69,19 @@ func (b *library) findFold(name string) *function {
 // functionInterpreter returns the interpreter of functions.
 func (x *call) functionInterpreter() *interpreter {
 	if x.scripts.functions == nil {
-		x.scripts.functions = newInterpreter(x.scriptMemory())
+		x.scripts.functions = newInterpreter(x.Store)
+		x.scripts.functions.Kept = x.scripts.kept
 	}
 	return x.scripts.functions
+}
+
+// kept calls a function for the functions of all libraries.
+func (s *scripting) kept(yield func(*gopher.LFunction)) {
+	for _, b := range s.libraries {
+		for _, f := range b.functions {
+			yield(f.callback)
+		}
+	}
 }
 
 // libraries returns all libraries by name, with their functions. Those whose text fails, which has not failed before,

@@ -50,7 +50,7 @@ func functionFlush(x *call) error {
 // flushLibraries deletes all libraries.
 func (x *call) flushLibraries() {
 	x.scripts.libraries = nil
-	x.scripts.functions = nil
+	x.scripts.forget(x.scripts.functions)
 	x.effect("function", "flush")
 }
 

@@ -18,9 +18,9 @@ type interpreter struct {
 	loader  *gopher.LTable
 }
 
-// newInterpreter returns an interpreter whose scripts may take a number of bytes of memory.
-func newInterpreter(memory int64) *interpreter {
-	i := &interpreter{Interpreter: lua.New(memory)}
+// newInterpreter returns an interpreter of a store.
+func newInterpreter(s *Store) *interpreter {
+	i := &interpreter{Interpreter: lua.New(s.scriptMemory(), s.options.ScriptCharge)}
 	i.openRedis()
 	return i
 }
@@ -53,8 +53,12 @@ func (i *interpreter) protect(done func(gopher.LValue) error, x *call, f *gopher
 	return err
 }
 
-// forget has the store make a new interpreter.
+// forget has the store make a new interpreter in place of one, which may be nil.
 func (s *scripting) forget(i *interpreter) {
+	if i == nil {
+		return
+	}
+	i.Close()
 	if s.lua == i {
 		s.lua = nil
 	}

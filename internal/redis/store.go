@@ -20,6 +20,8 @@ type Options struct {
 	Policy Policy
 	// Charge is charged for keys, values and the buffers of the log. It may be nil.
 	Charge Memory
+	// ScriptCharge is charged for what scripts take. It may be nil.
+	ScriptCharge Memory
 	// Reclaim is called if Charge has no room for n bytes. It returns whether to try again, for which a store that is
 	// being opened can wait. It may be nil.
 	Reclaim func(n int64, opening bool) bool
@@ -444,6 +446,8 @@ func (s *Store) end() {
 		s.failed = s.log.close()
 	}
 	s.releaseMemory()
+	s.scripts.forget(s.scripts.lua)
+	s.scripts.forget(s.scripts.functions)
 	s.reportAs(reported{commands: s.stats.commands})
 }
 

@@ -19,6 +19,8 @@ type guard struct {
 	// limit is the number of bytes that a script may take. A string has at most a quarter of that, since some errors of the
 	// interpreter have copies of one.
 	limit int64
+	// budget is charged for what is granted beyond guardStep. It may be nil.
+	budget Budget
 	// measure returns the bytes of all values that the script can reach, as far as they are no more than the limit.
 	measure func(limit int64) int64
 
@@ -36,6 +38,13 @@ type guard struct {
 	granted int64
 	// heap is what the process had when the script was measured.
 	heap int64
+}
+
+// Budget is what scripts share.
+type Budget interface {
+	// Take takes bytes, and reports whether there was room for them.
+	Take(n int64) bool
+	Return(n int64)
 }
 
 // An instruction takes no more than instructionCost bytes, almost always. It is also the charge of a step in a loop.
@@ -132,13 +141,39 @@ func (g *guard) look(n int64) {
 	}
 }
 
-// settle measures the script and grants it half as much again, and what n bytes more need.
+// settle measures the script and grants it half as much again, and what n bytes more need, as far as the budget has it.
 func (g *guard) settle(n int64) {
 	g.live = g.measure(g.limit) + g.held
 	g.since = 0
 	g.charged = 0
 	g.heap = memoryInUse()
-	g.granted = min((g.live+n)*3/2+guardStep, g.limit)
+	need := min(g.live+n, g.limit)
+	if !g.grant(min(need*3/2+guardStep, g.limit)) {
+		g.grant(max(need, guardStep))
+	}
+}
+
+// grant makes n bytes what the script may take, unless the budget has no room for them.
+func (g *guard) grant(n int64) bool {
+	n = max(n, guardStep)
+	more := n - max(g.granted, guardStep)
+	switch {
+	case g.budget == nil:
+	case more > 0 && !g.budget.Take(more):
+		return false
+	case more < 0:
+		g.budget.Return(-more)
+	}
+	g.granted = n
+	return true
+}
+
+// end returns what the budget was charged for, but for what the script has left in functions that stay.
+func (g *guard) end() {
+	g.held = 0
+	if g.granted > guardStep {
+		g.settle(0)
+	}
 }
 
 // memoryInUse returns the number of bytes of all objects of the process, of which some may be garbage.

@@ -35,6 +35,9 @@ type Interpreter struct {
 	guard                 guard
 	// protected is how many protected calls are within each other, and resumed how many coroutines.
 	protected, resumed int
+	// Kept calls a function for the functions of scripts that are called again, which are measured between scripts. It may
+	// be nil.
+	Kept func(yield func(*gopher.LFunction))
 	// running are the stacks of protected calls that are in use, after the first one, and building the tables that functions
 	// make, which scripts cannot reach yet.
 	running  []*gopher.LState
@@ -64,8 +67,9 @@ const (
 // a large number takes the memory of all before it.
 var limitArrays = sync.OnceFunc(func() { gopher.MaxArrayIndex = MaxArrayPart })
 
-// New returns an interpreter whose scripts may take a number of bytes of memory.
-func New(memory int64) *Interpreter {
+// New returns an interpreter whose scripts may take a number of bytes of memory. They are charged to a budget, which may
+// be nil.
+func New(memory int64, budget Budget) *Interpreter {
 	limitArrays()
 	l := gopher.NewState(gopher.Options{
 		SkipOpenLibs: true, CallStackSize: maxCalls, MinimizeStackMemory: true,
@@ -73,6 +77,7 @@ func New(memory int64) *Interpreter {
 	})
 	i := &Interpreter{l: l, originals: map[*gopher.LTable]*gopher.LTable{}}
 	i.guard.limit = memory
+	i.guard.budget = budget
 	i.guard.measure = i.measure
 	i.random = randomStart
 	i.seed = maphash.MakeSeed()
@@ -156,10 +161,16 @@ func (i *Interpreter) guarded(f gopher.LGFunction) gopher.LGFunction {
 	}
 }
 
+// Close returns what the interpreter has of the budget. It cannot be used any more.
+func (i *Interpreter) Close() {
+	i.Kept = nil
+	i.guard.grant(0)
+}
+
 // NewTable returns a table that a function fills.
 func (i *Interpreter) NewTable(l *gopher.LState) *gopher.LTable {
 	i.guard.take(l, tableSize+hashSize)
-	t := l.NewTable()
+	t := l.CreateTable(0, 0) // NewTable has room for 32 values and keys
 	i.building = append(i.building, t)
 	return t
 }
@@ -205,6 +216,13 @@ func readonlyRaw(l *gopher.LState) int {
 func noSuchGlobal(l *gopher.LState) int {
 	raise(l, "Script attempted to access nonexistent global variable '%s'", Text(l.Get(2)))
 	return 0
+}
+
+// built forgets the tables that were made since one that has them now.
+func (i *Interpreter) built(t *gopher.LTable) {
+	for last := len(i.building) - 1; i.building[last] != t; last-- {
+		i.building = i.building[:last]
+	}
 }
 
 // Strings returns a table of strings.
@@ -260,8 +278,7 @@ func (i *Interpreter) handleError(l *gopher.LState) int {
 func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
 	i.protected = 0
 	i.resumed = 0
-	i.running = append(i.running[:0], i.l)
-	i.building = nil
+	i.running = append(i.running, i.l)
 	i.guard.start(timeout)
 	i.l.SetContext(&i.guard)
 	i.l.Env = i.env
@@ -277,6 +294,9 @@ func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error
 	}
 	i.l.RemoveContext()
 	i.l.SetTop(0)
+	i.running = nil
+	i.building = nil
+	i.guard.end()
 	if stopped := i.guard.Err(); stopped != nil {
 		return stopped // its state is unknown
 	}

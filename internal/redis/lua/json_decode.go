@@ -102,6 +102,7 @@ func (d *jsonDecoder) object(depth int) gopher.LValue {
 		d.expect("colon", jsonColon)
 		d.next()
 		t.RawSet(key, d.value(depth))
+		d.built(t)
 		d.next()
 		if d.tok.kind == jsonObjEnd {
 			return t
@@ -119,6 +120,7 @@ func (d *jsonDecoder) array(depth int) gopher.LValue {
 	}
 	for n := 1; ; n++ {
 		t.RawSetInt(n, d.value(depth))
+		d.built(t)
 		d.next()
 		if d.tok.kind == jsonArrEnd {
 			return t

@@ -9,7 +9,7 @@ import (
 // measurement counts the bytes of all values that can be reached from some.
 type measurement struct {
 	size, limit int64
-	seen        map[uintptr]bool
+	seen        map[uintptr]struct{}
 	next        []gopher.LValue
 }
 
@@ -27,9 +27,12 @@ const (
 
 // measure returns the bytes of all values that scripts can reach, or some number above the limit.
 func (i *Interpreter) measure(limit int64) int64 {
-	m := &measurement{limit: limit, seen: map[uintptr]bool{}}
+	m := &measurement{limit: limit, seen: map[uintptr]struct{}{}}
 	for _, l := range i.running {
 		m.add(l)
+	}
+	if i.Kept != nil {
+		i.Kept(func(f *gopher.LFunction) { m.add(f) })
 	}
 	for _, t := range i.building {
 		m.add(t)
@@ -61,11 +64,9 @@ func (m *measurement) add(v gopher.LValue) {
 // again reports whether a value has been counted before.
 func (m *measurement) again(v reflect.Value) bool {
 	at := v.Pointer()
-	if m.seen[at] {
-		return true
-	}
-	m.seen[at] = true
-	return false
+	_, found := m.seen[at]
+	m.seen[at] = struct{}{}
+	return found
 }
 
 func (m *measurement) count(v gopher.LValue) {

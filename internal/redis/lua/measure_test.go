@@ -21,9 +21,11 @@ func TestMeasureCountsWhatScriptsHave(t *testing.T) {
 		`local t = {} for i = 1, 50000 do t[i % 100] = 1 t['k' .. i] = i t['k' .. i] = nil end done()`,
 		`local t, s = {}, ('x'):rep(1000000) for i = 1, 20 do t[i] = string.gmatch(s .. i, 'x') end done()`,
 		`local t, s = {}, ('x'):rep(1000000) for i = 1, 200 do t[i] = (s .. i):sub(1, 100000 / i) end done()`,
+		`local t = cjson.decode('[' .. ('[],'):rep(100000) .. '{"a":[{"b":1}]}]') done()`,
+		`local t = {} for i = 1, 10000 do t[i] = cmsgpack.unpack(cmsgpack.pack({a = i, b = {i}})) end done()`,
 		`local function f(n, ...) if n == 0 then done() return 1 end return 1 + select('#', f(n - 1, ...)) end f(1000, ('x'):rep(1000000), ('y'):rep(1000000))`,
 	} {
-		i := New(1 << 30)
+		i := New(1<<30, nil)
 		var measured, heap int64
 		before := liveHeap()
 		i.globals.RawSetString("done", i.function(func(*gopher.LState) int {
@@ -54,7 +56,7 @@ func liveHeap() int64 {
 
 // TestScriptsDropWhatTheyHave has a script take far more than its memory, but never at once.
 func TestScriptsDropWhatTheyHave(t *testing.T) {
-	i := New(16 << 20)
+	i := New(16<<20, nil)
 	proto, err := Compile(`for i = 1, 200 do local t = {} for k = 1, 1000 do t[k] = {k} end t = ('x'):rep(2^21) .. i end`, "test")
 	if err == nil {
 		err = i.Call(time.Hour, func(gopher.LValue) error { return nil }, i.Function(proto))

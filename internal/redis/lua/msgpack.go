@@ -279,6 +279,7 @@ func (d *msgpackDecoder) list(n int) gopher.LValue {
 	t := d.NewTable(d.l)
 	for k := range n {
 		t.RawSetInt(k+1, d.value())
+		d.built(t)
 	}
 	return t
 }
@@ -294,6 +295,7 @@ func (d *msgpackDecoder) pairs(n int) gopher.LValue {
 			raise(d.l, "table index is nil")
 		}
 		t.RawSet(key, v)
+		d.built(t)
 	}
 	return t
 }

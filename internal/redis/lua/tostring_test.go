@@ -11,7 +11,7 @@ import (
 
 // TestTextOfValuesTellsNoAddress compares what tostring returns with where values are.
 func TestTextOfValuesTellsNoAddress(t *testing.T) {
-	i := New(1 << 20)
+	i := New(1<<20, nil)
 	var values []gopher.LValue
 	i.globals.RawSetString("see", i.function(func(l *gopher.LState) int {
 		values = append(values, l.Get(1))

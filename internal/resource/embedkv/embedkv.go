@@ -45,8 +45,9 @@ type Engine struct {
 	Active func(ctx context.Context, orgID string) error
 	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
 	// other, whose owner is the address. Memory is that of requests and replies beyond redis.FreeMemory for
-	// each connection, and KeyMemory that of the keys and values of open stores. Open makes those that are nil.
-	Connections, Unauthenticated, Memory, KeyMemory *budget.Pool
+	// each connection, KeyMemory that of the keys and values of open stores, and ScriptMemory that of their scripts. Open
+	// makes those that are nil.
+	Connections, Unauthenticated, Memory, KeyMemory, ScriptMemory *budget.Pool
 
 	Limits Limits
 	// Disk is that of Dir: while it is almost full, stores take nothing more. It may be nil.
@@ -123,6 +124,12 @@ const MaxRequest = 16 << 20
 // KeyGrant is the memory that the stores of an organization always get for keys and values.
 const KeyGrant = 4 << 20
 
+// The memory of scripts: of all, and what those of an organization always get.
+const (
+	ScriptMemory = 384 << 20
+	ScriptGrant  = 4 << 20
+)
+
 // setPools makes the pools that are nil.
 func (e *Engine) setPools() {
 	if e.Connections == nil {
@@ -136,6 +143,9 @@ func (e *Engine) setPools() {
 	}
 	if e.KeyMemory == nil {
 		e.KeyMemory = budget.NewPool(2<<30, KeyGrant)
+	}
+	if e.ScriptMemory == nil {
+		e.ScriptMemory = budget.NewPool(ScriptMemory, ScriptGrant)
 	}
 	e.Limits.Memory = min(e.Limits.Memory, e.KeyMemory.Share())
 }

@@ -30,7 +30,7 @@ func (e *Engine) openStore(p *resource.Provisioned) (*redis.Store, error) {
 	memory := e.newKeyMemory(p)
 	use := e.usage.Of(p.OrgID, p.ID)
 	s, err := redis.Open(redis.Dir(e.dir(p.ID)), redis.Options{
-		Log: log, Memory: e.Limits.Memory, Charge: memory.charge, Reclaim: memory.reclaim, Writable: e.writable,
+		Log: log, Memory: e.Limits.Memory, Charge: memory.charge, ScriptCharge: e.ScriptMemory.Charge(p.OrgID, ""), Reclaim: memory.reclaim, Writable: e.writable,
 		Counters: &use.store, Enter: func() func() { return e.enter(p) },
 		Reply: e.Limits.Reply, Queue: e.Limits.Queue, QueueBytes: e.Limits.Request,
 	})
