@@ -100,13 +100,28 @@ func TestStrangerSignsMembersIn(t *testing.T) {
 			if !strings.HasPrefix(address, s.URL+"/console/") {
 				t.Fatalf("the browser is at %s: %s", address, page)
 			}
-			resp, err := browser.Get(s.URL + "/account")
-			s.Must(err)
-			text, err := io.ReadAll(resp.Body)
-			s.Must(err)
-			resp.Body.Close()
-			if !strings.Contains(string(text), "You signed in with your organization") {
+			send := func(method, path, body string) (status int, text string) {
+				r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+				s.Must(err)
+				r.Header.Set("X-Steward-Console", "1")
+				r.Header.Set("Content-Type", "application/json")
+				resp, err := browser.Do(r)
+				s.Must(err)
+				defer resp.Body.Close()
+				read, err := io.ReadAll(resp.Body)
+				s.Must(err)
+				return resp.StatusCode, string(read)
+			}
+			_, text := send("GET", "/account", "")
+			if !strings.Contains(text, "You signed in with your organization") || strings.Contains(text, "/account/authenticator") {
 				t.Errorf("the account page shows %s", text)
+			}
+			if status, text := send("GET", "/account/authenticator", ""); status != 403 {
+				t.Errorf("the page to add an authenticator app: %d %s", status, text)
+			}
+			status, text := send("POST", "/console/api/cli/organization", `{"name": "Mine"}`)
+			if status != 403 || !strings.Contains(text, "the provider of an organization") {
+				t.Errorf("another organization: %d %s", status, text)
 			}
 		}
 		var members []struct {
