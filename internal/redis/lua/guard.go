@@ -51,7 +51,9 @@ type Budget interface {
 const (
 	instructionCost = 64
 	guardStep       = 512 << 10
-	guardTicks      = 256
+	// guardSlack is what a script is granted beyond that, so that it is rarely measured while it is small.
+	guardSlack = 4 << 20
+	guardTicks = 256
 	// functionTicks are those of a function, which also has one for each tickBytes of its arguments.
 	functionTicks = 4
 	tickBytes     = 4 << 10
@@ -141,14 +143,14 @@ func (g *guard) look(n int64) {
 	}
 }
 
-// settle measures the script and grants it half as much again, and what n bytes more need, as far as the budget has it.
+// settle measures the script and grants it as much again, and what n bytes more need, as far as the budget has it.
 func (g *guard) settle(n int64) {
 	g.live = g.measure(g.limit) + g.held
 	g.since = 0
 	g.charged = 0
 	g.heap = memoryInUse()
 	need := min(g.live+n, g.limit)
-	if !g.grant(min(need*3/2+guardStep, g.limit)) {
+	if !g.grant(min(2*need+guardSlack, g.limit)) {
 		g.grant(max(need, guardStep))
 	}
 }
@@ -173,6 +175,7 @@ func (g *guard) end() {
 	g.held = 0
 	if g.granted > guardStep {
 		g.settle(0)
+		g.grant(g.live)
 	}
 }
 
