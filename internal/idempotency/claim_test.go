@@ -71,7 +71,9 @@ func (s *shop) create(ctx context.Context, in *struct {
 	return made, err
 }
 
-func (s *shop) post(item string) *httptest.ResponseRecorder { return s.postUntil(context.Background(), item) }
+func (s *shop) post(item string) *httptest.ResponseRecorder {
+	return s.postUntil(context.Background(), item)
+}
 
 // postUntil orders for a client that gives up when ctx ends.
 func (s *shop) postUntil(ctx context.Context, item string) *httptest.ResponseRecorder {
