@@ -219,8 +219,10 @@ func (h *history) add(p *person) {
 		if strings.Contains(account.Body, `href="/account/authenticator"`) && p == h.other {
 			if setup := b.Get(h.URL + "/account/authenticator"); setup.Status == http.StatusOK {
 				app := h.ScanApp(setup)
-				app.Keep(b.Submit(setup, "code", app.Code()))
-				p.apps = append(p.apps, app)
+				if added := b.Submit(setup, "code", app.Code()); added.Status == http.StatusOK { // else the sign-in is too old by now
+					app.Keep(added)
+					p.apps = append(p.apps, app)
+				}
 			}
 		}
 	case 2:
