@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"steward/e2e/installation"
-	"steward/internal/db"
 )
 
 // needRecent are the operations that make, or remove, what lasts longer than a session. They refuse the cookie of
@@ -50,7 +48,7 @@ func TestStaleCookieMakesNothingThatLasts(t *testing.T) {
 		if !shown() {
 			t.Error("a recent sign-in does not see credentials")
 		}
-		makeStale(s)
+		s.AgeSignIns()
 
 		var doc struct {
 			Paths map[string]map[string]struct{ OperationID string }
@@ -103,15 +101,4 @@ func withoutIDs(pattern string) string {
 		path += "?follow=false"
 	}
 	return path
-}
-
-// makeStale has all users have signed in an hour earlier.
-func makeStale(s *installation.Steward) {
-	s.T.Helper()
-	s.Offline(func(ctx context.Context, store *db.DB) {
-		s.Must(store.Write(ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
-			return err
-		}))
-	})
 }

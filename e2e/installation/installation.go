@@ -113,6 +113,15 @@ func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
 	s.Start()
 }
 
+// AgeSignIns has all users have signed in an hour earlier.
+func (s *Steward) AgeSignIns() {
+	s.T.Helper()
+	s.Offline(func(ctx context.Context, d *db.DB) {
+		_, err := d.Exec(ctx, `UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
+		s.Must(err)
+	})
+}
+
 // SecondOrganization creates another organization, and returns the installation with its id and its
 // root key.
 func (s *Steward) SecondOrganization() *Steward {

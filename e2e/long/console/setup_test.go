@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"steward/e2e/chromium"
 	"steward/e2e/installation"
-	"steward/internal/db"
 )
 
 // TestConsoleSetup opens the link of a fresh installation: one form later the owner is in the console.
@@ -92,7 +90,7 @@ func TestConsoleSetupWithPasskey(t *testing.T) {
 	c.Wait("the console", inConsole)
 	c.See("Acme")
 	c.Clean()
-	makeStale(s)
+	s.AgeSignIns()
 	c.at("/members", "ada@example.com")
 	c.Press("Invite member")
 	c.Fill("email", "grace@example.com")
@@ -100,17 +98,6 @@ func TestConsoleSetupWithPasskey(t *testing.T) {
 	c.Press("Use a passkey")
 	c.See("/invite/")
 	c.Clean()
-}
-
-// makeStale has all users have signed in an hour earlier.
-func makeStale(s *installation.Steward) {
-	s.T.Helper()
-	s.Offline(func(ctx context.Context, store *db.DB) {
-		s.Must(store.Write(ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
-			return err
-		}))
-	})
 }
 
 var stepUp = regexp.QuoteMeta("This needs a sign-in of the last ten minutes.")
@@ -121,7 +108,7 @@ func TestConsoleAsksForARecentSignIn(t *testing.T) {
 	t.Parallel()
 	s := fixedPort(t)
 	c := signedIn(t, s)
-	makeStale(s)
+	s.AgeSignIns()
 	c.at("/members", "ada@example.com")
 	c.Press("Invite member")
 	c.Fill("email", "grace@example.com")
