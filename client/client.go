@@ -1,4 +1,4 @@
-// Package client calls the API of a Steward server. It imports no other package of Steward.
+// Package client calls the API of a Steward server.
 //
 //	c := client.New("https://steward.example.com", os.Getenv("STEWARD_KEY"))
 //	webhook, err := c.CreateWebhook(ctx, client.NewWebhook{Name: "orders"})

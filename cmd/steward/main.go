@@ -1,5 +1,4 @@
-// Command steward runs the Steward control plane. See package app. Of Steward it imports app and
-// cli/session.
+// Command steward runs the Steward control plane. See package app.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Package account owns organizations, their members and projects, invitations, and passwords. It
-// imports base packages only.
+// Package account owns organizations, their members and projects, invitations, and passwords.
 //
 // A user belongs to an organization by a row in members, which has the role. Every change of a
 // membership invalidates the cache of callers (auth.Callers), so that keys act with the current

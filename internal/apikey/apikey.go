@@ -1,5 +1,4 @@
-// Package apikey owns API keys: creating, listing and deleting them, and authenticating requests
-// with them. It imports base packages only.
+// Package apikey owns API keys: creating, listing and deleting them, and authenticating requests with them.
 //
 // The value of a key is shown once and stored as its SHA-256. Checker.Authenticate looks a value up
 // in a cache, refuses it if its checksum is wrong, and then reads the database. The cache is

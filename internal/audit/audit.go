@@ -1,5 +1,4 @@
-// Package audit owns the log of who did what to which resource, and from where. It imports base
-// packages only.
+// Package audit owns the log of who did what to which resource, and from where.
 //
 // Every change calls Record in its own transaction, so an entry exists exactly if the change does.
 // Exceptions are the saves of runtimes: of threads, sessions and runs. An entry has the action

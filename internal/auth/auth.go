@@ -1,5 +1,5 @@
-// Package auth owns callers and their rights: the Caller of a request, roles, and the permissions
-// that the route table names. Of Steward it imports errs and stamp.
+// Package auth owns callers and their rights: the Caller of a request, roles, and the permissions that the
+// route table names.
 //
 // Package server turns the API key or access token of a request into a Caller, once, and puts it
 // into the context. Everything else calls From and never reads a header.

@@ -1,5 +1,5 @@
 // Package backup has the format of backups: how parts are put together into one stream, and how they are
-// read and checked; and Schedule, which says when one is due. It imports no other package of Steward.
+// read and checked; and Schedule, which says when one is due.
 //
 // A backup is a tar in zstd, encrypted with age if the operator wants that. It begins with header.json and
 // ends with manifest.json. Between them are parts, in this order: the master key, if it is in the backup;

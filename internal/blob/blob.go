@@ -1,6 +1,5 @@
-// Package blob owns the bytes of objects. A blob is written once under an id that its writer chose,
-// read in whole or in part, and deleted; it never changes. Of Steward it imports disk, durable and
-// id.
+// Package blob owns the bytes of objects. A blob is written once under an id that its writer chose, read in
+// whole or in part, and deleted; it never changes.
 //
 // Disk keeps blobs as files, S3 in a bucket of any S3 server. Both give the same promises, which
 // blobtest checks.

@@ -1,5 +1,4 @@
-// Package budget bounds what the tenants of a process take of it: memory, connections, CPU time. It
-// imports no other package of Steward.
+// Package budget bounds what the tenants of a process take of it: memory, connections, CPU time.
 //
 // A Pool is a number of bytes or slots. A request or connection opens a Charge for its owner, takes
 // from the pool as its bytes arrive (ReadAll), and releases the charge when it ends. Owners have two

@@ -1,7 +1,7 @@
 // Package certificate has the TLS certificates of the listeners: a pair of files that is read again when it
 // changes (Files), or certificates that are obtained and renewed by ACME (ACME). It owns the table
-// certificates, in which all replicas share the latter: one replica at a time issues and renews, and all
-// of them serve the certificates, answer challenges, and tell why one was not obtained. It imports base packages only.
+// certificates, in which all replicas share the latter: one replica at a time issues and renews, and all of
+// them serve the certificates, answer challenges, and tell why one was not obtained.
 package certificate
 
 import "time"

@@ -1,5 +1,4 @@
-// Package cli has the commands of steward that use a server. Of Steward it imports account, exit,
-// noun, output, session, storage and webhooks.
+// Package cli has the commands of steward that use a server.
 //
 // Commands puts them together: those of packages account, webhooks and storage, the nouns of the runtime
 // (runtime.go), and api for all the rest (api.go). A command opens a session.Session, calls routes and

@@ -1,6 +1,5 @@
-// Package console serves the web console at /console/: its files, which are built from the directory
-// console of the repository and embedded here, and the route table of the API for its pages. It
-// imports base packages only.
+// Package console serves the web console at /console/: its files, which are built from the directory console
+// of the repository and embedded here, and the route table of the API for its pages.
 //
 // The files need no sign-in. A page that finds nobody signed in leads to /console/sign-in, where the
 // OpenID Connect provider authenticates the user; the browser then has the cookie steward_console, which

@@ -1,6 +1,5 @@
-// Package db owns the database: opening and migrating it, transactions, reads, counters, the
-// invalidation of caches, and every difference between SQLite and PostgreSQL. Of Steward it imports
-// disk, errs and sqlite.
+// Package db owns the database: opening and migrating it, transactions, reads, counters, the invalidation of
+// caches, and every difference between SQLite and PostgreSQL.
 //
 // A store reads with the Querier that Read returns, and writes in a function that it passes to Write.
 // Statements are written once, in PostgreSQL's style ($1, or @name with Args), and run on both engines. Times are int64

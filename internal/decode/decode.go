@@ -1,7 +1,6 @@
-// Package decode turns JSON text into values as encoding/json does, with three differences: the
-// names of an object match the fields of a struct exactly, in case too; every value that does not
-// fit is reported with its location, not only the first; and an integer may be written as 5.0 or
-// 5e0. Of Steward it imports errs.
+// Package decode turns JSON text into values as encoding/json does, with three differences: the names of an
+// object match the fields of a struct exactly, in case too; every value that does not fit is reported with
+// its location, not only the first; and an integer may be written as 5.0 or 5e0.
 //
 // It decides which member of an object belongs to which field, and leaves everything else to
 // encoding/json. A type with an UnmarshalJSON of its own decides about the names in its text.

@@ -1,4 +1,4 @@
-// Package disk tells how much space is left on a file system. Of Steward it imports errs.
+// Package disk tells how much space is left on a file system.
 package disk
 
 import (

@@ -1,5 +1,4 @@
-// Package durable writes files so that they survive a power failure. It imports no other package of
-// Steward.
+// Package durable writes files so that they survive a power failure.
 package durable
 
 import (

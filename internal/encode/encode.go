@@ -1,5 +1,5 @@
-// Package encode appends values to a buffer as JSON, in the form that all responses of the API have:
-// that of encoding/json without HTML escapes. It imports no other package of Steward.
+// Package encode appends values to a buffer as JSON, in the form that all responses of the API have: that of
+// encoding/json without HTML escapes.
 //
 // Rows of long lists implement Appender, so that a page is encoded into one buffer and without
 // reflection.

@@ -1,4 +1,4 @@
-// Package errs owns the type of errors that clients may see. It imports no other package of Steward.
+// Package errs owns the type of errors that clients may see.
 //
 // A function that rejects a request returns an *Error. Its Kind determines the HTTP status, in
 // package web. All other errors are internal: they are logged, and the client learns nothing of

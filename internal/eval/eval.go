@@ -1,4 +1,4 @@
-// Package eval owns evaluations of agents and their runs. It imports base packages only.
+// Package eval owns evaluations of agents and their runs.
 //
 // A deployment or a development server registers evals (Put, Sync); a runtime starts runs and
 // completes them (Start, Complete). They may arrive in any order: a run may name a session or an

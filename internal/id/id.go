@@ -1,6 +1,6 @@
-// Package id generates identifiers and secrets. An identifier is a lower-case prefix, `_` and a ULID
-// in lower case: it sorts by time, may be listed and logged, and is never a credential. Secrets are
-// random base62 text. It imports no other package of Steward.
+// Package id generates identifiers and secrets. An identifier is a lower-case prefix, `_` and a ULID in
+// lower case: it sorts by time, may be listed and logged, and is never a credential. Secrets are random
+// base62 text.
 package id
 
 import (

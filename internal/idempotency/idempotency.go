@@ -1,5 +1,4 @@
-// Package idempotency replays the stored response of a POST that is repeated with the same
-// Idempotency-Key. Of Steward it imports auth, db, errs, id, seal, stamp and web.
+// Package idempotency replays the stored response of a POST that is repeated with the same Idempotency-Key.
 //
 // Serve reads what is stored for the key, and calls the handler if that is nothing. The handler runs
 // outside of any transaction, and says where its effects begin:

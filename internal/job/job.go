@@ -1,5 +1,5 @@
-// Package job runs work in the background: loops, leases for work that only one replica at a time
-// may do, and jobs that run at an interval over all replicas. Of Steward it imports db and stamp.
+// Package job runs work in the background: loops, leases for work that only one replica at a time may do,
+// and jobs that run at an interval over all replicas.
 package job
 
 import (

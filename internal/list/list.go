@@ -1,4 +1,4 @@
-// Package list reads the pages of lists. Of Steward it imports db, errs and page.
+// Package list reads the pages of lists.
 //
 // A store describes a list as a Query: its tables, the Conditions of a filter, and an Order. Each filter
 // has a statement of its own, and so its own plan, in which the parameters are numbered as they come.

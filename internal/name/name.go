@@ -1,5 +1,4 @@
-// Package name checks names that users choose and other users read, such as on the consent page. It
-// imports no other package of Steward.
+// Package name checks names that users choose and other users read, such as on the consent page.
 package name
 
 import (

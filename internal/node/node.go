@@ -1,5 +1,5 @@
-// Package node owns the data directories of an installation with several replicas, and the requests
-// between replicas. It imports base packages only.
+// Package node owns the data directories of an installation with several replicas, and the requests between
+// replicas.
 //
 // A node is a data directory. The process that serves it writes its address to the table nodes every
 // few seconds, and reads where the others are (Directory). A replica that gets a request for a resource

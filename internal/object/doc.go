@@ -1,7 +1,6 @@
-// Package object owns buckets and their objects: the index, totals, usage by day, configuration, and
-// what the management API says about them. Package blob has the bytes, package s3 speaks the
-// protocol. It imports base packages only. Webhooks and the audit log are
-// func fields.
+// Package object owns buckets and their objects: the index, totals, usage by day, configuration, and what
+// the management API says about them. Package blob has the bytes, package s3 speaks the protocol. Webhooks
+// and the audit log are func fields.
 //
 // Each part is a type with its own tables, in files of its name:
 //

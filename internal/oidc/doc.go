@@ -1,6 +1,6 @@
-// Package oidc owns OAuth clients: the clients with their secrets, the consents of users, the tables
-// of scopes and grant types, and the activity. The protocol is in package provider, the signing keys
-// are in package keys. Besides base packages it imports keys.
+// Package oidc owns OAuth clients: the clients with their secrets, the consents of users, the tables of
+// scopes and grant types, and the activity. The protocol is in package provider, the signing keys are in
+// package keys.
 //
 // A management request becomes a Client by NewClient.build or ClientPatch.apply, which are pure, and a
 // row by Store. A protocol request reads its client with Store.Lookup, stores a consent with

@@ -1,5 +1,4 @@
-// Package page owns the parts of requests and responses that all lists and all updates share. Of
-// Steward it imports decode, encode and errs.
+// Package page owns the parts of requests and responses that all lists and all updates share.
 //
 // A list's input embeds Paging. Its store reads one row more than the limit and passes the rows to
 // New, which returns a Page; package web writes that as a JSON array, with X-Total-Count and Link

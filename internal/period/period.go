@@ -1,6 +1,5 @@
-// Package period owns the periods of series: the query parameters that name one, the buckets of
-// minutes, hours and days that it is divided into, and how responses show it. Of Steward it imports
-// errs and stamp.
+// Package period owns the periods of series: the query parameters that name one, the buckets of minutes,
+// hours and days that it is divided into, and how responses show it.
 package period
 
 import (

@@ -1,4 +1,4 @@
-// Package porttest finds ports for the servers of tests. It imports no other package of Steward.
+// Package porttest finds ports for the servers of tests.
 package porttest
 
 import (

@@ -1,5 +1,5 @@
-// Package redis is a Redis server for one keyspace, as a library: commands, transactions, scripts,
-// publish and subscribe, and a log that makes what was acknowledged durable. Of Steward it imports lua.
+// Package redis is a Redis server for one keyspace, as a library: commands, transactions, scripts, publish
+// and subscribe, and a log that makes what was acknowledged durable.
 //
 // A Store is an open keyspace. A Conn reads the requests of a connection and puts them into the inbox
 // of its Client; one goroutine for each store, in turns, takes requests from the inboxes and runs them

@@ -1,5 +1,5 @@
-// Package resource owns regions and what is provisioned in them: buckets (s3), databases (db) and
-// key-value stores (kv). It imports base packages only.
+// Package resource owns regions and what is provisioned in them: buckets (s3), databases (db) and key-value
+// stores (kv).
 //
 // A request names an organization and a region, whose engines make and serve the resources. Buckets
 // are rows of package object, whose methods fill Buckets. Databases and key-value stores have a row

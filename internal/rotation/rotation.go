@@ -1,5 +1,5 @@
 // Package rotation re-encrypts all sealed values of a database with the current master key, and knows which
-// master keys were replaced. It imports base packages only.
+// master keys were replaced.
 //
 // It owns the tables master_keys and master_key_progress. A process that starts calls Admit, which refuses a
 // replaced key. A rotation is a series of calls of Step, each of which does a part and stores how far it

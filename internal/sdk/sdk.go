@@ -1,6 +1,5 @@
-// Package sdk serves the API under /sdk with the envelopes that existing platform SDKs and CLIs
-// expect: values as {"success": true, "data": …}, errors as {"success": false, "code", "message",
-// "details"}. It imports base packages only.
+// Package sdk serves the API under /sdk with the envelopes that existing platform SDKs and CLIs expect:
+// values as {"success": true, "data": …}, errors as {"success": false, "code", "message", "details"}.
 //
 // Routes and handlers are the same as at the root. Values that need another form in an envelope
 // implement SDK() any.

@@ -1,7 +1,6 @@
-// Package seal protects stored secrets. Secrets that are needed in plain text again are sealed:
-// encrypted with XChaCha20-Poly1305 under a key derived from a master key. Secrets that are only
-// compared are hashed with SHA-256 (Hash), which suffices since they are long and random. Of Steward
-// it imports durable.
+// Package seal protects stored secrets. Secrets that are needed in plain text again are sealed: encrypted
+// with XChaCha20-Poly1305 under a key derived from a master key. Secrets that are only compared are hashed
+// with SHA-256 (Hash), which suffices since they are long and random.
 //
 // A sealed value consists of a version byte, 4 bytes of key ID, nonce, ciphertext and tag. The key ID
 // tells which master key opens it, so that an old key can stay in the ring while new values are sealed

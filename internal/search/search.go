@@ -1,5 +1,4 @@
-// Package search finds things of an organization by their id or words of their name. It imports base
-// packages only.
+// Package search finds things of an organization by their id or words of their name.
 //
 // Each Source is a function of the package that owns the things; it returns few of them, from an index,
 // and only those that the caller may see. Handler asks the sources whose permission the caller has.

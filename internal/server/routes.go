@@ -1,7 +1,5 @@
 // Package server owns the route table, the authentication of requests, and the handler that serves
-// everything. Besides base packages it imports account, account/organization, apikey, audit, console,
-// eval, object, oidc, oidc/registration, oidc/upstream, resource, sdk, search, status, thread, webhook,
-// webhook/replay and webhook/tail.
+// everything.
 //
 // Routes lists all routes of the management API with the permission that each requires.
 // Authenticator turns the bearer token of a request into an auth.Caller and checks that permission.

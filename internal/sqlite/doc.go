@@ -1,5 +1,4 @@
-// Package sqlite opens SQLite files and writes to them in batches. It knows nothing of what is
-// stored. It imports no other package of Steward.
+// Package sqlite opens SQLite files and writes to them in batches. It knows nothing of what is stored.
 //
 //	Conn        a connection: opening it with pragmas, statements with arguments, rows, interruption
 //	Statements  prepared statements by their texts

@@ -1,6 +1,6 @@
-// Package stamp owns the representation of times: microseconds since 1970 in the databases (BIGINT),
-// RFC 3339 in UTC with milliseconds in JSON. Time is the type of columns, fields and JSON values, so
-// that no layer converts. Of Steward it imports errs.
+// Package stamp owns the representation of times: microseconds since 1970 in the databases (BIGINT), RFC
+// 3339 in UTC with milliseconds in JSON. Time is the type of columns, fields and JSON values, so that no
+// layer converts.
 package stamp
 
 import (

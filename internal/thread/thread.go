@@ -1,5 +1,5 @@
-// Package thread owns conversation threads and the sessions that run in them: what the runtimes of
-// agents write, and what the API lists. Besides base packages it imports state and term.
+// Package thread owns conversation threads and the sessions that run in them: what the runtimes of agents
+// write, and what the API lists.
 //
 // Threads are written by PUT /thread/{id} or over the runtime's socket (socket.go, conn.go,
 // action.go, store_runtime.go). Both end in the same steps (store_write.go, store_row.go): lock the

@@ -1,5 +1,4 @@
-// Package waittest waits in tests for something that happens in the background. It imports no other
-// package of Steward.
+// Package waittest waits in tests for something that happens in the background.
 //
 // A wait ends when its condition holds, or fails when nothing has moved for three minutes. It has no
 // deadline of its own, so that a slow or busy machine does not fail a test that makes progress.

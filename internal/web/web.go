@@ -1,5 +1,4 @@
-// Package web turns HTTP requests into typed values, and values and errors into responses. Of
-// Steward it imports auth, budget, decode, encode, errs, id and page.
+// Package web turns HTTP requests into typed values, and values and errors into responses.
 //
 // A request of the management API passes through Observe (request ID, panics, deadlines, log line),
 // the ServeMux, the Guard of its route (authentication and permission, in package server),

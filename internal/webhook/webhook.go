@@ -1,6 +1,5 @@
-// Package webhook owns webhooks: the URLs that accept requests, the destinations that they are
-// forwarded to, and what became of each. Besides base packages it imports eventlog, queue, send and stats.
-// The packages replay and tail are built upon it.
+// Package webhook owns webhooks: the URLs that accept requests, the destinations that they are forwarded to,
+// and what became of each. The packages replay and tail are built upon it.
 //
 // How a request moves through it. Ingest (ingest.go) checks the token from a cache, reads the
 // bounded body and makes a Receipt. Receipts that arrive at the same time go to Store.Accept

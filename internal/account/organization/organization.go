@@ -1,5 +1,5 @@
-// Package organization owns how organizations begin and end: users create them, owners delete and
-// restore them, and what a deleted one holds is removed. Besides base packages it imports account.
+// Package organization owns how organizations begin and end: users create them, owners delete and restore
+// them, and what a deleted one holds is removed.
 //
 // A deletion sets deleted_at. From then on Active refuses the organization's callers and clients on every
 // protocol, its webhooks take nothing in and nothing is sent, and an owner can restore it. After the grace

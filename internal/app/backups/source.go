@@ -1,5 +1,4 @@
-// Package backups makes backups of an installation, and restores them. Besides base packages it imports
-// blobs, cli/exit, cli/output, cli/session, config, datadir, masterkey and operator.
+// Package backups makes backups of an installation, and restores them.
 //
 // Source writes a backup: the rows of all tables from one snapshot, then a copy of each embedded database
 // and key-value store, then the bytes of the objects that the snapshot refers to, whose deletion waits

@@ -1,6 +1,5 @@
-// Package blobs opens the store of objects' bytes that the configuration names, and has the command
-// that copies them to another one. Besides base packages it imports cli/exit, cli/session, config,
-// datadir, object and operator.
+// Package blobs opens the store of objects' bytes that the configuration names, and has the command that
+// copies them to another one.
 package blobs
 
 import (

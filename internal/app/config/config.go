@@ -1,7 +1,5 @@
-// Package config reads and checks the configuration of the program: flags, environment, YAML file
-// and defaults. One table of settings makes them all, with their help. Besides base packages it
-// imports account, cli/exit, cli/output, cli/session, datadir, mail, object, object/s3,
-// oidc/registration and oidc/upstream.
+// Package config reads and checks the configuration of the program: flags, environment, YAML file and
+// defaults. One table of settings makes them all, with their help.
 package config
 
 import (

@@ -1,5 +1,5 @@
-// Package datadir owns the files of a data directory that belong to no slice: the lock, the
-// addresses of the running server, and the id of the directory. It imports base packages only.
+// Package datadir owns the files of a data directory that belong to no slice: the lock, the addresses of the
+// running server, and the id of the directory.
 package datadir
 
 import (

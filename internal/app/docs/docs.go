@@ -1,5 +1,4 @@
-// Package docs generates the documentation of the commands: man pages, and the reference as
-// Markdown. Of Steward it imports cli/exit, cli/session and config.
+// Package docs generates the documentation of the commands: man pages, and the reference as Markdown.
 package docs
 
 import (

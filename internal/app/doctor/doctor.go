@@ -1,5 +1,4 @@
-// Package doctor checks the machine, the configuration and the data of a server. Besides base
-// packages it imports cli/output, cli/session, config, datadir and masterkey.
+// Package doctor checks the machine, the configuration and the data of a server.
 package doctor
 
 import (

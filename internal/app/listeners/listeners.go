@@ -1,5 +1,5 @@
 // Package listeners opens the listeners that clients connect to, has them serve TLS, and says where they can
-// be reached. Besides base packages it imports config and datadir.
+// be reached.
 package listeners
 
 import (

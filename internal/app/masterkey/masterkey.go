@@ -1,5 +1,4 @@
-// Package masterkey finds the master key, and checks that it is the one that a database was written
-// with. Besides base packages it imports config and rotation.
+// Package masterkey finds the master key, and checks that it is the one that a database was written with.
 package masterkey
 
 import (

@@ -1,5 +1,4 @@
-// Package metrics has the Prometheus metrics of the process, and serves them. Besides base packages
-// it imports oidc, resource and tracing.
+// Package metrics has the Prometheus metrics of the process, and serves them.
 package metrics
 
 import (

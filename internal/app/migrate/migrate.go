@@ -1,6 +1,4 @@
-// Package migrate moves an installation from SQLite to PostgreSQL and back, while it serves. Besides base
-// packages it imports audit, blobs, cli/exit, cli/session, config, datadir, masterkey, object, operator, resource,
-// resource/embedkv, resource/kvcopy, resource/libsql, resource/postgres, resource/rediskv and status.
+// Package migrate moves an installation from SQLite to PostgreSQL and back, while it serves.
 //
 // Rows move, and the bytes of objects if that is asked for (blobs.go). Databases and key-value stores stay in the
 // data directory, which the server uses with either database, unless servers are given that take them over after

@@ -1,6 +1,5 @@
-// Package top shows what a running server is doing: a view in the terminal, or lines for scripts, of
-// figures that its metrics listener reports. Of Steward it imports cli/exit, cli/output, cli/session, config,
-// datadir and metrics.
+// Package top shows what a running server is doing: a view in the terminal, or lines for scripts, of figures
+// that its metrics listener reports.
 //
 // A scrape (scrape.go) has counters since the start of the server. Two of them make a View (view.go): rates and
 // latencies of the time in between.

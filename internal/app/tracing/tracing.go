@@ -1,5 +1,5 @@
 // Package tracing exports traces of requests, database operations and deliveries to an OpenTelemetry
-// collector, by OTLP over HTTP. Besides base packages it imports webhook/queue.
+// collector, by OTLP over HTTP.
 //
 // A trace begins with a request (Handler, BeginS3), or with one of the sender if that sends a traceparent. Operations
 // of the database within a request (Database) and attempts to deliver an event (Attempt) are spans

@@ -1,4 +1,4 @@
-// Package blobtest has the suite that every blob.Store passes. Of Steward it imports blob and id.
+// Package blobtest has the suite that every blob.Store passes.
 package blobtest
 
 import (

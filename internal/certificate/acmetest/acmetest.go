@@ -1,5 +1,5 @@
-// Package acmetest runs an ACME server for tests: Pebble, which validates domains by connections to ports
-// of this machine, and issues certificates of a CA of its own. It imports no other package of Steward.
+// Package acmetest runs an ACME server for tests: Pebble, which validates domains by connections to ports of
+// this machine, and issues certificates of a CA of its own.
 package acmetest
 
 import (

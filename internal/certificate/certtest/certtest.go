@@ -1,4 +1,4 @@
-// Package certtest makes certificates for tests. It imports no other package of Steward.
+// Package certtest makes certificates for tests.
 package certtest
 
 import (

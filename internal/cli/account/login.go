@@ -1,6 +1,5 @@
-// Package account has the commands of sign-in and access: login, logout, whoami and contexts, and
-// the nouns for keys, members, organizations, projects, OAuth clients, consents, sign-in providers and the
-// audit log. Of Steward it imports contexts, exit, noun, output and session.
+// Package account has the commands of sign-in and access: login, logout, whoami and contexts, and the nouns
+// for keys, members, organizations, projects, OAuth clients, consents, sign-in providers and the audit log.
 package account
 
 import (

@@ -1,5 +1,5 @@
-// Package contexts stores the servers that a user has signed in to, with the credentials for each,
-// in one file of the user's configuration directory. It imports no other package of Steward.
+// Package contexts stores the servers that a user has signed in to, with the credentials for each, in one
+// file of the user's configuration directory.
 //
 // Commands that run at once may read the file at any time, because it is replaced in one step. Those
 // that change it take a lock first and read it again, so that no change is lost and a refresh token

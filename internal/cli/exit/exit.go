@@ -1,5 +1,5 @@
-// Package exit has the exit codes of commands, and the error that has one: a message that says what
-// went wrong and what to do next. It imports no other package of Steward.
+// Package exit has the exit codes of commands, and the error that has one: a message that says what went
+// wrong and what to do next.
 package exit
 
 import (

@@ -1,7 +1,7 @@
-// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that
-// can be done there: its route, arguments and flags. Arguments are ids, or names that are looked up
-// on the server (lookup.go), which also completes them in shells (completion.go). Lists are printed
-// once, or again when they change (list.go). Of Steward it imports exit, output and session.
+// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that can be
+// done there: its route, arguments and flags. Arguments are ids, or names that are looked up on the server
+// (lookup.go), which also completes them in shells (completion.go). Lists are printed once, or again when
+// they change (list.go).
 package noun
 
 import (

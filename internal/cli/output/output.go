@@ -1,6 +1,5 @@
-// Package output prints what the API returns: as a table that fits the terminal, as JSON, YAML or
-// one JSON document per line, or what a jq expression selects of the JSON. It imports no other
-// package of Steward.
+// Package output prints what the API returns: as a table that fits the terminal, as JSON, YAML or one JSON
+// document per line, or what a jq expression selects of the JSON.
 //
 // JSON keeps the bytes of the API but for white space. Tables show some fields, times relative to now,
 // and no control characters, because names and payloads come from others.

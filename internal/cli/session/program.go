@@ -1,6 +1,5 @@
-// Package session is what the commands that use a server share: the process and the flags of all
-// commands (Env), and the connection to a server (Session). Of Steward it imports client, contexts,
-// exit and output.
+// Package session is what the commands that use a server share: the process and the flags of all commands
+// (Env), and the connection to a server (Session).
 //
 // A command opens a session: the server and credentials of --context, else of the environment, else of
 // the current context (choose.go), over the public package client (api.go). What goes wrong becomes an

@@ -1,6 +1,5 @@
-// Package shell has the commands that open a prompt on a resource, with editing and history on a
-// terminal: SQL on databases and Redis commands on key-value stores. They read scripts from standard
-// input as well. Of Steward it imports client, exit, noun, output and session.
+// Package shell has the commands that open a prompt on a resource, with editing and history on a terminal:
+// SQL on databases and Redis commands on key-value stores. They read scripts from standard input as well.
 package shell
 
 import (

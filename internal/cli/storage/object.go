@@ -1,5 +1,4 @@
-// Package storage has the commands of buckets, objects, databases and key-value stores. Of Steward
-// it imports client, exit, noun, output, session, shell and transfer.
+// Package storage has the commands of buckets, objects, databases and key-value stores.
 package storage
 
 import (

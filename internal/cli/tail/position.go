@@ -1,5 +1,5 @@
-// Package tail remembers how far a tail of events has come, and sends recorded requests to a server
-// as deliveries are sent. It imports no other package of Steward.
+// Package tail remembers how far a tail of events has come, and sends recorded requests to a server as
+// deliveries are sent.
 //
 // A Position is a file with the id of the last event that was handled. A Sender signs requests as
 // Standard Webhooks wants and sends them.

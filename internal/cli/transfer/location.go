@@ -1,5 +1,4 @@
-// Package transfer copies files and objects: between a disk and buckets, or between buckets. It
-// imports no other package of Steward.
+// Package transfer copies files and objects: between a disk and buckets, or between buckets.
 //
 // Plan lists what is to be copied and Run copies it, several at once, and reports each byte. Keys come
 // from others: those that would leave the directory that is written to are refused by os.Root.

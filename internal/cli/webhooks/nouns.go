@@ -1,6 +1,5 @@
-// Package webhooks has the commands of webhooks: the nouns, the live tail, replays, and requests
-// that are recorded and played again. Of Steward it imports client, contexts, exit, noun, output,
-// session and tail.
+// Package webhooks has the commands of webhooks: the nouns, the live tail, replays, and requests that are
+// recorded and played again.
 package webhooks
 
 import (

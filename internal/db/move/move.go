@@ -1,5 +1,5 @@
-// Package move copies all rows of a database to another one, which may be of the other kind, while the
-// first one is in use. Of Steward it imports db, errs and tablecopy.
+// Package move copies all rows of a database to another one, which may be of the other kind, while the first
+// one is in use.
 //
 // Data flows through it like this. Begin creates a log of the keys of changed rows for each table of the source,
 // which triggers write to (log.go), and closes the target to others. Copy copies all tables page by page,

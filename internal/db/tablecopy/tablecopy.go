@@ -1,5 +1,5 @@
-// Package tablecopy reads the rows of all tables from one database and writes them to another, which may
-// be of the other kind. Of Steward it imports db and encode.
+// Package tablecopy reads the rows of all tables from one database and writes them to another, which may be
+// of the other kind.
 //
 // A row is a line of JSON, the same for both databases: an array with a number, a text, {"b": base64} for
 // bytes, or null for each column; booleans are 0 and 1. Open reads the columns of a table, Table.Read

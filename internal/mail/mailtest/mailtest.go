@@ -1,5 +1,4 @@
-// Package mailtest is a mail server for tests, which keeps what it gets. It imports base
-// packages only.
+// Package mailtest is a mail server for tests, which keeps what it gets.
 package mailtest
 
 import (

@@ -1,5 +1,4 @@
 // Package s3 owns the S3 listener: it speaks the S3 protocol over package object. It has no SQL.
-// Besides base packages it imports object.
 //
 // A request passes versitygw's s3api, which parses it, verifies its signature against the
 // credentials of a bucket (accounts), decides by owner and policy whether it is allowed, and calls

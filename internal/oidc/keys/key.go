@@ -1,5 +1,5 @@
-// Package keys owns the keys that sign tokens: their lifecycle, and the set of public keys that
-// relying parties read. It imports base packages only.
+// Package keys owns the keys that sign tokens: their lifecycle, and the set of public keys that relying
+// parties read.
 //
 // Each algorithm has one active key, which signs, and two next keys, which are published but do not sign
 // yet. Rotate makes the older next key active and the active one retiring, and generates a new next key.

@@ -1,5 +1,5 @@
-// Package registration owns initial access tokens (RFC 7591): who has one may register OAuth clients in
-// the organization of the token. It imports base packages only.
+// Package registration owns initial access tokens (RFC 7591): who has one may register OAuth clients in the
+// organization of the token.
 //
 // An owner or admin creates a token, which is shown once. A registration first reads what the token
 // allows with Store.Check, and then counts its use in the transaction that stores the client. Deleting a

@@ -1,5 +1,5 @@
-// Package upstream owns the OpenID Connect providers with which the members of an organization sign in,
-// and the identities there that belong to users. It imports base packages only.
+// Package upstream owns the OpenID Connect providers with which the members of an organization sign in, and
+// the identities there that belong to users.
 //
 // An upstream belongs to one organization, whose owners and admins manage it. Whoever manages it decides
 // what the provider says, so nothing that it says counts beyond the organization: an identity is found by

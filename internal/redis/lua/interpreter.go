@@ -1,5 +1,5 @@
 // Package lua is the Lua of Redis's scripts: Lua 5.1 with the libraries that Redis has beside it (bit,
-// struct, cjson, cmsgpack), within limits of time and memory. It imports no other package of Steward.
+// struct, cjson, cmsgpack), within limits of time and memory.
 //
 // An Interpreter runs functions one after the other. Those come from Compile, which rewrites the
 // operators that take memory into calls, and have no way to the process but the libraries and what the

@@ -1,5 +1,4 @@
 // Package embedkv owns key-value stores that this process serves itself, over the Redis protocol.
-// Besides base packages it imports resource.
 //
 // Each store is a log of internal/redis in <Dir>/<id>/, which has all keys in memory while it is open. Serve
 // accepts connections; a session reads requests, authenticates the client, and hands its other requests over

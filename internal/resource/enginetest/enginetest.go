@@ -1,5 +1,4 @@
 // Package enginetest has the tests that every engine of databases and key-value stores passes.
-// Besides base packages it imports resource.
 //
 // An engine's own test calls Run with a function that starts the engine. The tests call the engine
 // in the order in which the manager does, with the rows that it would have, and use what the engine

@@ -1,5 +1,4 @@
-// Package kvcopy copies the keys of a store to another Redis server, by ordinary commands. It imports no
-// other package of Steward.
+// Package kvcopy copies the keys of a store to another Redis server, by ordinary commands.
 //
 // Keys are read in batches: what they are (key.go), and then their values in pieces, so that large ones take a
 // bounded amount of memory (value.go, stream.go). Each piece is written, read back and compared before the next

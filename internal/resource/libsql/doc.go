@@ -1,6 +1,5 @@
-// Package libsql is the embedded engine of databases: one SQLite file each, served over Hrana, the
-// protocol of libSQL clients, in its variant over HTTP with JSON. Besides base packages it imports
-// resource.
+// Package libsql is the embedded engine of databases: one SQLite file each, served over Hrana, the protocol
+// of libSQL clients, in its variant over HTTP with JSON.
 //
 // A request to /db/{id}/v2/pipeline (or v3) carries the password of the database as a bearer token
 // and a list of requests for a stream, which is one connection to the file. A pipeline that ends with

@@ -1,5 +1,5 @@
-// Package postgres provides databases on a PostgreSQL server: a database each, and the role that
-// owns it, both named by the id of the resource. Besides base packages it imports resource.
+// Package postgres provides databases on a PostgreSQL server: a database each, and the role that owns it,
+// both named by the id of the resource.
 //
 // Create, Rotate and Delete work through the admin URL (engine.go, delete.go). Clients connect to
 // the server directly, as that role, and so do Tables and Query, which run what users write

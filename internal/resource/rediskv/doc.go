@@ -1,6 +1,6 @@
-// Package rediskv provides key-value stores on Redis or Valkey: an ACL user each, named by the store's
-// id, who may use the keys and channels that begin with the id and a colon, or with the id in braces and
-// a colon. Besides base packages it imports resource.
+// Package rediskv provides key-value stores on Redis or Valkey: an ACL user each, named by the store's id,
+// who may use the keys and channels that begin with the id and a colon, or with the id in braces and a
+// colon.
 //
 // The admin URL leads to one server, to a Redis Cluster, or to the sentinels of a master and its replicas
 // (address.go, sentinel.go). Each server has users of its own: Create, Rotate and Delete change the user

@@ -1,4 +1,4 @@
-// Package state changes the state inside the user_data of a thread. It imports base packages only.
+// Package state changes the state inside the user_data of a thread.
 //
 // A user_data is JSON text: either {"state": {…}, "metadata": {…}} or the state itself.
 package state

@@ -1,7 +1,6 @@
-// Package term has the terms by which threads are listed. A term is the hash of something that
-// threads can be filtered by: a project, or a top-level key of the metadata with its value. The
-// index tables of package thread list the threads of each term in the order of their positions. It
-// imports base packages only.
+// Package term has the terms by which threads are listed. A term is the hash of something that threads can
+// be filtered by: a project, or a top-level key of the metadata with its value. The index tables of package
+// thread list the threads of each term in the order of their positions.
 package term
 
 import (

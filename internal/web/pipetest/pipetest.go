@@ -1,5 +1,5 @@
-// Package pipetest provides an in-process listener for tests, whose connections use the clock of a
-// synctest bubble. It imports no other package of Steward.
+// Package pipetest provides an in-process listener for tests, whose connections use the clock of a synctest
+// bubble.
 package pipetest
 
 import (

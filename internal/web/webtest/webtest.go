@@ -1,5 +1,4 @@
-// Package webtest provides helpers for testing implementations of encode.Appender. Of Steward it
-// imports encode.
+// Package webtest provides helpers for testing implementations of encode.Appender.
 package webtest
 
 import (

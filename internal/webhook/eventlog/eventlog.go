@@ -1,6 +1,5 @@
-// Package eventlog owns the log of events: receipts and ended deliveries in the order of their
-// commits, one order for each organization. Its table is webhook_log. It imports base
-// packages only.
+// Package eventlog owns the log of events: receipts and ended deliveries in the order of their commits, one
+// order for each organization. Its table is webhook_log.
 //
 // Append writes the events of a transaction as part of it, many in one row. A reader begins at Head,
 // at the Position of an event that it was shown (Resume) or at a time (Seek), and goes on with After,

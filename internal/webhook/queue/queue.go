@@ -1,5 +1,4 @@
-// Package queue owns the queue of deliveries: it decides when each is attempted. It imports base packages
-// only.
+// Package queue owns the queue of deliveries: it decides when each is attempted.
 //
 // It owns the tables webhook_queue, webhook_leases and webhook_recoveries, which no other package writes,
 // and reads webhook_destinations to end what belonged to those that are gone. Package webhook is built upon it,

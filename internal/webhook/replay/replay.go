@@ -1,5 +1,5 @@
 // Package replay owns replays: receipts of a webhook that are delivered again, of a stretch of time. Its
-// table is webhook_replays. Besides base packages it imports webhook.
+// table is webhook_replays.
 //
 // A replay is a row. Create checks and counts what it selects; the Worker, which runs on one replica
 // at a time, walks its receipts in the order of their keys and adds ordinary deliveries, which are

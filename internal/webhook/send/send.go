@@ -1,5 +1,5 @@
 // Package send sends webhook deliveries over HTTP. It owns the connections to destinations and has no
-// tables. It imports base packages only.
+// tables.
 //
 // A Client turns a Request into an HTTP request (request.go, header.go), signs it in the form of
 // Standard Webhooks (signature.go), sends it with a net/http Transport that dials only the

@@ -1,6 +1,6 @@
 // Package stats counts what happens to webhooks: receipts, successful and failed deliveries of an
 // organization, and of each of its webhooks, over time. It owns the tables webhook_counts and
-// webhook_counts_each. It imports base packages only.
+// webhook_counts_each.
 //
 // The transaction that writes a receipt or ends a delivery also adds to the counts of its minute, hour and day (Add). Reading (Store) sums them
 // up over a period, or returns them as a series of buckets. Counts of an organization are never

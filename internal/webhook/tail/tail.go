@@ -1,6 +1,5 @@
-// Package tail serves the live tail of webhooks: receipts and ended deliveries as server-sent events,
-// in the order in which they are in the log (package eventlog). It owns the connections of tails and has no
-// tables. Besides base packages it imports eventlog and webhook.
+// Package tail serves the live tail of webhooks: receipts and ended deliveries as server-sent events, in the
+// order in which they are in the log (package eventlog). It owns the connections of tails and has no tables.
 //
 // A connection has a position in that log. At the end of the log it is served by the feed of its
 // audience (feed.go), which reads each event once for all connections of this process that get it in the

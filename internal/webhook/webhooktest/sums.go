@@ -1,5 +1,4 @@
-// Package webhooktest has checks that the tests of several packages of webhooks share. It imports base
-// packages only.
+// Package webhooktest has checks that the tests of several packages of webhooks share.
 package webhooktest
 
 import (

@@ -1,4 +1,4 @@
-// Package tracingtest has an OpenTelemetry collector for tests. It imports base packages only.
+// Package tracingtest has an OpenTelemetry collector for tests.
 package tracingtest
 
 import (

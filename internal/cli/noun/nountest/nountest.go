@@ -1,4 +1,4 @@
-// Package nountest checks tables of commands against the API. Of Steward it imports cli/noun.
+// Package nountest checks tables of commands against the API.
 package nountest
 
 import (

@@ -1,5 +1,4 @@
-// Package attempt limits how often browsers try passwords, codes and links. Besides base packages it
-// imports oauth.
+// Package attempt limits how often browsers try passwords, codes and links.
 //
 // All pages share one Limiter, since limits of an address are for everything that is tried from there.
 package attempt

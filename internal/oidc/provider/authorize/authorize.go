@@ -1,6 +1,4 @@
 // Package authorize owns the authorization endpoint and pushed authorization requests (RFC 9126).
-// Besides base packages it imports clientauth, dpop, flow, grant, jwt, oauth, oidc, pages and
-// session.
 //
 // GET /authorize finds the client and its redirect URI; errors until then are shown on a page, never
 // redirected. The rest of the request is validated into a flow.Request (request.go), and its errors are

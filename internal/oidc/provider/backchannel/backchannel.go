@@ -1,6 +1,5 @@
-// Package backchannel owns back-channel logout (OpenID Connect Back-Channel Logout 1.0): which clients
-// got an ID token in a session, and the logout tokens that they get when it ends. Besides base packages it
-// imports jwt and oidc.
+// Package backchannel owns back-channel logout (OpenID Connect Back-Channel Logout 1.0): which clients got
+// an ID token in a session, and the logout tokens that they get when it ends.
 //
 // A client with a logout URI is added to a session by Add, in the transaction that redeems its code. The
 // transaction that ends the session calls EndSession or EndOthers, which make its logouts due, so that

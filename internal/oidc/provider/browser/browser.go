@@ -1,5 +1,4 @@
-// Package browser recognizes the browsers in which a user has signed in before, and names them. Besides base
-// packages it imports oauth and pages.
+// Package browser recognizes the browsers in which a user has signed in before, and names them.
 //
 // A browser in which a user has signed in keeps a cookie for that user, `<seconds since
 // 1970>.<random id>.<MAC>`. It gives no access. It shows that the user has signed in with this

@@ -1,6 +1,5 @@
-// Package clientauth owns the authentication of OAuth clients: client_secret_basic, client_secret_post
-// and private_key_jwt (RFC 7523) for confidential clients, and none for public ones. Besides base
-// packages it imports oauth and oidc.
+// Package clientauth owns the authentication of OAuth clients: client_secret_basic, client_secret_post and
+// private_key_jwt (RFC 7523) for confidential clients, and none for public ones.
 package clientauth
 
 import (

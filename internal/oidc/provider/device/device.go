@@ -1,6 +1,5 @@
-// Package device owns the device authorization endpoint (RFC 8628) and the page on which a user
-// enters the code of a device and decides. Besides base packages it imports clientauth, flow, grant,
-// oauth, oidc, pages and session.
+// Package device owns the device authorization endpoint (RFC 8628) and the page on which a user enters the
+// code of a device and decides.
 //
 // The device gets its tokens at the token endpoint, where it polls with its device code.
 package device

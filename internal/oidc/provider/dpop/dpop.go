@@ -1,5 +1,5 @@
-// Package dpop owns DPoP proofs (RFC 9449), with which a client shows that it holds the key that a
-// token is bound to. Besides base packages it imports oauth.
+// Package dpop owns DPoP proofs (RFC 9449), with which a client shows that it holds the key that a token is
+// bound to.
 //
 // Verify checks a proof without a write. Use stores it, so that it is accepted once; callers use a proof
 // as late as possible, when the rest of the request has been accepted. If the installation demands nonces

@@ -1,5 +1,4 @@
 // Package factor owns the second factors of users: authenticator apps (RFC 6238) and recovery codes.
-// It imports base packages only.
 //
 // An app is set up in two steps. NewSetup makes a secret, which travels sealed in the form of the page
 // that shows it; nothing is stored until the user has entered a code of the app (Add). Recovery codes

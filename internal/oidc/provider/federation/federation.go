@@ -1,6 +1,5 @@
-// Package federation sends browsers to the providers of organizations, and signs users in who come back
-// from there. Besides base packages it imports admission, attempt, browser, flow, oauth, oidc/upstream,
-// pages, session, signin and upstream.
+// Package federation sends browsers to the providers of organizations, and signs users in who come back from
+// there.
 //
 // While a browser is at a provider, what is known of the sign-in travels sealed in the parameter state. A
 // cookie, which is deleted when the browser comes back, binds it to the browser and to one use.

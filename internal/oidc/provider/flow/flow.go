@@ -1,6 +1,6 @@
-// Package flow owns the state of a browser on its way through the pages of the provider: an
-// authorization request that waits for a sign-in or a consent, a logout request that waits for a
-// confirmation, or a page that requires a sign-in. Besides base packages it imports oauth.
+// Package flow owns the state of a browser on its way through the pages of the provider: an authorization
+// request that waits for a sign-in or a consent, a logout request that waits for a confirmation, or a page
+// that requires a sign-in.
 //
 // A flow travels sealed in a form field or in the URL, so that unauthenticated requests write nothing
 // to the database.

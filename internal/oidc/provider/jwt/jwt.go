@@ -1,5 +1,5 @@
 // Package jwt owns the signed tokens of the provider: access tokens, ID tokens and logout tokens, their
-// claims, and their verification. Besides base packages it imports oauth, oidc and oidc/keys.
+// claims, and their verification.
 //
 // Access tokens are signed with ES256, which is fast; ID tokens with RS256, which every relying party
 // must support (OpenID Connect Core section 15.1). Whether a token was revoked is not decided here.

@@ -1,5 +1,4 @@
-// Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0) and front-channel
-// logout. Besides base packages it imports flow, jwt, oauth, oidc, pages and session.
+// Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0) and front-channel logout.
 //
 // A client that presents an ID token of the signed-in user signs the user out at once. In every other
 // case the user is asked first, since any site can send a browser here. A request that is wrong in part,

@@ -1,7 +1,6 @@
-// Package metadata owns what the provider publishes about itself: the discovery document, the public
-// keys, and the metadata of the management API. It also owns the CORS headers of the endpoints that
-// browser applications use. Besides base packages it imports clientauth, dpop, flow, oauth, oidc and
-// oidc/keys.
+// Package metadata owns what the provider publishes about itself: the discovery document, the public keys,
+// and the metadata of the management API. It also owns the CORS headers of the endpoints that browser
+// applications use.
 package metadata
 
 import (

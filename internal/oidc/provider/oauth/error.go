@@ -1,6 +1,6 @@
-// Package oauth owns what the endpoints of the provider have in common: their paths, the error
-// response, JSON responses, the parsing of form parameters, the key of the installation, and the
-// limits on how often something may be tried. It imports base packages only.
+// Package oauth owns what the endpoints of the provider have in common: their paths, the error response,
+// JSON responses, the parsing of form parameters, the key of the installation, and the limits on how often
+// something may be tried.
 //
 // An endpoint returns a value and an error. WriteJSON writes the one and WriteError the other, which
 // AsError turns into an error response first, so that internal errors are logged and not shown.

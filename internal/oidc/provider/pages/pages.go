@@ -1,6 +1,5 @@
-// Package pages owns how the provider talks to people: the HTML pages, their forms with protection
-// against cross-site request forgery, the error page, and the attributes of cookies. Besides base
-// packages it imports oauth and oidc.
+// Package pages owns how the provider talks to people: the HTML pages, their forms with protection against
+// cross-site request forgery, the error page, and the attributes of cookies.
 //
 // The handlers of other packages return errors. Page and Form make http.HandlerFuncs of them, which
 // show an error as a page.

@@ -1,6 +1,5 @@
 // Package passkey owns the passkeys of users: discoverable credentials of Web Authentication, with which
-// they sign in without a name and without a password. Besides base packages it imports browser, oauth,
-// oidc and pages.
+// they sign in without a name and without a password.
 //
 // A page gets a Ceremony, which has a challenge for the browser and the same challenge sealed. The page
 // sends back what the authenticator has signed, with the sealed challenge, so that unauthenticated

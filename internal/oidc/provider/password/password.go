@@ -1,5 +1,4 @@
-// Package password checks and hashes passwords, as many at the same time as the machine can bear. Of
-// Steward it imports oauth.
+// Package password checks and hashes passwords, as many at the same time as the machine can bear.
 package password
 
 import "context"

@@ -1,5 +1,5 @@
-// Package upstream is the relying party with which users sign in at another OpenID Connect provider. It
-// has no tables. Besides base packages it imports oauth.
+// Package upstream is the relying party with which users sign in at another OpenID Connect provider. It has
+// no tables.
 //
 // AuthURL returns where a browser goes, and Finish checks with what it comes back: the issuer of the
 // response (RFC 9207), the code with PKCE, and the ID token with its signature, issuer, audience, nonce

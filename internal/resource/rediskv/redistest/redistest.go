@@ -1,5 +1,4 @@
-// Package redistest provides tests and benchmarks with private redis-servers on loopback ports. It
-// imports base packages only.
+// Package redistest provides tests and benchmarks with private redis-servers on loopback ports.
 package redistest
 
 import (
