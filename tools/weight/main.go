@@ -1,0 +1,143 @@
+// Command weight prints how much code there is to read: lines, packages, functions, function fields and the
+// English of comments. docs/decisions/0017-weight.md has the table of earlier commits.
+//
+//	go run ./tools/weight            # this tree
+//	go run ./tools/weight ../other   # another one, to compare
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	w := weight{packages: map[string]bool{}, calls: map[string]int{}}
+	if err := filepath.WalkDir(root, w.visit); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	w.print()
+}
+
+// weight sums up the code without tests and generated files.
+type weight struct {
+	lines, testLines int
+	packages         map[string]bool
+	functions        int
+	functionLines    int
+	clocks, fields   int            // function fields in structs: named Now or now, and others
+	short            []string       // names of functions of at most six lines
+	calls            map[string]int // mentions of a name
+	comments         strings.Builder
+}
+
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+func (w *weight) visit(path string, entry fs.DirEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	name := entry.Name()
+	if entry.IsDir() {
+		if name == "node_modules" || name == "testdata" || name == "dist" || len(name) > 1 && name[0] == '.' && name != ".." {
+			return filepath.SkipDir
+		}
+		return nil
+	}
+	if !strings.HasSuffix(name, ".go") {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || generated.Match(text) {
+		return err
+	}
+	if strings.HasSuffix(name, "_test.go") {
+		w.testLines += strings.Count(string(text), "\n")
+		return nil
+	}
+	w.lines += strings.Count(string(text), "\n")
+	w.packages[filepath.Dir(path)] = true
+	return w.parse(path, text)
+}
+
+func (w *weight) parse(path string, text []byte) error {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, text, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	for _, group := range file.Comments {
+		w.comments.WriteString(group.Text() + "\n")
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			lines := files.Position(n.End()).Line - files.Position(n.Pos()).Line + 1
+			w.functions++
+			w.functionLines += lines
+			if lines <= 6 && !n.Name.IsExported() {
+				w.short = append(w.short, n.Name.Name)
+			}
+		case *ast.Ident:
+			w.calls[n.Name]++
+		case *ast.StructType:
+			for _, field := range n.Fields.List {
+				if _, ok := field.Type.(*ast.FuncType); !ok {
+					continue
+				}
+				for _, name := range field.Names {
+					if strings.EqualFold(name.Name, "now") {
+						w.clocks++
+					} else {
+						w.fields++
+					}
+				}
+			}
+		}
+		return true
+	})
+	return nil
+}
+
+// habits are patterns of English that make comments hard to read, and two that help.
+var habits = []struct{ name, pattern string }{
+	{`"of"`, `\bof\b`},
+	{`"what"`, `\bwhat\b`},
+	{`"that of", "those of"`, `\b(?:that|those) of\b`},
+	{`"is how/what/when/whether"`, `\b(?:is|are) (?:how|when|where|whether|what|who)\b`},
+	{`"we", "you"`, `\b(?:we|you|our|your)\b`},
+}
+
+func (w *weight) print() {
+	once := 0
+	for _, name := range w.short {
+		if w.calls[name] == 2 { // its declaration and one call
+			once++
+		}
+	}
+	row := func(name string, value any) { fmt.Printf("| %s | %v |\n", name, value) }
+	row("lines without tests and generated code", w.lines)
+	row("lines of tests", w.testLines)
+	row("packages", len(w.packages))
+	row("mean function, lines", fmt.Sprintf("%.1f", float64(w.functionLines)/float64(w.functions)))
+	row("functions of at most six lines that are used once", once)
+	row("function fields in structs", w.fields)
+	row("clocks", w.clocks)
+	words := len(strings.Fields(w.comments.String()))
+	row("words of comments", words)
+	for _, h := range habits {
+		found := regexp.MustCompile("(?i)"+h.pattern).FindAllStringIndex(w.comments.String(), -1)
+		row("for each 1,000 words: "+h.name, fmt.Sprintf("%.2f", 1000*float64(len(found))/float64(words)))
+	}
+}
