@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -45,14 +47,14 @@ type fixture struct {
 	store *account.Store
 	owner *auth.Caller
 	now   time.Time
-	// audits has "org action target" of each entry, gone the calls of MemberGone and UserGone, and claimed those of
-	// SignInsGone.
-	audits, gone, claimed []string
+	audit *audittest.Log
+	// gone has the calls of MemberGone and UserGone, claimed has SignInsGone's.
+	gone, claimed []string
 }
 
 func newFixture(t *testing.T, d *db.DB) *fixture {
-	f := &fixture{t: t, now: time.Now()}
-	f.store = &account.Store{DB: d, Now: func() time.Time { return f.now }, Audit: f.audit}
+	f := &fixture{t: t, now: time.Now(), audit: audittest.New(t, d)}
+	f.store = &account.Store{DB: d, Now: func() time.Time { return f.now }, Audit: &audit.Store{Now: time.Now}}
 	f.store.MemberGone = []func(*db.Tx, string, string) error{func(_ *db.Tx, orgID, userID string) error {
 		f.gone = append(f.gone, orgID+" "+userID)
 		return nil
@@ -69,12 +71,8 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	return f
 }
 
-func (f *fixture) audit(tx *db.Tx, action, target string) error {
-	if caller := auth.Lookup(tx.Context()); caller != nil {
-		f.audits = append(f.audits, caller.OrgID+" "+action+" "+target)
-	}
-	return nil
-}
+// audits returns "org action target" of each entry in the audit log.
+func (f *fixture) audits() []string { return f.audit.Read("org_id || ' ' || action || ' ' || target") }
 
 // organization creates an organization and returns its owner.
 func (f *fixture) organization(email string) *auth.Caller {
@@ -103,7 +101,7 @@ func (f *fixture) invite(caller *auth.Caller, email string, role auth.Role) (inv
 func (f *fixture) add(caller *auth.Caller, email string, role auth.Role) *auth.Caller {
 	f.t.Helper()
 	_, token := f.invite(caller, email, role)
-	i, err := f.store.InvitationOf(f.t.Context(), token)
+	i, err := f.store.InvitationByToken(f.t.Context(), token)
 	must(f.t, err)
 	if i.UserID == "" {
 		i.UserID, err = f.register(token)
@@ -237,3 +235,5 @@ func TestPagesListProjectsOfTheSameTimeOnce(t *testing.T) {
 		}
 	})
 }
+
+func last(list []string) string { return list[len(list)-1] }

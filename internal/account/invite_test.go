@@ -39,7 +39,7 @@ func (f *fixture) decline(token, userID string) error {
 // wantNoInvitation checks that the link of an invitation neither shows nor does anything.
 func (f *fixture) wantNoInvitation(what, token, userID string) {
 	f.t.Helper()
-	_, err := f.store.InvitationOf(f.t.Context(), token)
+	_, err := f.store.InvitationByToken(f.t.Context(), token)
 	wantKind(f.t, what, err, errs.NotFound)
 	_, err = f.register(token)
 	wantKind(f.t, what, err, errs.NotFound)
@@ -106,7 +106,7 @@ func TestInvitationsAreAlike(t *testing.T) {
 			must(t, f.remove(f.owner, id))
 			wantKind(t, "revoked", f.remove(f.owner, id), errs.NotFound)
 		}
-		login, err := f.store.LoginByID(t.Context(), known.UserID)
+		login, err := f.store.UserByID(t.Context(), known.UserID)
 		if err != nil || login.FirstName != "Secret" {
 			t.Errorf("the user has become %+v, %v", login, err)
 		}
@@ -138,18 +138,18 @@ func TestAcceptingOneInvitationOpensNoOther(t *testing.T) {
 		wantKind(t, "the other link sets a password", err, errs.Conflict)
 		wantKind(t, "somebody else accepts", f.join(owner, f.owner.UserID), errs.NotFound)
 		wantKind(t, "somebody else declines", f.decline(owner, f.owner.UserID), errs.NotFound)
-		i, err := f.store.InvitationOf(t.Context(), owner)
+		i, err := f.store.InvitationByToken(t.Context(), owner)
 		if err != nil || i.UserID != userID || i.Role != auth.Owner || i.Inviter != "other@example.com" {
 			t.Errorf("got %+v, %v", i, err)
 		}
-		f.audits = nil
+		f.audit.Skip()
 		must(t, f.join(owner, userID))
 		role, err := f.store.Role(t.Context(), other.OrgID, userID)
 		if err != nil || role != auth.Owner {
 			t.Errorf("the role is %s, %v", role, err)
 		}
-		if want := []string{other.OrgID + " member.accept " + theirs}; !slices.Equal(f.audits, want) {
-			t.Errorf("audit log: %v, want %v", f.audits, want)
+		if want := []string{other.OrgID + " member.accept " + theirs}; !slices.Equal(f.audits(), want) {
+			t.Errorf("audit log: %v, want %v", f.audits(), want)
 		}
 		f.wantNoInvitation("used", owner, userID)
 	})
@@ -160,7 +160,6 @@ func TestTwoInvitationsAcceptedAtOnceCreateOneUser(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		other := f.organization("other@example.com")
-		f.store.Audit = func(*db.Tx, string, string) error { return nil }
 		_, first := f.invite(f.owner, "ann@example.com", auth.Viewer)
 		_, second := f.invite(other, "ann@example.com", auth.Owner)
 		tokens := []string{first, second}
@@ -178,7 +177,7 @@ func TestTwoInvitationsAcceptedAtOnceCreateOneUser(t *testing.T) {
 				continue
 			}
 			wantKind(t, "the second one", err, errs.Conflict)
-			invitation, err := f.store.InvitationOf(t.Context(), tokens[i])
+			invitation, err := f.store.InvitationByToken(t.Context(), tokens[i])
 			must(t, err)
 			must(t, f.join(tokens[i], invitation.UserID))
 		}
@@ -192,7 +191,7 @@ func TestInvitationLinkBecomesVoid(t *testing.T) {
 		for _, email := range []string{"new@example.com", "other@example.com"} {
 			invited, token := f.invite(f.owner, email, auth.Viewer)
 			must(t, f.change(f.owner, invited, account.MemberPatch{FirstName: page.Some("Ann")}))
-			_, err := f.store.InvitationOf(t.Context(), token)
+			_, err := f.store.InvitationByToken(t.Context(), token)
 			must(t, err) // a name changes nothing
 			must(t, f.change(f.owner, invited, account.MemberPatch{Role: page.Some(auth.Owner)}))
 			f.wantNoInvitation("of another role", token, other.UserID)
@@ -229,14 +228,14 @@ func TestUserDeclines(t *testing.T) {
 		f := newFixture(t, d)
 		other := f.organization("other@example.com")
 		invited, token := f.invite(f.owner, "other@example.com", auth.Admin)
-		f.audits = nil
+		f.audit.Skip()
 		must(t, f.decline(token, other.UserID))
 		f.wantNoInvitation("declined", token, other.UserID)
 		if list := f.members(f.owner); len(list) != 1 {
 			t.Errorf("got %+v", list)
 		}
-		if want := []string{f.owner.OrgID + " member.decline " + invited}; !slices.Equal(f.audits, want) {
-			t.Errorf("audit log: %v, want %v", f.audits, want)
+		if want := []string{f.owner.OrgID + " member.decline " + invited}; !slices.Equal(f.audits(), want) {
+			t.Errorf("audit log: %v, want %v", f.audits(), want)
 		}
 	})
 }
@@ -255,11 +254,11 @@ func TestUserOfNoOrganizationAccepts(t *testing.T) {
 		if f.canSignIn("ann@example.com", ann.UserID) {
 			t.Error("an invitation lets a user sign in")
 		}
-		login, err := f.store.LoginInvited(t.Context(), token, "ann@example.com")
+		login, err := f.store.InvitedUser(t.Context(), token, "ann@example.com")
 		if err != nil || login.ID != ann.UserID || login.PasswordHash != "hash" {
 			t.Errorf("got %+v, %v", login, err)
 		}
-		_, err = f.store.LoginInvited(t.Context(), token, "other@example.com")
+		_, err = f.store.InvitedUser(t.Context(), token, "other@example.com")
 		wantKind(t, "another address", err, errs.NotFound)
 		must(t, f.join(token, ann.UserID))
 		if !f.canSignIn("ann@example.com", ann.UserID) {

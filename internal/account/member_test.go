@@ -18,8 +18,8 @@ import (
 // canSignIn reports whether sign-in finds a user by address and by id.
 func (f *fixture) canSignIn(email, userID string) bool {
 	f.t.Helper()
-	_, byEmail := f.store.LoginByEmail(f.t.Context(), email)
-	_, byID := f.store.LoginByID(f.t.Context(), userID)
+	_, byEmail := f.store.UserByEmail(f.t.Context(), email)
+	_, byID := f.store.UserByID(f.t.Context(), userID)
 	if (byEmail == nil) != (byID == nil) {
 		f.t.Errorf("by address: %v; by id: %v", byEmail, byID)
 	}
@@ -58,8 +58,8 @@ func TestDisabledMemberHasNoAccess(t *testing.T) {
 			t.Errorf("members: %+v", members)
 		}
 
-		if want := ann.OrgID + " member.disable " + ann.UserID; f.audits[len(f.audits)-1] != want {
-			t.Errorf("audit log: %v, want %s", f.audits, want)
+		if want := ann.OrgID + " member.disable " + ann.UserID; last(f.audits()) != want {
+			t.Errorf("audit log: %v, want %s", f.audits(), want)
 		}
 
 		must(t, f.disable(f.owner, ann.UserID, false))
@@ -101,7 +101,6 @@ func TestSessionsEndWhenTwoOrganizationsDisableAUserAtOnce(t *testing.T) {
 		f.add(other, "ann@example.com", auth.Viewer)
 		var mu sync.Mutex
 		ended := 0
-		f.store.Audit = func(*db.Tx, string, string) error { return nil }
 		f.store.MemberGone = nil
 		f.store.UserGone = []func(*db.Tx, string) error{func(*db.Tx, string) error {
 			mu.Lock()
@@ -152,7 +151,6 @@ func TestTwoOwnersCannotDisableEachOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		second := f.add(f.owner, "second@example.com", auth.Owner)
-		f.store.Audit = func(*db.Tx, string, string) error { return nil }
 		f.store.MemberGone = nil
 		f.store.UserGone = nil
 		results := make([]error, 2)
@@ -178,7 +176,6 @@ func TestConcurrentChangesOfAMemberAreAllApplied(t *testing.T) {
 		f.store.MemberGone = nil
 		f.store.UserGone = nil
 		ann := f.add(f.owner, "ann@example.com", auth.Member)
-		f.store.Audit = func(*db.Tx, string, string) error { return nil }
 		var group sync.WaitGroup
 		for _, p := range []account.MemberPatch{
 			{Role: page.Some(auth.Viewer)},

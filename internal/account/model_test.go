@@ -108,7 +108,7 @@ func TestNobodyIsAMemberWithoutConsent(t *testing.T) {
 					}
 				}
 				for _, token := range void {
-					if _, err := f.store.InvitationOf(t.Context(), token); err == nil {
+					if _, err := f.store.InvitationByToken(t.Context(), token); err == nil {
 						rt.Fatal("a void link works")
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
@@ -23,8 +24,7 @@ type setupFixture struct {
 func newSetup(t *testing.T, d *db.DB) *setupFixture {
 	t.Helper()
 	f := &setupFixture{T: t, now: time.Date(2026, 11, 17, 11, 59, 0, 0, time.UTC)}
-	audit := func(*db.Tx, string, string) error { return nil }
-	store := &account.Store{DB: d, Now: func() time.Time { return f.now }, Audit: audit}
+	store := &account.Store{DB: d, Now: func() time.Time { return f.now }, Audit: &audit.Store{Now: time.Now}}
 	f.setup = &account.Setup{Store: store, Ring: newRing(t, 1)}
 	must(t, d.Write(t.Context(), func(tx *db.Tx) (err error) {
 		f.first, err = store.Bootstrap(tx, "", "")
@@ -70,7 +70,7 @@ func TestSetupCompletesTheFirstOwnerOnce(t *testing.T) {
 		token := f.token()
 		must(t, f.setup.Check(t.Context(), token))
 		must(t, f.complete(token, "Ada@Example.com"))
-		login, err := f.setup.Store.LoginByEmail(t.Context(), "ada@example.com")
+		login, err := f.setup.Store.UserByEmail(t.Context(), "ada@example.com")
 		if err != nil || login.ID != f.first.UserID || login.PasswordHash != "hash" {
 			t.Errorf("got %+v, %v", login, err)
 		}

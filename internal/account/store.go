@@ -8,10 +8,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/mail"
 	"steward/internal/name"
 	"steward/internal/stamp"
 )
@@ -23,10 +25,9 @@ type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Audit records an action in its transaction.
-	Audit func(tx *db.Tx, action, target string) error
-	// MailInvitation has the link of an invitation mailed, in the transaction that makes it. It is nil if no
-	// mail can be sent.
-	MailInvitation func(tx *db.Tx, orgID, invitationID string) error
+	Audit *audit.Store
+	// Mail queues mail. It is nil if the server sends none.
+	Mail *mail.Store
 	// ProjectGone is called in the transaction that removes a project, to remove what belongs to it.
 	ProjectGone []func(tx *db.Tx, orgID, projectID string) error
 	// MemberGone is called in the transaction that removes or disables a member, to remove what the
@@ -82,7 +83,7 @@ func (s *Store) CreateOrg(tx *db.Tx, f First, orgName string) error {
 	if err := s.insertOrg(tx, f, newOrg{name: orgName}); err != nil {
 		return err
 	}
-	return s.Audit(tx, "organization.create", f.OrgID)
+	return s.Audit.Record(tx, "organization.create", f.OrgID)
 }
 
 // newOrg is an organization to be created. Its owner may have neither e-mail address nor password.

@@ -13,6 +13,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	mailqueue "steward/internal/mail"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 )
@@ -33,8 +34,8 @@ func EmailProblem(email string) string {
 // and for addresses that belong to somebody else.
 var errNoChange = errs.New(errs.NotFound, "link not found")
 
-// RequestEmail notes that a user wants another address, which must have no problem. It says nothing about
-// whether the address has an account. An earlier request of the user is void.
+// RequestEmail notes that a user wants another address, which must have no problem, and mails a link there. It
+// says nothing about whether the address has an account. An earlier request of the user is void.
 func (s *Store) RequestEmail(tx *db.Tx, userID, email string) error {
 	state, err := userState(tx, userID)
 	if err != nil {
@@ -51,7 +52,10 @@ func (s *Store) RequestEmail(tx *db.Tx, userID, email string) error {
 		}); err != nil {
 		return fmt.Errorf("insert change of address: %w", err)
 	}
-	return nil
+	if s.Mail == nil {
+		return nil
+	}
+	return s.Mail.Add(tx, mailqueue.Request{Kind: mailqueue.KindEmail, UserID: userID})
 }
 
 // EmailChange is the change of an address that a link stands for.

@@ -62,7 +62,7 @@ func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Me
 		if err := s.mailInvitation(tx, orgID, m.ID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "member.create", m.ID)
+		return s.Audit.Record(tx, "member.create", m.ID)
 	})
 	return m, token, err
 }
@@ -134,7 +134,7 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 		if err := s.mailInvitation(tx, caller.OrgID, m.ID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "member.invite", m.ID)
+		return s.Audit.Record(tx, "member.invite", m.ID)
 	})
 	return m, token, err
 }
@@ -182,7 +182,7 @@ func (s *Store) changeInvitation(
 		if err := updateInvitation(tx, caller.OrgID, after); err != nil {
 			return err
 		}
-		return s.Audit(tx, "member.update", invitationID)
+		return s.Audit.Record(tx, "member.update", invitationID)
 	})
 	return after, err
 }
@@ -215,7 +215,7 @@ func (s *Store) revokeInvitation(
 		if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND id = $2`, caller.OrgID, invitationID); err != nil {
 			return fmt.Errorf("delete invitation: %w", err)
 		}
-		return s.Audit(tx, "member.revoke", invitationID)
+		return s.Audit.Record(tx, "member.revoke", invitationID)
 	})
 }
 

@@ -33,9 +33,9 @@ type Invitation struct {
 // existed.
 var errNoInvitation = errs.New(errs.NotFound, "invitation not found")
 
-// InvitationOf returns the invitation with a token. It returns NotFound if there is none, if it has
+// InvitationByToken returns the invitation with a token. It returns NotFound if there is none, if it has
 // expired, or if the organization was deleted.
-func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, error) {
+func (s *Store) InvitationByToken(ctx context.Context, token string) (Invitation, error) {
 	var i Invitation
 	var first, last, address string
 	err := s.DB.Read(ctx).Row(`SELECT i.email, o.name, i.org_id, i.role, COALESCE(b.first_name, ''), COALESCE(b.last_name, ''),
@@ -59,23 +59,23 @@ func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, err
 	return i, nil
 }
 
-// LoginInvited returns the user with an address in lower case whom an invitation with a token is for,
+// InvitedUser returns the user with an address in lower case whom an invitation with a token is for,
 // whether or not the user is a member of an organization: one who has left all of them signs in to
 // accept. It returns NotFound if there is no such invitation or user.
-func (s *Store) LoginInvited(ctx context.Context, token, email string) (Login, error) {
-	i, err := s.InvitationOf(ctx, token)
+func (s *Store) InvitedUser(ctx context.Context, token, email string) (User, error) {
+	i, err := s.InvitationByToken(ctx, token)
 	if err != nil {
-		return Login{}, err
+		return User{}, err
 	}
 	if i.UserID == "" || i.Email != email {
-		return Login{}, errs.Missing("user", "with this address")
+		return User{}, errs.Missing("user", "with this address")
 	}
-	return scanLogin(s.DB.Read(ctx).Row(selectUser+`id = $1`, i.UserID), "with this address")
+	return scanUser(s.DB.Read(ctx).Row(selectUser+`id = $1`, i.UserID), "with this address")
 }
 
 // Register uses up an invitation of a new person: it creates the user, with the hash of a password,
 // which is empty for one who signs in without, and adds the membership. With a link that was mailed, the new
-// user takes the address of an account whose user has not proved it. It returns NotFound as InvitationOf does, and
+// user takes the address of an account whose user has not proved it. It returns NotFound as InvitationByToken does, and
 // Conflict if the address has another account, whose user must sign in to accept. Then the invitation stays.
 func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err error) {
 	i, err := s.takeInvitation(tx, token)
@@ -116,7 +116,7 @@ func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err erro
 }
 
 // Join uses up an invitation and adds the membership of an existing user, who is signed in. It returns
-// NotFound as InvitationOf does, and if the invitation is for another address, and Conflict if the user
+// NotFound as InvitationByToken does, and if the invitation is for another address, and Conflict if the user
 // is a member already, or has to Claim the account.
 func (s *Store) Join(tx *db.Tx, token, userID string) error {
 	i, err := s.takeInvitation(tx, token)
@@ -228,5 +228,5 @@ func (s *Store) join(tx *db.Tx, i takenInvitation, userID string) error {
 
 // auditAs records an action of a caller who is not that of the transaction.
 func (s *Store) auditAs(tx *db.Tx, caller *auth.Caller, action, target string) error {
-	return s.DB.Write(auth.With(tx.Context(), caller), func(tx *db.Tx) error { return s.Audit(tx, action, target) })
+	return s.DB.Write(auth.With(tx.Context(), caller), func(tx *db.Tx) error { return s.Audit.Record(tx, action, target) })
 }

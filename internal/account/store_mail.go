@@ -9,6 +9,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/mail"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 )
@@ -18,10 +19,38 @@ import (
 
 // mailInvitation has the link of an invitation mailed, if that is possible.
 func (s *Store) mailInvitation(tx *db.Tx, orgID, invitationID string) error {
-	if s.MailInvitation == nil {
+	if s.Mail == nil {
 		return nil
 	}
-	return s.MailInvitation(tx, orgID, invitationID)
+	return s.Mail.AddInvitation(tx, orgID, invitationID)
+}
+
+// RequestReset mails a link to set a new password to the user with an address. It does the same whether or not
+// there is one: that is looked up when the mail is sent.
+func (s *Store) RequestReset(tx *db.Tx, email string) error {
+	return s.Mail.Add(tx, mail.Request{Kind: mail.KindReset, To: email})
+}
+
+// Tell mails a notice about an account to its user, in the transaction of the change, if the server sends mail.
+func (s *Store) Tell(tx *db.Tx, userID string, n mail.Event) error {
+	if s.Mail == nil {
+		return nil
+	}
+	email, err := s.Email(tx, userID)
+	if err != nil || email == "" {
+		return err
+	}
+	return s.Mail.Add(tx, mail.Request{
+		Kind: mail.KindNotice, To: email, Notice: n, At: s.now(), RemoteAddr: s.Audit.RemoteAddr(tx.Context()),
+	})
+}
+
+// Changed tells a user about a change of the account that the user has made, and records it.
+func (s *Store) Changed(tx *db.Tx, userID, action string, n mail.Event) error {
+	if err := s.Tell(tx, userID, n); err != nil {
+		return err
+	}
+	return s.Audit.RecordUser(tx, action, userID, userID)
 }
 
 // MailedInvitation is an invitation with the token of the link that is mailed.
@@ -50,7 +79,7 @@ func (s *Store) NewMailedInvitation(ctx context.Context, orgID, invitationID str
 	if err != nil {
 		return MailedInvitation{}, err
 	}
-	m.Invitation, err = s.InvitationOf(ctx, m.Token)
+	m.Invitation, err = s.InvitationByToken(ctx, m.Token)
 	return m, err
 }
 

@@ -90,7 +90,7 @@ func (s *Store) ChangeMember(
 		if err := s.update(tx, caller.OrgID, after); err != nil {
 			return err
 		}
-		if err := s.Audit(tx, "member.update", memberID); err != nil {
+		if err := s.Audit.Record(tx, "member.update", memberID); err != nil {
 			return err
 		}
 		if before.Disabled == after.Disabled {
@@ -109,7 +109,7 @@ func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
 	if m.Disabled {
 		action = "member.disable"
 	}
-	if err := s.Audit(tx, action, m.ID); err != nil {
+	if err := s.Audit.Record(tx, action, m.ID); err != nil {
 		return err
 	}
 	return s.endAccess(tx, orgID, m.ID)
@@ -155,7 +155,7 @@ func (s *Store) removeMember(ctx context.Context, caller *auth.Caller, userID st
 		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
-		if err := s.Audit(tx, "member.delete", userID); err != nil {
+		if err := s.Audit.Record(tx, "member.delete", userID); err != nil {
 			return err
 		}
 		return s.endAccess(tx, caller.OrgID, userID)

@@ -29,7 +29,7 @@ func (s *Store) ChangeOrg(
 		if err := updateOrg(tx, after); err != nil {
 			return err
 		}
-		return s.Audit(tx, "organization.update", caller.OrgID)
+		return s.Audit.Record(tx, "organization.update", caller.OrgID)
 	})
 	return after, err
 }
@@ -97,7 +97,7 @@ func (s *Store) ClearFactors(ctx context.Context, caller *auth.Caller, memberID 
 		if err := s.clearFactors(tx, memberID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "member.clear_factors", memberID)
+		return s.Audit.Record(tx, "member.clear_factors", memberID)
 	})
 }
 

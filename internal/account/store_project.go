@@ -44,7 +44,7 @@ func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (
 			}); err != nil {
 			return fmt.Errorf("insert project: %w", err)
 		}
-		return s.Audit(tx, "project.create", p.ID)
+		return s.Audit.Record(tx, "project.create", p.ID)
 	})
 }
 
@@ -73,7 +73,7 @@ func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, matc
 		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
-		return s.Audit(tx, "project.delete", projectID)
+		return s.Audit.Record(tx, "project.delete", projectID)
 	})
 }
 
@@ -116,7 +116,7 @@ func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectI
 	if added == 0 { // by another transaction in the meantime
 		return nil
 	}
-	return s.Audit(tx, "project.create", projectID)
+	return s.Audit.Record(tx, "project.create", projectID)
 }
 
 // projectNames finds projects.

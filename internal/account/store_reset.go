@@ -45,7 +45,7 @@ func (s *Store) ResetPassword(
 		if token, expires, err = s.NewReset(tx, memberID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "member.reset_password", memberID)
+		return s.Audit.Record(tx, "member.reset_password", memberID)
 	})
 	return token, expires, err
 }
@@ -183,13 +183,13 @@ var errNoReset = errs.New(errs.NotFound, "link not found")
 
 // ResetOf returns the user who may set a new password with a token. It returns NotFound if the token was
 // used or replaced, has expired, never existed, or if what it was made for has changed.
-func (s *Store) ResetOf(ctx context.Context, token string) (Login, error) {
+func (s *Store) ResetOf(ctx context.Context, token string) (User, error) {
 	q := s.DB.Read(ctx)
 	userID, err := s.resetUser(q, token)
 	if err != nil {
-		return Login{}, err
+		return User{}, err
 	}
-	return scanLogin(q.Row(selectLogin+`id = $1`, userID), "with this link")
+	return scanUser(q.Row(selectLogin+`id = $1`, userID), "with this link")
 }
 
 // resetUser returns the user of a token. Errors are those of ResetOf.

@@ -11,12 +11,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// Login is a user as sign-in needs them. Fields that are not set are empty, also the hash of a user
-// without a password.
-type Login struct {
+// User is a user as sign-in and tokens need them. What the user has not set is empty, the password's hash too.
+type User struct {
 	ID, Email, FirstName, LastName, PhotoURL, PasswordHash string
 	UpdatedAt                                              stamp.Time
-	// EmailVerified is whether the user has used a link that was mailed to the address.
+	// EmailVerified reports whether the user has used a link that was mailed to the address.
 	EmailVerified bool
 }
 
@@ -28,28 +27,28 @@ const (
 	selectLogin = selectUser + `EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled) AND `
 )
 
-func scanLogin(row db.Row, name string) (Login, error) {
-	var l Login
+func scanUser(row db.Row, name string) (User, error) {
+	var l User
 	err := row.Scan(&l.ID, &l.Email, &l.FirstName, &l.LastName, &l.PhotoURL, &l.PasswordHash, &l.UpdatedAt,
 		&l.EmailVerified)
 	if errors.Is(err, db.ErrNoRows) {
-		return Login{}, errs.Missing("user", name)
+		return User{}, errs.Missing("user", name)
 	}
 	if err != nil {
-		return Login{}, fmt.Errorf("get user: %w", err)
+		return User{}, fmt.Errorf("get user: %w", err)
 	}
 	return l, nil
 }
 
-// LoginByEmail returns the user with an address in lower case. It returns NotFound if there is none,
+// UserByEmail returns the user with an address in lower case. It returns NotFound if there is none,
 // or if the user is not an enabled member of any organization.
-func (s *Store) LoginByEmail(ctx context.Context, email string) (Login, error) {
-	return scanLogin(s.DB.Read(ctx).Row(selectLogin+`email = $1`, email), "with this address")
+func (s *Store) UserByEmail(ctx context.Context, email string) (User, error) {
+	return scanUser(s.DB.Read(ctx).Row(selectLogin+`email = $1`, email), "with this address")
 }
 
-// LoginByID returns a user. It returns NotFound as LoginByEmail does.
-func (s *Store) LoginByID(ctx context.Context, userID string) (Login, error) {
-	return scanLogin(s.DB.Read(ctx).Row(selectLogin+`id = $1`, userID), userID)
+// UserByID returns a user. It returns NotFound as UserByEmail does.
+func (s *Store) UserByID(ctx context.Context, userID string) (User, error) {
+	return scanUser(s.DB.Read(ctx).Row(selectLogin+`id = $1`, userID), userID)
 }
 
 // Role returns the role of a user in an organization. It returns NotFound if the user is not a

@@ -9,7 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/account"
 	"steward/internal/apikey"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -66,8 +68,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	f.now.Store(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC).UnixMicro())
 	f.store = &apikey.Store{
 		DB: d, Now: func() time.Time { return time.UnixMicro(f.now.Load()) },
-		Audit:   func(*db.Tx, string, string) error { return nil },
-		Project: func(*db.Tx, *auth.Caller, string, string) error { return nil },
+		Audit: &audit.Store{Now: time.Now}, Accounts: &account.Store{DB: d, Now: time.Now, Audit: &audit.Store{Now: time.Now}},
 		Consented: func(_ *db.Tx, caller *auth.Caller, scopes []string) error {
 			f.consented = append(f.consented, caller.ClientID+" "+strings.Join(scopes, " "))
 			return f.consent

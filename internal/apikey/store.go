@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -19,12 +21,10 @@ import (
 
 // Store is the SQL of this package.
 type Store struct {
-	DB  *db.DB
-	Now func() time.Time
-	// Audit records an action in its transaction.
-	Audit func(tx *db.Tx, action, target string) error
-	// Project makes sure that a project exists and that the caller may use it.
-	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
+	DB       *db.DB
+	Now      func() time.Time
+	Audit    *audit.Store
+	Accounts *account.Store
 	// Consented returns Unauthorized if the user of a caller does not let its OAuth client have some scopes.
 	// Otherwise the consent cannot be revoked until the transaction ends.
 	Consented func(tx *db.Tx, caller *auth.Caller, scopes []string) error
@@ -120,14 +120,14 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value s
 			}
 		}
 		if k.Project != nil {
-			if err := s.Project(tx, caller, "body.projectId", k.Project.ID); err != nil {
+			if err := s.Accounts.EnsureProject(tx, caller, "body.projectId", k.Project.ID); err != nil {
 				return err
 			}
 		}
 		if err := insert(tx, k, value); err != nil {
 			return err
 		}
-		return s.Audit(tx, "apikey.create", k.ID)
+		return s.Audit.Record(tx, "apikey.create", k.ID)
 	})
 }
 
@@ -226,7 +226,7 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, m
 		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
-		return s.Audit(tx, "apikey.delete", keyID)
+		return s.Audit.Record(tx, "apikey.delete", keyID)
 	})
 }
 

@@ -10,14 +10,23 @@ import (
 )
 
 // layers lists the packages below internal from the bottom to the top. A package imports only
-// packages of lower layers; those of the lowest layer may import each other. Those of the lowest layers, up
-// to topBase, are called base packages. A package whose name ends in
-// test is imported by tests only, and may import others of its layer, as they may.
+// packages of lower layers; those of the lowest layer may import each other. A package whose name ends in
+// test is imported by tests only, and may import others of its layer.
 var layers = [][]string{
 	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "redis", "waittest", "porttest", "blob", "backup"},
 	{"db", "web"},
 	{"idempotency", "job", "list"},
-	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search", "mail", "certificate", "rotation", "node"},
+	{"audit"},
+	{"mail", "node"},
+	{"account"},
+	{"apikey"},
+	{"webhook"},
+	{"oidc"},
+	{"object"},
+	{"eval"},
+	{"thread"},
+	{"resource"},
+	{"rotation", "certificate", "status", "search"},
 	{"sdk", "console"},
 	{"server"},
 	{"cli"},

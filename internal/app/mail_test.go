@@ -9,20 +9,7 @@ import (
 
 	"steward/internal/cli/session"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/signin"
 )
-
-func TestEveryNoticeHasAText(t *testing.T) {
-	other := mail.Notice{Name: "none"}.Content().Subject
-	for _, n := range []signin.Notice{
-		signin.NoticePassword, signin.NoticeDevice, signin.NoticePasskey, signin.NoticePasskeyRemoved, signin.NoticeFactor,
-		signin.NoticeFactorsCleared, signin.NoticeIdentity, signin.NoticeIdentityRemoved, signin.NoticeEmail,
-	} {
-		if got := (mail.Notice{Name: string(n)}).Content().Subject; got == other {
-			t.Errorf("the notice %s has no text", n)
-		}
-	}
-}
 
 func TestMailPreviewShowsAllMail(t *testing.T) {
 	var out bytes.Buffer

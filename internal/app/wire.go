@@ -73,16 +73,16 @@ type parts struct {
 func wire(b base) (*parts, error) {
 	p := &parts{base: b}
 	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Request: requestSource, Retention: b.cfg.AuditRetention}
-	p.accounts = &account.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record}
+	p.accounts = &account.Store{DB: b.db, Now: b.now, Audit: p.auditLog}
 	p.lastSeen = &account.Seen{Store: p.accounts}
-	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject}
+	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts}
 	p.keyChecker = &apikey.Checker{Store: p.apiKeys}
 	decoding := web.NewDecoding()
 	p.threads = &thread.Store{
-		DB: b.db, Now: b.now, Ring: b.ring, Retention: b.cfg.ThreadRetention, Audit: p.auditLog.Record, Decoding: decoding,
-		Project: p.accounts.EnsureProject, DefaultProject: p.accounts.Oldest,
+		DB: b.db, Now: b.now, Ring: b.ring, Retention: b.cfg.ThreadRetention, Audit: p.auditLog, Decoding: decoding,
+		Accounts: p.accounts,
 	}
-	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject, Decoding: decoding}
+	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts, Decoding: decoding}
 	p.oauth = b.wireOAuth(p.auditLog, p.accounts)
 	p.apiKeys.Consented = p.oauth.clients.RequireConsent
 	b.db.Watch(auth.Callers, p.keyChecker.Forget)
@@ -102,17 +102,14 @@ func wire(b base) (*parts, error) {
 		return nil, err
 	}
 	p.backups = b.wireBackups()
-	p.provider = b.wireProvider(p.oauth, users{p.accounts, p.auditLog}, p.apiKeys)
+	p.provider = b.wireProvider(p.oauth, p.accounts, p.apiKeys)
 	p.provider.SendLogout = sendLogout(p.webhooks.sender.Send)
 	p.provider.Egress = egress(b.cfg, b.addresses).Transport()
-	if p.mail != nil {
-		p.mail.connect(p.provider)
-	}
 	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
-		FirstOrg: firstOrg(p.accounts), Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
+		Accounts: p.accounts, Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
 		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()
@@ -164,7 +161,7 @@ func (p *parts) newServer() *server.Server {
 		Upstream:    &upstream.Handler{Store: p.provider.Upstreams.Store, BaseURL: baseURL},
 		Tokens:      &registration.Handler{Store: p.oauth.registrations},
 		Object:      p.storage.handler,
-		Resource:    &resource.Handler{Manager: p.resources, OrgName: p.accounts.OrgName},
+		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
 		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},
 		Socket:      socket,
 		Webhook:     p.webhooks.handler(p.base),

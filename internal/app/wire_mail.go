@@ -6,16 +6,9 @@ import (
 	netmail "net/mail"
 
 	"steward/internal/account"
-	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider"
-	"steward/internal/oidc/provider/links"
 	protocol "steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/selfservice"
-	"steward/internal/oidc/provider/signin"
-	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // mailing connects the queue of mail with what mail is about.
@@ -43,45 +36,8 @@ func (b base) wireMail(accounts *account.Store) (*mailing, error) {
 		accounts: accounts, baseURL: b.addresses.BaseURL,
 	}
 	m.worker = &mail.Worker{Store: m.store, Server: server, Log: b.log, Compose: m.compose}
-	accounts.MailInvitation = m.store.AddInvitation
+	accounts.Mail = m.store
 	return m, nil
-}
-
-// connect has the provider mail links and notices.
-func (m *mailing) connect(p *provider.Provider) {
-	p.Users.Notify = m.notify
-	p.Resets.Mail = &links.ResetMail{
-		Problem: account.EmailProblem,
-		Request: func(tx *db.Tx, email string) error {
-			return m.store.Add(tx, mail.Request{Kind: mail.KindReset, To: email})
-		},
-	}
-	p.Account.EmailChanges = &selfservice.EmailChanges{
-		Problem: account.EmailProblem,
-		Request: func(tx *db.Tx, userID, email string) error {
-			if err := m.accounts.RequestEmail(tx, userID, email); err != nil {
-				return err
-			}
-			return m.store.Add(tx, mail.Request{Kind: mail.KindEmail, UserID: userID})
-		},
-		Get: func(ctx context.Context, token string) (selfservice.EmailChange, error) {
-			c, err := m.accounts.EmailChangeOf(ctx, token)
-			return selfservice.EmailChange{UserID: c.UserID, Email: c.Email}, err
-		},
-		Use: m.accounts.UseEmailChange,
-	}
-}
-
-// notify tells a user what has happened to their account, at the address that the user has now.
-func (m *mailing) notify(tx *db.Tx, userID string, n signin.Notice) error {
-	email, err := m.accounts.Email(tx, userID)
-	if err != nil || email == "" {
-		return err
-	}
-	return m.store.Add(tx, mail.Request{
-		Kind: mail.KindNotice, To: email, Notice: string(n), At: stamp.Of(m.store.Now()),
-		RemoteAddr: web.Request(tx.Context()).RemoteAddr,
-	})
 }
 
 // compose makes the mail for a request, and the token of its link. It returns NotFound if there is nothing

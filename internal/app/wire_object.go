@@ -24,7 +24,7 @@ type storage struct {
 // wireObjects returns the parts of the object slice. The events of buckets go to webhooks.
 func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storage) {
 	s.buckets = &object.Buckets{
-		DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog.Record,
+		DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog,
 		CreateWebhook: func(tx *db.Tx, b *object.Bucket) (string, error) {
 			metadata := map[string]string{"type": "s3", "bucket_name": b.Name}
 			return hooks.CreateInternalTx(tx, webhook.Creator{OrgID: b.OrgID, UserID: b.CreatedBy}, "Bucket "+b.Name, metadata)
@@ -48,7 +48,7 @@ func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storag
 		Messages: s3.NewMessages(b.poolSizes.messages),
 	}
 	s.handler = &object.Handler{
-		Buckets: s.buckets, Index: index, Totals: s.totals, Audit: auditLog.Record,
+		Buckets: s.buckets, Index: index, Totals: s.totals, Audit: auditLog,
 		Presign: s.server.Presign, Expiry: b.cfg.PresignExpiry,
 	}
 	return s

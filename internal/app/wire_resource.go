@@ -43,7 +43,7 @@ type engineServer struct {
 
 // wireEngines returns the engines of all regions. Its open must be called before they are used.
 func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
-	e := &engines{store: &resource.Store{DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog.Record}, log: b.log}
+	e := &engines{store: &resource.Store{DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog}, log: b.log}
 	e.embeddedDB = &libsql.Engine{
 		Dir: filepath.Join(b.cfg.Data, "databases"), Node: b.node, BaseURL: b.addresses.BaseURL, Lookup: e.store.ByID,
 		Limits: libsql.Limits{Reserve: max(b.cfg.DiskReserve, 1)}, // 0 is the default

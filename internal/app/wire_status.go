@@ -19,7 +19,7 @@ func (p *parts) wireStatus() *status.Handler {
 		Version: Version(), StartedAt: stamp.Of(b.now()), Database: b.db.Dialect().String(), Ping: b.db.Ping,
 		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: b.processID, KeyID: b.ring.KeyID()},
 		Disk:      b.dataDisk,
-		FirstOrg:  firstOrg(p.accounts),
+		Accounts:  p.accounts,
 		Nodes:     p.nodes.states,
 		Engines:   &status.Engines{All: b.engineChecks(p.engines.regions), Log: b.log},
 		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {

@@ -32,7 +32,7 @@ type webhooks struct {
 // wireWebhooks returns the parts of the webhook slice. connectTails completes its live tails.
 func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	store := &webhook.Store{
-		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record,
+		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog,
 		Queue: &queue.Store{DB: b.db, Now: b.now, Owner: id.New("rep")},
 	}
 	sender := webhook.NewSender(store)
@@ -43,7 +43,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	store.Queue.Wake = scheduler.Wake
 	tails := tail.New(store, b.log, b.poolSizes.tails)
 	store.Logged = tails.Wake
-	replays := &replay.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, Hooks: store}
+	replays := &replay.Store{DB: b.db, Now: b.now, Audit: auditLog, Hooks: store}
 	store.Replayed = replays.Ended
 	worker := replay.NewWorker(replays, b.log, store.Queue.Owner)
 	worker.Disk = b.databaseDisk

@@ -31,10 +31,7 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	if caller == nil {
 		return nil
 	}
-	var requestID, remoteAddr string
-	if s.Request != nil {
-		requestID, remoteAddr = s.Request(tx.Context())
-	}
+	requestID, remoteAddr := s.source(tx.Context())
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target,
 		remote_addr, request_id) VALUES (@org_id, @id, @at, @user_id, @key_id, @client_id, @thing, @action, @target,
@@ -48,6 +45,20 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
 	return nil
+}
+
+// source returns the id and the remote address of the request that a context belongs to, if there is one.
+func (s *Store) source(ctx context.Context) (requestID, remoteAddr string) {
+	if s.Request == nil {
+		return "", ""
+	}
+	return s.Request(ctx)
+}
+
+// RemoteAddr returns where the request of a context came from, or "".
+func (s *Store) RemoteAddr(ctx context.Context) string {
+	_, remoteAddr := s.source(ctx)
+	return remoteAddr
 }
 
 // List returns a page of the entries of an organization's log that a filter matches, newest first. It

@@ -11,10 +11,7 @@ import (
 // RecordUser writes an entry about the account of a user into the log of each organization that the
 // user belongs to: accounts belong to none. by is who did it; it is empty if that is not known.
 func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
-	var requestID, remoteAddr string
-	if s.Request != nil {
-		requestID, remoteAddr = s.Request(tx.Context())
-	}
+	requestID, remoteAddr := s.source(tx.Context())
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, thing, action, target, remote_addr, request_id)
 		SELECT org_id, @id, @at, @by, @thing, @action, @target, @remote_addr, @request_id

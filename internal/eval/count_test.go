@@ -90,7 +90,7 @@ func TestCountsEqualRows(t *testing.T) {
 // The clock of the other one is ahead, so that there is something to sweep.
 func TestCountsEqualRowsOfTwoProcesses(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		other := &Store{DB: f.store.DB, Audit: f.store.Audit, Project: f.store.Project}
+		other := &Store{DB: f.store.DB, Audit: f.store.Audit, Accounts: f.store.Accounts}
 		other.Now = func() time.Time { return f.now.Add(2 * grace) }
 		var all sync.WaitGroup
 		try := func(i int, step func() error) {

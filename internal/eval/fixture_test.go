@@ -44,8 +44,8 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	f := &fixture{TB: t, now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return f.now }
 	lines := &audit.Store{DB: d, Now: clock}
-	f.accounts = &account.Store{DB: d, Now: clock, Audit: lines.Record}
-	f.store = &Store{DB: d, Now: clock, Audit: lines.Record, Project: f.accounts.EnsureProject, Decoding: web.NewDecoding()}
+	f.accounts = &account.Store{DB: d, Now: clock, Audit: lines}
+	f.store = &Store{DB: d, Now: clock, Audit: lines, Accounts: f.accounts, Decoding: web.NewDecoding()}
 	f.accounts.ProjectGone = []func(*db.Tx, string, string) error{f.store.DeleteOfProject}
 	e := &Handler{Store: f.store}
 	api := web.NewAPI([]web.Route{

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -17,13 +19,10 @@ import (
 // Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go,
 // counts in store_count.go, and background work in store_relabel.go and store_purge.go.
 type Store struct {
-	DB  *db.DB
-	Now func() time.Time
-	// Audit writes a line of the audit log in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
-	// Project makes sure that a named project exists, or returns an error if the caller may not use
-	// it.
-	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
+	DB       *db.DB
+	Now      func() time.Time
+	Audit    *audit.Store
+	Accounts *account.Store
 	// Decoding is that of results.
 	Decoding *web.Decoding
 
@@ -65,14 +64,14 @@ func (s *Store) Get(ctx context.Context, caller *auth.Caller, evalID string) (Ev
 func (s *Store) Put(ctx context.Context, caller *auth.Caller, e Eval, match page.IfMatch) (Eval, error) {
 	var stored Eval
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := s.Project(tx, caller, "body.projectId", e.ProjectID); err != nil {
+		if err := s.Accounts.EnsureProject(tx, caller, "body.projectId", e.ProjectID); err != nil {
 			return err
 		}
 		var err error
 		if stored, err = s.newEvalWriter(tx, caller).put(e, match); err != nil {
 			return err
 		}
-		return s.Audit(tx, "eval.put", e.ID)
+		return s.Audit.Record(tx, "eval.put", e.ID)
 	})
 	if errors.Is(err, errOtherProject) {
 		return Eval{}, errs.Missing("evaluation", e.ID)
@@ -98,7 +97,7 @@ func (s *Store) Sync(
 			return err
 		}
 		synced = Synced{Created: created, Deleted: deleted}
-		return s.Audit(tx, "eval.sync", target)
+		return s.Audit.Record(tx, "eval.sync", target)
 	})
 	if errors.Is(err, errOtherProject) {
 		return Synced{}, errs.New(errs.Forbidden, "an evaluation of this request belongs to another project than this key")
@@ -143,7 +142,7 @@ func (w *evalWriter) putAll(evals []Eval) ([]string, error) {
 	checked := map[string]bool{}
 	for _, e := range evals {
 		if !checked[e.ProjectID] {
-			if err := w.s.Project(w.tx, w.caller, "body.create.projectId", e.ProjectID); err != nil {
+			if err := w.s.Accounts.EnsureProject(w.tx, w.caller, "body.create.projectId", e.ProjectID); err != nil {
 				return nil, err
 			}
 			checked[e.ProjectID] = true

@@ -103,7 +103,7 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (Run, err
 	// The project does not exist or is not the caller's, or there is a run with this id.
 	var stored Run
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := s.Project(tx, caller, "body.projectId", r.ProjectID); err != nil {
+		if err := s.Accounts.EnsureProject(tx, caller, "body.projectId", r.ProjectID); err != nil {
 			return err
 		}
 		queued := &queuedStart{Run: r}

@@ -138,23 +138,24 @@ func (n NewEmail) Content() Content {
 
 // Notice is the mail that tells a user what has happened to their account.
 type Notice struct {
-	Name, Email, RemoteAddr string
-	At                      stamp.Time
+	Name              Event
+	Email, RemoteAddr string
+	At                stamp.Time
 	// Link is the account page.
 	Link string
 }
 
 // notices has the subject and the sentence of each notice, by its name.
-var notices = map[string]struct{ subject, sentence string }{
-	"password":         {"Your password was changed", "The password of your account was changed."},
-	"device":           {"A new sign-in to your account", "Somebody has signed in to your account with a browser that was not used for it before."},
-	"passkey":          {"A passkey was added to your account", "A passkey was added to your account. It can be used to sign in."},
-	"passkey_removed":  {"A passkey was removed from your account", "A passkey was removed from your account."},
-	"factor":           {"The second step of your sign-in was changed", "An authenticator app was added to your account, or removed from it."},
-	"factors_cleared":  {"The second step of your sign-in was removed", "An owner of your organization has removed all second factors and passkeys of your account."},
-	"identity":         {"Your account was linked", "An account of another service was linked to yours. It can be used to sign in."},
-	"identity_removed": {"Your account was unlinked", "An account of another service was unlinked from yours. It cannot be used to sign in any more."},
-	"email":            {"Your email address was changed", "Your account now has another email address. Messages are not sent to this one any more."},
+var notices = map[Event]struct{ subject, sentence string }{
+	PasswordChanged:  {"Your password was changed", "The password of your account was changed."},
+	NewDevice:        {"A new sign-in to your account", "Somebody has signed in to your account with a browser that was not used for it before."},
+	PasskeyAdded:     {"A passkey was added to your account", "A passkey was added to your account. It can be used to sign in."},
+	PasskeyRemoved:   {"A passkey was removed from your account", "A passkey was removed from your account."},
+	FactorChanged:    {"The second step of your sign-in was changed", "An authenticator app was added to your account, or removed from it."},
+	FactorsCleared:   {"The second step of your sign-in was removed", "An owner of your organization has removed all second factors and passkeys of your account."},
+	IdentityLinked:   {"Your account was linked", "An account of another service was linked to yours. It can be used to sign in."},
+	IdentityUnlinked: {"Your account was unlinked", "An account of another service was unlinked from yours. It cannot be used to sign in any more."},
+	EmailChanging:    {"Your email address was changed", "Your account now has another email address. Messages are not sent to this one any more."},
 }
 
 // Content returns what the mail says. A notice without a text of its own says that something has changed.

@@ -39,6 +39,17 @@ func TestNamesAreNoLinks(t *testing.T) {
 	}
 }
 
+func TestEveryNoticeHasAText(t *testing.T) {
+	for _, e := range []Event{
+		PasswordChanged, NewDevice, PasskeyAdded, PasskeyRemoved, FactorChanged, FactorsCleared, IdentityLinked,
+		IdentityUnlinked, EmailChanging,
+	} {
+		if notices[e].sentence == "" {
+			t.Errorf("the notice %s has no text", e)
+		}
+	}
+}
+
 func TestUnknownNoticeHasAText(t *testing.T) {
 	if c := (Notice{Name: "of tomorrow"}).Content(); c.Subject != "Your account was changed" {
 		t.Errorf("got %+v", c)

@@ -1,5 +1,5 @@
 // Package mail owns the mail that Steward sends to its users: the queue, the texts, and the connection to
-// the mail server. It imports base packages only.
+// the mail server.
 //
 // Whoever wants a mail to be sent adds a Request to the queue, in the transaction of what the mail is about
 // (store.go). The request says what the mail is about, and has neither its text nor a link. A worker, on
@@ -30,6 +30,23 @@ const (
 	KindNotice     Kind = "notice"     // something has happened to the account
 )
 
+// Event is something that has happened to an account. Its user gets a notice, so that a change by a stranger
+// does not go unseen.
+type Event string
+
+// The events.
+const (
+	PasswordChanged  Event = "password"
+	NewDevice        Event = "device" // a sign-in in a browser that was not seen before
+	PasskeyAdded     Event = "passkey"
+	PasskeyRemoved   Event = "passkey_removed"
+	FactorChanged    Event = "factor"          // an authenticator app was added or removed
+	FactorsCleared   Event = "factors_cleared" // an owner removed all second factors
+	IdentityLinked   Event = "identity"
+	IdentityUnlinked Event = "identity_removed"
+	EmailChanging    Event = "email" // goes to the old address
+)
+
 // Request asks for a mail. Each kind uses some of the fields.
 type Request struct {
 	Kind Kind `json:"-"`
@@ -41,7 +58,7 @@ type Request struct {
 	// To is the address to which a notice goes, or for which a new password was asked.
 	To string `json:"to,omitempty"`
 	// Notice names what has happened, RemoteAddr from where, and At when.
-	Notice     string     `json:"notice,omitempty"`
+	Notice     Event      `json:"notice,omitempty"`
 	RemoteAddr string     `json:"remote_addr,omitempty"`
 	At         stamp.Time `json:"at,omitzero"`
 }

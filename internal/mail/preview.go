@@ -28,7 +28,7 @@ func Previews() []Preview {
 	}
 	for _, name := range slices.Sorted(maps.Keys(notices)) {
 		notice := Notice{Name: name, Email: "grace@example.com", RemoteAddr: "192.0.2.7", At: at, Link: base + "/account"}
-		list = append(list, Preview{"notice_" + name, notice.Content()})
+		list = append(list, Preview{"notice_" + string(name), notice.Content()})
 	}
 	return list
 }

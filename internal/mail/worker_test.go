@@ -73,7 +73,7 @@ func compose(_ context.Context, r Request) (Letter, error) {
 	if r.To == "gone@example.com" {
 		return Letter{}, errs.New(errs.NotFound, "nobody")
 	}
-	return Letter{To: r.To, Content: Content{Subject: r.Notice, Paragraphs: []string{"about " + r.Notice}}}, nil
+	return Letter{To: r.To, Content: Content{Subject: string(r.Notice), Paragraphs: []string{"about " + string(r.Notice)}}}, nil
 }
 
 func (f *fixture) clock() time.Time {
@@ -95,7 +95,7 @@ func (f *fixture) add(r Request) {
 
 func (f *fixture) notice(to, subject string) {
 	f.t.Helper()
-	f.add(Request{Kind: KindNotice, To: to, Notice: subject})
+	f.add(Request{Kind: KindNotice, To: to, Notice: Event(subject)})
 }
 
 func (f *fixture) run() {

@@ -12,6 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -48,7 +50,7 @@ type fixture struct {
 	parts
 
 	mu     sync.Mutex
-	audit  []string
+	audit  *audittest.Log
 	events []Event
 }
 
@@ -69,7 +71,7 @@ func newFixture(t testing.TB, d *db.DB, limits Limits) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir(), db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
 	f.parts = f.newParts(f.disk(), limits)
-	f.http = &Handler{Buckets: f.buckets, Index: f.index, Totals: f.totals, Audit: f.record, Expiry: time.Hour}
+	f.http = &Handler{Buckets: f.buckets, Index: f.index, Totals: f.totals, Audit: f.buckets.Audit, Expiry: time.Hour}
 	return f
 }
 
@@ -87,7 +89,7 @@ func (f *fixture) newParts(bytes blob.Store, limits Limits) (p parts) {
 	log := slog.New(slog.DiscardHandler)
 	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
 	must(f.t, err)
-	p.buckets = &Buckets{DB: f.db, Ring: ring, Now: now, Audit: f.record}
+	p.buckets = &Buckets{DB: f.db, Ring: ring, Now: now, Audit: &audit.Store{Now: now}}
 	p.blobs = &Blobs{DB: f.db, Store: bytes, Now: now, Log: log}
 	p.index = &Index{DB: f.db, Blobs: p.blobs, Now: now, Event: f.event, Limits: limits}
 	p.uploads = &Uploads{DB: f.db, Index: p.index, Blobs: p.blobs, Now: now, MinPart: 3}
@@ -95,14 +97,6 @@ func (f *fixture) newParts(bytes blob.Store, limits Limits) (p parts) {
 	p.cleaner = &Cleaner{DB: f.db, Buckets: p.buckets, Index: p.index, Blobs: p.blobs, Now: now, Log: log}
 	f.db.Watch(Cache, p.buckets.Forget)
 	return p
-}
-
-// record keeps an entry of the audit log.
-func (f *fixture) record(_ *db.Tx, action, target string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.audit = append(f.audit, action+" "+target)
-	return nil
 }
 
 // event keeps events that are committed.

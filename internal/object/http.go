@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -18,7 +19,7 @@ type Handler struct {
 	Index   *Index
 	Totals  *Totals
 	// Audit records who did something, in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
+	Audit *audit.Store
 	// Presign returns a URL of the S3 listener that is valid for some time, for the method GET or
 	// PUT.
 	Presign func(b *Bucket, key, method string, expires time.Duration) (string, error)
@@ -123,7 +124,7 @@ func (h *Handler) DeleteObjects(ctx context.Context, in *struct {
 	origin := originOf(ctx)
 	if in.Prefix != "" {
 		n, err := h.Index.DeletePrefix(ctx, b, in.Prefix, origin, func(tx *db.Tx) error {
-			return h.Audit(tx, "object.delete", b.Name+"/"+in.Prefix+"*")
+			return h.Audit.Record(tx, "object.delete", b.Name+"/"+in.Prefix+"*")
 		})
 		return Deleted{Count: n}, err
 	}
@@ -140,7 +141,7 @@ func (h *Handler) deleteKey(ctx context.Context, b *Bucket, key string, origin O
 		if d.Count == 0 {
 			return nil
 		}
-		return h.Audit(tx, "object.delete", b.Name+"/"+key)
+		return h.Audit.Record(tx, "object.delete", b.Name+"/"+key)
 	})
 	return d, err
 }

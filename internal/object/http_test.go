@@ -80,7 +80,7 @@ func TestDeleteRoute(t *testing.T) {
 			f.put(b, fmt.Sprintf("a/%02d", i), "x")
 		}
 		f.put(b, "b", "x")
-		f.audit = nil
+		f.audit.Skip()
 		for _, in := range []deleteIn{{}, {Key: "a", Prefix: "b"}} {
 			in.Bucket = "photos"
 			_, err := f.http.DeleteObjects(as(alice), &in)
@@ -97,7 +97,7 @@ func TestDeleteRoute(t *testing.T) {
 				t.Errorf("%+v: %d, want %d", step.in, got.Count, step.want)
 			}
 		}
-		if diff := cmp.Diff([]string{"object.delete photos/a/00", "object.delete photos/a/*", "object.delete photos/b"}, f.audit); diff != "" {
+		if diff := cmp.Diff([]string{"object.delete photos/a/00", "object.delete photos/a/*", "object.delete photos/b"}, f.audit.Read("action || ' ' || target")); diff != "" {
 			t.Errorf("audit -want +got:\n%s", diff)
 		}
 		f.check()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -36,7 +37,7 @@ type Buckets struct {
 	Ring *seal.Ring
 	Now  func() time.Time
 	// Audit records who did something, in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
+	Audit *audit.Store
 	// CreateWebhook creates the internal webhook of a bucket and returns its id; DeleteWebhook
 	// deletes it. They may be nil.
 	CreateWebhook func(tx *db.Tx, b *Bucket) (string, error)
@@ -124,7 +125,7 @@ func (s *Buckets) Create(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Bucket, 
 	if err := tx.Invalidate(Cache); err != nil { // another replica may have had the name in its cache
 		return nil, err
 	}
-	return b, s.Audit(tx, "bucket.create", b.Name)
+	return b, s.Audit.Record(tx, "bucket.create", b.Name)
 }
 
 func newAccessKey() string { return accessKeyPrefix + id.Secret(accessKeySize-len(accessKeyPrefix)) }
@@ -206,7 +207,7 @@ func (s *Buckets) Delete(tx *db.Tx, ref BucketRef, ifEmpty bool) error {
 	if err := tx.Invalidate(Cache); err != nil {
 		return err
 	}
-	return s.Audit(tx, "bucket.delete", b.Name)
+	return s.Audit.Record(tx, "bucket.delete", b.Name)
 }
 
 // RotateKeys gives a bucket new credentials; the old ones are refused from then on. It returns
@@ -225,7 +226,7 @@ func (s *Buckets) RotateKeys(tx *db.Tx, ref BucketRef) (*Bucket, error) {
 	if err := tx.Invalidate(Cache); err != nil {
 		return nil, err
 	}
-	return b, s.Audit(tx, "bucket.rotate", b.Name)
+	return b, s.Audit.Record(tx, "bucket.rotate", b.Name)
 }
 
 // own reads a bucket of an organization in a region, or NotFound.
@@ -354,7 +355,7 @@ func (s *Buckets) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 	if err := tx.Invalidate(Cache); err != nil {
 		return err
 	}
-	return s.Audit(tx, action, b.Name)
+	return s.Audit.Record(tx, action, b.Name)
 }
 
 // bucketNames finds buckets, whose name is their id for users.

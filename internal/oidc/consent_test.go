@@ -382,7 +382,6 @@ func TestForgetMemberEndsConsentsToAllClients(t *testing.T) {
 
 func TestUserCountIsExactUnderConcurrency(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		f.Store.Audit = func(*db.Tx, string, string) error { return nil }
 		c := f.client(Settings{}).Client
 		var group sync.WaitGroup
 		for w := range 8 {

@@ -84,5 +84,5 @@ func (f *fixture) stored() string {
 	must(f.t, err)
 	text, err := json.Marshal(clients.Items)
 	must(f.t, err)
-	return fmt.Sprintf("%s %d %d %s", text, f.rows("oidc_clients"), f.rows("oidc_client_states"), f.audits)
+	return fmt.Sprintf("%s %d %d %s", text, f.rows("oidc_clients"), f.rows("oidc_client_states"), f.audits())
 }

@@ -3,11 +3,13 @@ package oidc
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -28,8 +30,6 @@ type fixture struct {
 	caller *auth.Caller
 	ctx    context.Context
 	clock  *atomic.Int64
-	mu     sync.Mutex
-	audits []string
 	// gone has the calls of ConsentGone, which returns goneErr.
 	gone    []string
 	goneErr error
@@ -50,25 +50,17 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	return f
 }
 
+// audits returns the action and the target of each entry in the audit log.
+func (f *fixture) audits() []string {
+	return audittest.New(f.t, f.DB).Read("action || ' ' || target")
+}
+
 // replica returns the store of another process on the same database.
 func (f *fixture) replica(d *db.DB) *Store {
 	s := &Store{
 		DB: d, Now: f.now,
-		Audit: func(tx *db.Tx, action, target string) error {
-			tx.OnCommit(func() {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.audits = append(f.audits, action+" "+target)
-			})
-			return nil
-		},
-		LockOrg: func(tx *db.Tx, orgID string) error { return tx.Lock(orgID) },
-		Project: func(_ *db.Tx, _ *auth.Caller, location, projectID string) error {
-			if !id.Foreign(projectID) {
-				return errs.InvalidField(location, "expected a project id")
-			}
-			return nil
-		},
+		Audit:    &audit.Store{Now: f.now},
+		Accounts: &account.Store{DB: d, Now: f.now, Audit: &audit.Store{Now: f.now}},
 		ConsentGone: []func(*db.Tx, string, string, string) error{
 			func(_ *db.Tx, orgID, clientID, userID string) error {
 				f.gone = append(f.gone, orgID+" "+clientID+" "+userID)
@@ -90,6 +82,10 @@ func (f *fixture) member(orgID string, role auth.Role) *auth.Caller {
 	f.t.Helper()
 	c := &auth.Caller{UserID: id.New(id.User), OrgID: orgID, Role: role, KeyID: id.New(id.Key)}
 	must(f.t, f.DB.Write(f.t.Context(), func(tx *db.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'o', 0)
+			ON CONFLICT (id) DO NOTHING`, c.OrgID); err != nil {
+			return err
+		}
 		_, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 			VALUES ($1, $2, $3, 1, $4, $4)`, c.OrgID, c.UserID, c.Role, stamp.Of(f.now()))
 		return err

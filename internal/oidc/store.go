@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -22,15 +24,10 @@ import (
 // Store stores clients, consents and activity. A transaction locks the row of a client before its row in
 // oidc_client_states, and the rows of several clients in the order of their ids.
 type Store struct {
-	DB  *db.DB
-	Now func() time.Time
-	// Audit records an action of the caller in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
-	// LockOrg locks an organization until the transaction ends.
-	LockOrg func(tx *db.Tx, orgID string) error
-	// Project creates a project that the caller names, if it is missing. It returns an error at location
-	// if the caller may not name it.
-	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
+	DB       *db.DB
+	Now      func() time.Time
+	Audit    *audit.Store
+	Accounts *account.Store
 	// ConsentGone is called in the transaction that revokes the tokens of a user of a client, or of all
 	// its users if userID is empty, to remove what they created.
 	ConsentGone []func(tx *db.Tx, orgID, clientID, userID string) error
@@ -128,7 +125,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 		if err := insertClient(tx, c, secret); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.create", c.ID)
+		return s.Audit.Record(tx, "client.create", c.ID)
 	})
 	if err != nil {
 		return Client{}, err
@@ -172,7 +169,7 @@ func (s *Store) requireProject(tx *db.Tx, caller *auth.Caller, projectID *string
 	if projectID == nil {
 		return nil
 	}
-	return s.Project(tx, caller, "body.project_id", *projectID)
+	return s.Accounts.EnsureProject(tx, caller, "body.project_id", *projectID)
 }
 
 // schemaOfAllowedClients is the migration that came with allowed_clients.
@@ -292,7 +289,7 @@ func (s *Store) Update(
 		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.update", clientID)
+		return s.Audit.Record(tx, "client.update", clientID)
 	})
 	if err != nil {
 		return Updated{}, err
@@ -377,7 +374,7 @@ func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string
 		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.rotate_secret", clientID)
+		return s.Audit.Record(tx, "client.rotate_secret", clientID)
 	})
 	if err != nil {
 		return "", err
@@ -402,7 +399,7 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 		if err := s.remove(tx, orgID, clientID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.delete", clientID)
+		return s.Audit.Record(tx, "client.delete", clientID)
 	})
 }
 

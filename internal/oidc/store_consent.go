@@ -69,7 +69,7 @@ func (s *Store) SaveConsent(
 		if err != nil {
 			return err
 		}
-		return s.Audit(tx, "consent.grant", clientID)
+		return s.Audit.Record(tx, "consent.grant", clientID)
 	})
 	if err != nil {
 		return Consent{}, err
@@ -298,7 +298,7 @@ func (s *Store) RevokeUser(ctx context.Context, orgID, clientID, userID string) 
 		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.revoke_user", clientID+"/"+userID)
+		return s.Audit.Record(tx, "client.revoke_user", clientID+"/"+userID)
 	})
 }
 
@@ -324,7 +324,7 @@ func (s *Store) RevokeConsent(ctx context.Context, clientID, userID, orgID strin
 		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
-		return s.Audit(tx, "consent.revoke", clientID)
+		return s.Audit.Record(tx, "consent.revoke", clientID)
 	})
 }
 
@@ -371,7 +371,7 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.revoke_all", clientID)
+		return s.Audit.Record(tx, "client.revoke_all", clientID)
 	})
 }
 

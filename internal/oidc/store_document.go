@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
@@ -40,7 +41,7 @@ func (s *Store) StoreDocument(ctx context.Context, orgID, userID string, d Docum
 	created.documentExpires = new(s.now().Add(d.Fresh))
 	clientID := created.ID
 	err = s.DB.Write(asUser(ctx, orgID, userID), func(tx *db.Tx) error {
-		if err := s.LockOrg(tx, orgID); err != nil {
+		if err := account.LockOrg(tx, orgID); err != nil {
 			return err
 		}
 		before, err := scanClient(tx.Row(`UPDATE oidc_clients SET document_expires_at = $3 WHERE org_id = $1 AND document_uri = $2
@@ -58,7 +59,7 @@ func (s *Store) StoreDocument(ctx context.Context, orgID, userID string, d Docum
 		if err := insertClient(tx, created, ""); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.register", created.ID)
+		return s.Audit.Record(tx, "client.register", created.ID)
 	})
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (s *Store) updateDocument(tx *db.Tx, before Client, d Document) error {
 	if err := tx.Invalidate(Cache); err != nil {
 		return err
 	}
-	return s.Audit(tx, "client.update", after.ID)
+	return s.Audit.Record(tx, "client.update", after.ID)
 }
 
 // OrgsOf returns the organizations in which a user is an enabled member, without deleted ones.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -59,7 +60,7 @@ func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, err
 	c.OrgID = r.OrgID
 	token := registrationPrefix + newSecret()
 	err = s.DB.Write(AsItself(ctx, c), func(tx *db.Tx) error {
-		if err := s.LockOrg(tx, c.OrgID); err != nil { // before the token, as when a token is created
+		if err := account.LockOrg(tx, c.OrgID); err != nil { // before the token, as when a token is created
 			return err
 		}
 		if r.Use != nil {
@@ -78,7 +79,7 @@ func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, err
 		if err != nil {
 			return fmt.Errorf("store registration access token: %w", err)
 		}
-		return s.Audit(tx, "client.register", c.ID)
+		return s.Audit.Record(tx, "client.register", c.ID)
 	})
 	if err != nil {
 		return Enrolled{}, err
@@ -218,6 +219,6 @@ func (s *Store) deleteUnused(ctx context.Context, k registeredKey, before stamp.
 		if err := s.remove(tx, k.orgID, k.clientID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "client.expire", k.clientID)
+		return s.Audit.Record(tx, "client.expire", k.clientID)
 	})
 }

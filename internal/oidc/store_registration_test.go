@@ -50,8 +50,8 @@ func TestRegisteredClientIsRecognizedByItsOwnTokenOnly(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if !slices.Contains(f.audits, "client.register "+one.Client.ID) {
-			t.Errorf("the audit log has %v", f.audits)
+		if !slices.Contains(f.audits(), "client.register "+one.Client.ID) {
+			t.Errorf("the audit log has %v", f.audits())
 		}
 		must(t, f.Delete(f.ctx, f.caller.OrgID, one.Client.ID, page.IfMatch{}))
 		_, err = f.CheckRegistration(f.ctx, one.Client.ID, one.Token)
@@ -145,8 +145,8 @@ func TestUnusedRegisteredClientIsDeletedAfterSevenDays(t *testing.T) {
 			_, err := f.Get(f.ctx, f.caller.OrgID, id)
 			wantKind(t, err, want)
 		}
-		if f.live(consent) || !slices.Contains(f.audits, "client.expire "+unused.ID) {
-			t.Errorf("live: %v, the audit log has %v", f.live(consent), f.audits)
+		if f.live(consent) || !slices.Contains(f.audits(), "client.expire "+unused.ID) {
+			t.Errorf("live: %v, the audit log has %v", f.live(consent), f.audits())
 		}
 		f.advance(UnusedAfter)
 		must(t, f.DeleteUnused(f.ctx, 1000))

@@ -234,7 +234,6 @@ func TestIfMatchIsChecked(t *testing.T) {
 
 func TestConcurrentUpdatesOfDifferentFieldsAreAllApplied(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		f.Store.Audit = func(*db.Tx, string, string) error { return nil }
 		c := f.client(Settings{}).Client
 		patches := []ClientPatch{
 			{Name: some("n")},
@@ -316,7 +315,7 @@ func TestChangesAreAudited(t *testing.T) {
 			"client.revoke_user " + c.ID + "/usr_1", "consent.revoke " + c.ID,
 			"client.revoke_all " + c.ID, "client.delete " + c.ID,
 		}
-		if diff := cmp.Diff(want, f.audits); diff != "" {
+		if diff := cmp.Diff(want, f.audits()); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -155,7 +155,7 @@ func (m *Manager) finishOne(tx *db.Tx, c creation, i int) (Resource, error) {
 	if err != nil {
 		return Resource{}, err
 	}
-	return Resource{Provisioned: active}, m.Store.Audit(tx, p.Type.action("create"), p.ID)
+	return Resource{Provisioned: active}, m.Store.Audit.Record(tx, p.Type.action("create"), p.ID)
 }
 
 // undo deletes resources that were not created completely. It continues if the client has gone.

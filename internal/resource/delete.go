@@ -82,7 +82,7 @@ func (m *Manager) hide(tx *db.Tx, found []*Provisioned) (deleting []*Provisioned
 		if p.State == Deleting {
 			continue // recorded before
 		}
-		if err := m.Store.Audit(tx, p.Type.action("delete"), p.ID); err != nil {
+		if err := m.Store.Audit.Record(tx, p.Type.action("delete"), p.ID); err != nil {
 			return nil, err
 		}
 	}

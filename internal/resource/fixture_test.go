@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -26,7 +28,7 @@ type fixture struct {
 	dbs    *fileEngine
 	kvs    *fileEngine
 	now    time.Time
-	audit  []string // actions
+	audit  *audittest.Log
 }
 
 // restart does what a process does at its start.
@@ -51,10 +53,7 @@ func newFixture(t testing.TB, d *db.DB, dir, node string) *fixture {
 		kvs:    newFileEngine(t, filepath.Join(dir, "kv"), "keyfiles"),
 	}
 	now := func() time.Time { return f.now }
-	record := func(_ *db.Tx, action, _ string) error {
-		f.audit = append(f.audit, action)
-		return nil
-	}
+	record := &audit.Store{Now: now}
 	f.Manager = &Manager{
 		Store:   &Store{DB: d, Ring: ring, Now: now, Audit: record},
 		Regions: []Region{{Region: "local", S3: true, DB: f.dbs, KV: f.kvs}},

@@ -3,6 +3,7 @@ package resource
 import (
 	"context"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -48,9 +49,8 @@ type Buckets struct {
 
 // Handler serves the routes of this package.
 type Handler struct {
-	Manager *Manager
-	// OrgName returns the name of an organization.
-	OrgName func(ctx context.Context, orgID string) (string, error)
+	Manager  *Manager
+	Accounts *account.Store
 }
 
 // Regions serves GET /cli/region.

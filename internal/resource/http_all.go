@@ -35,7 +35,7 @@ func (in *AllInput) Resolve(ctx huma.Context) []error {
 // All serves GET /resource. The types are one list that is sorted and cut, and then divided.
 func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
 	caller := auth.From(ctx)
-	orgName, err := h.OrgName(ctx, caller.OrgID)
+	orgName, err := h.Accounts.OrgName(ctx, caller.OrgID)
 	if err != nil {
 		return Placed{}, err
 	}

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -20,7 +20,7 @@ import (
 
 // api serves the routes of this package to the caller of a fixture.
 func (f *fixture) api() http.Handler {
-	h := &Handler{Manager: f.Manager, OrgName: func(context.Context, string) (string, error) { return "Harbour", nil }}
+	h := &Handler{Manager: f.Manager, Accounts: &account.Store{DB: f.Manager.Store.DB}}
 	table := []web.Route{
 		web.On("GET /cli/region", "", auth.ReadRegions, 200, "", h.Regions),
 		web.On("GET /resource", "", auth.ReadResources, 200, "", h.All),

@@ -147,6 +147,6 @@ func (h *Handler) auditKey(ctx context.Context, p *Provisioned, action, key stri
 		shown = strconv.QuoteToASCII(shown)
 	}
 	return h.Manager.Store.DB.Write(context.WithoutCancel(ctx), func(tx *db.Tx) error {
-		return h.Manager.Store.Audit(tx, p.Type.action(action), p.ID+"/"+shown)
+		return h.Manager.Store.Audit.Record(tx, p.Type.action(action), p.ID+"/"+shown)
 	})
 }

@@ -24,7 +24,7 @@ func (m *Manager) Rotate(ctx context.Context, p *Provisioned, keep func(*db.Tx, 
 		if rotating, err = m.Store.rotate(tx, p, m.claim()); err != nil {
 			return err
 		}
-		return m.Store.Audit(tx, p.Type.action("rotate"), p.ID)
+		return m.Store.Audit.Record(tx, p.Type.action("rotate"), p.ID)
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -26,7 +27,7 @@ type Store struct {
 	Ring *seal.Ring
 	Now  func() time.Time
 	// Audit records what the caller of a transaction does.
-	Audit func(tx *db.Tx, action, target string) error
+	Audit *audit.Store
 }
 
 const columns = `id, type, org_id, region, name, description, engine, node, state, password, created_by, created_at,

@@ -65,7 +65,7 @@ func (m *Manager) replace(ctx context.Context, old, created *Provisioned) (moved
 		if moved, err = m.Store.changed(tx, moved, err); err != nil {
 			return err
 		}
-		return m.Store.Audit(tx, old.Type.action("move"), moved.ID)
+		return m.Store.Audit.Record(tx, old.Type.action("move"), moved.ID)
 	})
 	return moved, err
 }

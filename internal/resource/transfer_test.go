@@ -83,8 +83,8 @@ func TestTransferGivesTheNameToAnotherEngine(t *testing.T) {
 			*got.Description != "A cache" || got.CreatedBy != f.embedded.CreatedBy || got.CreatedAt != f.embedded.CreatedAt {
 			f.t.Errorf("got %+v", got)
 		}
-		if last := f.audit[len(f.audit)-1]; last != "kv.move" {
-			f.t.Errorf("recorded %s", last)
+		if actions := f.audit.Read("action"); actions[len(actions)-1] != "kv.move" {
+			f.t.Errorf("recorded %s", actions)
 		}
 		f.checkServer()
 	})

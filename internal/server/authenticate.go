@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -36,8 +37,8 @@ type Authenticator struct {
 	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
 	// Active returns Forbidden if an organization was deleted. It may be nil.
 	Active func(ctx context.Context, orgID string) error
-	// FirstOrg returns the first organization, which alone has the permissions of the installation.
-	FirstOrg func(ctx context.Context) (orgID string, err error)
+	// Accounts knows the first organization, which alone has the installation's permissions.
+	Accounts *account.Store
 	// Seen is called for each request that is authorized. It may be nil.
 	Seen func(caller *auth.Caller)
 	// PerSecond limits the requests of each caller; 0 means no limit.
@@ -150,7 +151,7 @@ func (a *Authenticator) active(ctx context.Context, caller *auth.Caller) error {
 
 // inFirst returns Forbidden if a caller acts in another organization than the first one.
 func (a *Authenticator) inFirst(ctx context.Context, p auth.Permission, caller *auth.Caller) error {
-	first, err := a.FirstOrg(ctx)
+	first, _, err := a.Accounts.FirstOrg(ctx)
 	if err != nil || caller.OrgID == first {
 		return err
 	}

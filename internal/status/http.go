@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/disk"
 	"steward/internal/stamp"
@@ -24,8 +25,8 @@ type Handler struct {
 	Engines   *Engines
 	// Disk is that of the data directory.
 	Disk *disk.Space
-	// FirstOrg returns the first organization, whose owners and admins see what is of the whole installation.
-	FirstOrg func(ctx context.Context) (orgID string, err error)
+	// Accounts knows the first organization, whose owners and admins see the whole installation.
+	Accounts *account.Store
 	// Nodes returns the nodes that live, and those that have resources of an organization. It may be nil.
 	Nodes func(ctx context.Context, orgID string) ([]Node, error)
 	// Backup returns how the backups at a schedule are doing. It is nil if there are none.
@@ -53,7 +54,7 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	if s.Replicas, err = h.Processes.Count(ctx); err != nil {
 		return Status{}, err
 	}
-	first, err := h.FirstOrg(ctx)
+	first, _, err := h.Accounts.FirstOrg(ctx)
 	if err != nil {
 		return Status{}, err
 	}

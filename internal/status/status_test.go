@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -151,13 +152,15 @@ func TestErrorsOfEnginesHaveNoCredentials(t *testing.T) {
 
 func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		_, err := d.Exec(t.Context(), `INSERT INTO orgs (id, name, created_at) VALUES ('org_a', 'o', 0)`)
+		must(t, err)
 		due := stamp.Of(time.Now())
 		h := &Handler{
 			Version: "v1", StartedAt: due, Database: d.Dialect().String(),
 			Ping:      func(context.Context) error { return d.Ping(t.Context()) }, // however long it takes
 			Processes: &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_1"},
 			Engines:   &Engines{Log: silent, All: []Engine{{"local", "s3", "disk", func(context.Context) error { return nil }}}},
-			FirstOrg:  func(context.Context) (string, error) { return "org_a", nil },
+			Accounts:  &account.Store{DB: d},
 			Nodes: func(context.Context, string) ([]Node, error) {
 				return []Node{{Node: "node_a", OK: true}, {Node: "node_b", OK: true, Stores: 1}}, nil
 			},

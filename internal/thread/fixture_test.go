@@ -13,6 +13,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -54,14 +56,7 @@ func newStore(t testing.TB, d *db.DB) *Store {
 	c := &clock{at: time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)}
 	return &Store{
 		DB: d, Now: c.now, Ring: ring, Retention: time.Hour, Decoding: web.NewDecoding(),
-		Audit: func(*db.Tx, string, string) error { return nil },
-		Project: func(_ *db.Tx, caller *auth.Caller, _, projectID string) error {
-			if !caller.Sees(projectID) {
-				return errs.New(errs.Forbidden, "another project")
-			}
-			return nil
-		},
-		DefaultProject: func(*db.Tx, string) (string, error) { return "prj_default", nil },
+		Audit: &audit.Store{Now: time.Now}, Accounts: &account.Store{DB: d, Now: c.now, Audit: &audit.Store{Now: time.Now}},
 	}
 }
 
@@ -263,13 +258,13 @@ func (s *socketFixture) blockFirst() (entered <-chan struct{}, proceed chan stru
 	begun := make(chan struct{}, 1)
 	proceed = make(chan struct{})
 	var once atomic.Bool
-	project := s.store.Project
-	s.store.Project = func(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
+	now := s.store.Accounts.Now
+	s.store.Accounts.Now = func() time.Time { // it is asked for when the transaction creates the project
 		if once.CompareAndSwap(false, true) {
 			begun <- struct{}{}
 			<-proceed
 		}
-		return project(tx, caller, location, projectID)
+		return now()
 	}
 	return begun, proceed
 }

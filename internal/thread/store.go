@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -26,12 +28,8 @@ type Store struct {
 	Retention time.Duration
 	// Audit writes an entry of the audit log in the same transaction. Saves have none: a runtime saves
 	// a thread whenever it is used.
-	Audit func(tx *db.Tx, action, target string) error
-	// Project makes sure that a named project exists, or returns an error if the caller may not use
-	// it.
-	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
-	// DefaultProject returns the project of threads that are created without one.
-	DefaultProject func(tx *db.Tx, orgID string) (string, error)
+	Audit    *audit.Store
+	Accounts *account.Store
 
 	// large has the lists that are known to have more than page.MaxCounted rows.
 	large  page.CountCache
@@ -105,7 +103,7 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 		if err := s.markDeleted(tx, r.indexedThread, caller.Actor()); err != nil {
 			return err
 		}
-		return s.Audit(tx, "thread.delete", threadID)
+		return s.Audit.Record(tx, "thread.delete", threadID)
 	})
 }
 

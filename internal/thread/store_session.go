@@ -132,7 +132,7 @@ func encodeAgents(ids []string) string {
 func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (Session, error) {
 	var session Session
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := s.Project(tx, caller, "body.projectId", b.ProjectID); err != nil {
+		if err := s.Accounts.EnsureProject(tx, caller, "body.projectId", b.ProjectID); err != nil {
 			return err
 		}
 		now := s.now()

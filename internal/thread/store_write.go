@@ -243,14 +243,14 @@ func (s *Store) chooseProject(tx *db.Tx, caller *auth.Caller, e edit) (string, e
 			return "", err
 		}
 	}
-	return projectID, s.Project(tx, caller, e.location, projectID)
+	return projectID, s.Accounts.EnsureProject(tx, caller, e.location, projectID)
 }
 
 func (s *Store) inferProject(tx *db.Tx, orgID, threadID string) (projectID string, err error) {
 	err = tx.Row(`SELECT project_id FROM sessions WHERE org_id = $1 AND thread_id = $2 AND project_id <> ''
 		ORDER BY started_at DESC, id DESC LIMIT 1`, orgID, threadID).Scan(&projectID)
 	if errors.Is(err, db.ErrNoRows) {
-		return s.DefaultProject(tx, orgID)
+		return s.Accounts.Oldest(tx, orgID)
 	}
 	if err != nil {
 		return "", fmt.Errorf("look up the session of a thread: %w", err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -36,7 +38,7 @@ type fixture struct {
 	sender    *Sender
 	scheduler *queue.Scheduler
 	mux       *http.ServeMux
-	audit     []string
+	audit     *audittest.Log
 }
 
 type clock struct {
@@ -64,10 +66,10 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	t.Helper()
 	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
 	must(t, err)
-	h := &fixture{t: t, db: d, clock: &clock{at: newClock()}}
+	h := &fixture{t: t, db: d, audit: audittest.New(t, d), clock: &clock{at: newClock()}}
 	h.store = &Store{
 		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Queue: &queue.Store{DB: d, Now: h.clock.now, Owner: "rep_1"},
-		Audit: func(_ *db.Tx, action, _ string) error { h.audit = append(h.audit, action); return nil },
+		Audit: &audit.Store{Now: h.clock.now},
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
 	h.ingest = NewIngest(h.store, 1<<20, 64<<20)

@@ -104,7 +104,7 @@ func (s *Store) Recover(ctx context.Context, to DestinationRef, rate int64) (n i
 		if n, done, err = s.Queue.Recover(tx, to.ID, rate); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.destination-recover", to.ID)
+		return s.Audit.Record(tx, "webhook.destination-recover", to.ID)
 	})
 	return n, done, err
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -90,15 +91,15 @@ func TestRetriesAtOnce(t *testing.T) {
 		return again
 	}
 	later := make(chan Delivery, 1)
-	h.store.Audit = func(*db.Tx, string, string) error { // the first one has written, and not committed
-		h.store.Audit = func(*db.Tx, string, string) error { return nil }
+	h.store.Audit.Request = func(context.Context) (string, string) { // the first one has written, and not committed
+		h.store.Audit.Request = nil
 		go func() { later <- retry() }()
 		eventually(t, "the other one waits", func() (waits bool) {
 			must(t, d.Read(t.Context()).Row(`SELECT count(*) > 0 FROM pg_locks JOIN pg_stat_activity USING (pid)
 				WHERE NOT granted AND datname = current_database()`).Scan(&waits))
 			return waits
 		})
-		return nil
+		return "", ""
 	}
 	first := retry()
 	if told := <-later; told.ID != first.ID {
@@ -138,7 +139,7 @@ func TestEveryChange(t *testing.T) {
 		"webhook.create", "webhook.destination-create", "webhook.destination-update", "webhook.update", "webhook.rotate-url",
 		"webhook.delivery-retry", "webhook.destination-delete", "webhook.delete",
 	}
-	if diff := cmp.Diff(want, h.audit); diff != "" {
+	if diff := cmp.Diff(want, h.audit.Read("action")); diff != "" {
 		t.Errorf("audit -want +got:\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -27,7 +28,7 @@ type Store struct {
 	Now  func() time.Time
 	Log  *slog.Logger
 	// Audit records who did something, in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
+	Audit *audit.Store
 	// Queue has the pending deliveries.
 	Queue *queue.Store
 	// Logged is called after events of organizations were committed to the log; nil for none.
@@ -78,7 +79,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (tok
 		if token, err = s.insert(tx, w); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.create", w.ID)
+		return s.Audit.Record(tx, "webhook.create", w.ID)
 	})
 	return token, err
 }
@@ -184,7 +185,7 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 			}); err != nil {
 			return fmt.Errorf("update webhook: %w", err)
 		}
-		return s.Audit(tx, "webhook.update", webhookID)
+		return s.Audit.Record(tx, "webhook.update", webhookID)
 	})
 	return w, err
 }
@@ -209,7 +210,7 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.
 		if err := tx.Invalidate(tokensChanged); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.rotate-url", webhookID)
+		return s.Audit.Record(tx, "webhook.rotate-url", webhookID)
 	})
 	return w, token, err
 }
@@ -223,7 +224,7 @@ func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match page.
 		if err := s.DeleteInternalTx(tx, orgID, webhookID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.delete", webhookID)
+		return s.Audit.Record(tx, "webhook.delete", webhookID)
 	})
 }
 

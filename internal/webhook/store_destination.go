@@ -85,7 +85,7 @@ func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webh
 		if err := s.insertDestination(tx, d); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.destination-create", d.ID)
+		return s.Audit.Record(tx, "webhook.destination-create", d.ID)
 	})
 	return d, err
 }
@@ -194,7 +194,7 @@ func (s *Store) UpdateDestination(
 		if err := health(tx, d.ID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.destination-update", d.ID)
+		return s.Audit.Record(tx, "webhook.destination-update", d.ID)
 	})
 	return d, err
 }
@@ -245,7 +245,7 @@ func (s *Store) DeleteDestination(ctx context.Context, to DestinationRef, match 
 		if err := tx.Invalidate(destinationsChanged); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.destination-delete", to.ID)
+		return s.Audit.Record(tx, "webhook.destination-delete", to.ID)
 	})
 }
 

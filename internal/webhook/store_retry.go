@@ -32,7 +32,7 @@ func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) 
 			return err
 		}
 		tx.OnCommit(func() { s.Queue.Notify([]string{next.DestinationID}) })
-		return s.Audit(tx, "webhook.delivery-retry", deliveryID)
+		return s.Audit.Record(tx, "webhook.delivery-retry", deliveryID)
 	})
 	return next, err
 }

@@ -199,8 +199,8 @@ func TestRecoverMakesAllWaitingAttemptsDue(t *testing.T) {
 		if got, err := h.recoverDestination(alice, w.ID, to.ID, nil); err != nil || got != 0 {
 			t.Errorf("the third time: %d, %v", got, err)
 		}
-		if last := h.audit[len(h.audit)-1]; last != "webhook.destination-recover" {
-			t.Errorf("audit: %s", last)
+		if actions := h.audit.Read("action"); actions[len(actions)-1] != "webhook.destination-recover" {
+			t.Errorf("audit: %s", actions)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/account/organization"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -17,7 +18,7 @@ import (
 // provider of another one.
 func TestConfinedUserKnowsNoOtherOrganization(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		accounts := &account.Store{DB: d, Now: time.Now, Audit: func(*db.Tx, string, string) error { return nil }}
+		accounts := &account.Store{DB: d, Now: time.Now, Audit: &audit.Store{Now: time.Now}}
 		other := account.First{OrgID: id.New(id.Org), ProjectID: id.New(id.Project)}
 		if err := d.Write(t.Context(), func(tx *db.Tx) error {
 			first, err := accounts.Bootstrap(tx, "ada@example.com", "a good password")

@@ -99,7 +99,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account
 func (s *Store) auditIn(tx *db.Tx, orgID, action string) error {
 	there := *auth.From(tx.Context())
 	there.OrgID = orgID
-	return s.db().Write(auth.With(tx.Context(), &there), func(tx *db.Tx) error { return s.Accounts.Audit(tx, action, orgID) })
+	return s.db().Write(auth.With(tx.Context(), &there), func(tx *db.Tx) error { return s.Accounts.Audit.Record(tx, action, orgID) })
 }
 
 // Delete deletes the organization of a caller, who can restore it within the grace period. It returns
@@ -142,7 +142,7 @@ func (s *Store) change(ctx context.Context, caller *auth.Caller, action string, 
 		if err := s.invalidate(tx); err != nil {
 			return err
 		}
-		return s.Accounts.Audit(tx, action, caller.OrgID)
+		return s.Accounts.Audit.Record(tx, action, caller.OrgID)
 	})
 	if err != nil {
 		return account.Org{}, err

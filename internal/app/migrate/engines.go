@@ -174,7 +174,7 @@ func (s *servers) regions() []resource.Region {
 func (s *servers) moveAll(ctx context.Context, d *db.DB, node string, ring *seal.Ring) *Resources {
 	began := time.Now()
 	done := &Resources{Regions: s.settings()}
-	s.store = &resource.Store{DB: d, Ring: ring, Now: time.Now, Audit: (&audit.Store{DB: d, Now: time.Now}).Record}
+	s.store = &resource.Store{DB: d, Ring: ring, Now: time.Now, Audit: &audit.Store{DB: d, Now: time.Now}}
 	s.manager = &resource.Manager{Store: s.store, Regions: s.regions(), Node: node, Log: s.log}
 	s.embedded = &libsql.Engine{
 		Dir: filepath.Join(s.cfg.Data, "databases"), Node: node, Lookup: s.store.ByID,

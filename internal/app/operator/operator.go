@@ -1,10 +1,7 @@
-// Package operator does what the operator of a server may do without a key: create a root key, make
-// a link to reset a password or to set the installation up, create an organization, and encrypt all secrets
-// with a new master key. The commands ask the server that runs on the data directory, over a socket that only
-// the user of the server can connect to, or do it themselves if none runs. Besides base packages it imports
-// account, apikey, audit, cli/exit, cli/output, cli/session, config, datadir, masterkey,
-// oidc/provider/factor, oidc/provider/passkey, oidc/provider/session, oidc/upstream, rotation
-// and status.
+// Package operator does what the operator of a server may do without a key: create a root key, make a link
+// to reset a password or to set the installation up, create an organization, and encrypt all secrets with a
+// new master key. The commands ask the server that runs on the data directory, over a socket that only the
+// user of the server can connect to, or do it themselves if none runs.
 package operator
 
 import (
@@ -53,7 +50,7 @@ func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 	return &Operator{
 		db: d,
 		accounts: &account.Store{
-			DB: d, Now: time.Now, Audit: log.Record,
+			DB: d, Now: time.Now, Audit: log,
 			FactorsGone: []func(*db.Tx, string) error{passkey.RemoveAll, factor.Remove, upstream.RemoveAll, browser.RemoveAll},
 		},
 		keys:    &apikey.Store{DB: d, Now: time.Now},

@@ -19,6 +19,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -83,7 +84,7 @@ func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, server *s3.Server) *fixtu
 	now := func() time.Time { return f.now() }
 	log := slog.New(slog.DiscardHandler)
 	stored := &object.Blobs{DB: d, Store: blobs, Now: now, Log: log}
-	f.buckets = &object.Buckets{DB: d, Ring: ring, Now: now, Audit: func(*db.Tx, string, string) error { return nil }}
+	f.buckets = &object.Buckets{DB: d, Ring: ring, Now: now, Audit: &audit.Store{Now: now}}
 	f.index = &object.Index{DB: d, Blobs: stored, Now: now}
 	d.Watch(object.Cache, f.buckets.Forget)
 	f.server.Buckets = f.buckets

@@ -15,6 +15,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
+	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/seal"
@@ -24,9 +27,8 @@ import (
 // fixture is a store on a real database, with a clock that tests advance.
 type fixture struct {
 	*Store
-	t      testing.TB
-	clock  *atomic.Int64
-	audits atomic.Int64
+	t     testing.TB
+	clock *atomic.Int64
 }
 
 func newFixture(t testing.TB, d *db.DB) *fixture {
@@ -43,7 +45,7 @@ func (f *fixture) replica(d *db.DB, master []byte) *Store {
 	s := &Store{
 		Log: slog.New(slog.DiscardHandler),
 		DB:  d, Ring: ring, Now: func() time.Time { return time.UnixMicro(f.clock.Load()) },
-		Audit: func(*db.Tx, string, string) error { f.audits.Add(1); return nil },
+		Audit: &audit.Store{Now: time.Now},
 	}
 	d.Watch(Cache, s.Forget)
 	return s
@@ -67,7 +69,8 @@ func (f *fixture) signingKID(s *Store) string {
 // rotateNow calls Rotate and returns whether it has rotated.
 func (f *fixture) rotateNow() bool {
 	f.t.Helper()
-	rotated, err := f.Rotate(f.t.Context())
+	owner := auth.With(f.t.Context(), &auth.Caller{OrgID: "org_1", UserID: "usr_1", Role: auth.Owner})
+	rotated, err := f.Rotate(owner)
 	must(f.t, err)
 	return rotated
 }
@@ -163,7 +166,7 @@ func TestRotateActivatesTheNextKeyAndRetiresTheActiveOne(t *testing.T) {
 		published := before.JWKS()
 		_, oldToken := sign(t, before, ForIDTokens)
 		f.advance(time.Hour)
-		if !f.rotateNow() || f.audits.Load() != 1 {
+		if !f.rotateNow() || len(audittest.New(t, f.DB).Read("action")) != 1 {
 			t.Fatal("not rotated, or not audited")
 		}
 		after := f.get(f.Store)

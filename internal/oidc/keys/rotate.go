@@ -70,7 +70,7 @@ func (s *Store) rotate(ctx context.Context, due func([]key, stamp.Time) bool) (r
 		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
-		if err := s.Audit(tx, "keys.rotate", "signing keys"); err != nil {
+		if err := s.Audit.Record(tx, "keys.rotate", "signing keys"); err != nil {
 			return err
 		}
 		tx.OnCommit(s.replenishAfterCommit)

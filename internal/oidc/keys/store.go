@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"steward/internal/audit"
 	"steward/internal/db"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -24,7 +25,7 @@ type Store struct {
 	Now  func() time.Time
 	Log  *slog.Logger
 	// Audit records an action of the caller in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
+	Audit *audit.Store
 
 	// loading lets one goroutine at a time load the set.
 	loading sync.Mutex

@@ -3,23 +3,10 @@ package provider
 import (
 	"net/http"
 
-	"steward/internal/db"
 	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/selfservice"
 )
-
-// Account is what users manage on their account page, which belongs to other parts of Steward.
-type Account struct {
-	// NamesProblem returns what is wrong with names, as a sentence, or "".
-	NamesProblem func(selfservice.Names) string
-	SetNames     func(tx *db.Tx, userID string, n selfservice.Names) error
-	// SetPassword replaces the hash of a user's password, or removes the password if that is empty.
-	SetPassword func(tx *db.Tx, userID, hash string) error
-	APIKeys     selfservice.APIKeys
-	// EmailChanges is nil if no mail can be sent.
-	EmailChanges *selfservice.EmailChanges
-}
 
 // accountPages are the account page and its sections.
 type accountPages struct {
@@ -43,22 +30,21 @@ func (p *Provider) newAccount(frames *logout.FrontChannel) accountPages {
 	a := accountPages{
 		page: page,
 		profile: &selfservice.Profile{
-			Page: page, DB: p.DB, Users: p.Users, Problem: p.Account.NamesProblem, Set: p.Account.SetNames,
+			Page: page, DB: p.DB, Accounts: p.Accounts,
 		},
 		email: &selfservice.Email{
-			Page: page, Confirmation: confirmation, DB: p.DB, Users: p.Users, Changes: p.Account.EmailChanges,
+			Page: page, Confirmation: confirmation, DB: p.DB, Accounts: p.Accounts,
 		},
 		password: &selfservice.Password{
-			Page: page, Confirmation: confirmation, DB: p.DB, Users: p.Users, Passkeys: p.passkeys, Browsers: s.Browsers,
-			Set: p.Account.SetPassword,
+			Page: page, Confirmation: confirmation, DB: p.DB, Accounts: p.Accounts, Passkeys: p.passkeys, Browsers: s.Browsers,
 		},
-		passkeys: &selfservice.Passkeys{Page: page, DB: p.DB, Users: p.Users, Passkeys: p.passkeys},
+		passkeys: &selfservice.Passkeys{Page: page, DB: p.DB, Accounts: p.Accounts, Passkeys: p.passkeys},
 		authenticator: &selfservice.Authenticator{
-			Page: page, Confirmation: confirmation, DB: p.DB, Users: p.Users, Factors: s.Factors,
+			Page: page, Confirmation: confirmation, DB: p.DB, Accounts: p.Accounts, Factors: s.Factors,
 		},
-		providers: &selfservice.Providers{Page: page, DB: p.DB, Users: p.Users, Federation: p.federation},
+		providers: &selfservice.Providers{Page: page, DB: p.DB, Accounts: p.Accounts, Federation: p.federation},
 		apps:      &selfservice.Apps{Page: page, Clients: p.Clients},
-		keys:      &selfservice.Keys{Page: page, Users: p.Users, APIKeys: p.Account.APIKeys},
+		keys:      &selfservice.Keys{Page: page, Accounts: p.Accounts, APIKeys: p.APIKeys},
 		sessions:  &selfservice.Sessions{Page: page, DB: p.DB, Frames: frames.Frames},
 	}
 	page.Sections = []selfservice.Section{

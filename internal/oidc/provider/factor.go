@@ -4,6 +4,7 @@ import (
 	"net/url"
 
 	"steward/internal/db"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/session"
@@ -28,7 +29,7 @@ func (p *Provider) HasPasskeys() bool { return p.passkeys.Unavailable() == "" }
 
 // NeedsProvider reports whether a user, whom it locks, has no way to sign in but with the provider of an organization.
 func (p *Provider) NeedsProvider(tx *db.Tx, userID string) (bool, error) {
-	hash, err := p.Users.PasswordHash(tx, userID)
+	hash, err := p.Accounts.PasswordHash(tx, userID)
 	if err != nil || hash != "" {
 		return false, err
 	}
@@ -54,7 +55,7 @@ func (p *Provider) RemoveSignIns(tx *db.Tx, userID string) error {
 	if err := signin.SignOut(tx, userID, "", p.Now()); err != nil {
 		return err
 	}
-	return p.Users.Audit(tx, actionClaim, userID, userID)
+	return p.Accounts.Audit.RecordUser(tx, actionClaim, userID, userID)
 }
 
 // ClearFactors removes the authenticator app, the recovery codes and the passkeys of a user, ends the user's sessions, and tells the user.
@@ -68,5 +69,5 @@ func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
 	if err := session.RemoveAll(tx, userID); err != nil {
 		return err
 	}
-	return p.Users.Tell(tx, userID, signin.NoticeFactorsCleared)
+	return p.Accounts.Tell(tx, userID, mail.FactorsCleared)
 }

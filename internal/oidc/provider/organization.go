@@ -10,14 +10,14 @@ import (
 // organization returns the claims about a user in the organization of a client, or nil if the user is not an
 // enabled member there.
 func (p *Provider) organization(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error) {
-	role, err := p.Users.Role(ctx, orgID, userID)
+	role, err := p.Accounts.Role(ctx, orgID, userID)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	name, err := p.OrgName(ctx, orgID)
+	name, err := p.Accounts.OrgName(ctx, orgID)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (h *history) invite() {
 
 // makeReset has a link made to set a new password: by an organization, or by mail.
 func (h *history) makeReset() {
-	login, err := h.Accounts.LoginByEmail(h.T.Context(), h.email)
+	login, err := h.Accounts.UserByEmail(h.T.Context(), h.email)
 	if err != nil {
 		return
 	}
@@ -110,7 +110,7 @@ func (h *history) makeReset() {
 
 // mailReset mails a link to set a new password, if somebody has an account with the address.
 func (h *history) mailReset() {
-	if login, err := h.Accounts.LoginByEmail(h.T.Context(), h.email); err == nil {
+	if login, err := h.Accounts.UserByEmail(h.T.Context(), h.email); err == nil {
 		h.reader.links = append(h.reader.links, link{url: h.MailReset(h.email), mailed: true, reset: login.ID})
 	}
 }

@@ -140,11 +140,11 @@ func TestAuthenticatorAppOfSomebodyElseDoesNotKeepThePersonOut(t *testing.T) {
 		if f.Role(h.org, h.userID) != auth.Member || f.Role(h.org, got) != "" {
 			t.Error("the memberships have moved")
 		}
-		login, err := f.Accounts.LoginByEmail(t.Context(), victim)
+		login, err := f.Accounts.UserByEmail(t.Context(), victim)
 		if err != nil || login.ID != got || !login.EmailVerified {
 			t.Errorf("the address belongs to %+v, %v", login, err)
 		}
-		old, err := f.Accounts.LoginByID(t.Context(), h.userID)
+		old, err := f.Accounts.UserByID(t.Context(), h.userID)
 		if err != nil || old.Email != "" || old.EmailVerified {
 			t.Errorf("the old account is %+v, %v", old, err)
 		}
@@ -154,7 +154,7 @@ func TestAuthenticatorAppOfSomebodyElseDoesNotKeepThePersonOut(t *testing.T) {
 // verified reports whether the address of a user is proved.
 func verified(f *providertest.Fixture, userID string) bool {
 	f.T.Helper()
-	login, err := f.Accounts.LoginByID(f.T.Context(), userID)
+	login, err := f.Accounts.UserByID(f.T.Context(), userID)
 	providertest.Must(f.T, err)
 	return login.EmailVerified
 }

@@ -1,7 +1,4 @@
-// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages. Besides
-// base packages it imports attempt, authorize, backchannel, browser, clientauth, device, dpop, factor,
-// federation, flow, grant, introspect, jwt, keys, links, logout, metadata, oauth, oidc, pages, passkey,
-// password, register, registration, selfservice, session, signin, token and upstream.
+// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels
@@ -30,9 +27,10 @@ import (
 	"runtime"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/apikey"
 	"steward/internal/auth"
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/attempt"
@@ -48,7 +46,6 @@ import (
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/introspect"
 	"steward/internal/oidc/provider/jwt"
-	"steward/internal/oidc/provider/links"
 	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/metadata"
 	"steward/internal/oidc/provider/oauth"
@@ -76,24 +73,16 @@ type Provider struct {
 	DPoPNonce bool
 	Clients   *oidc.Store
 	Keys      *keys.Store
-	Users     signin.Directory
+	Accounts  *account.Store
+	APIKeys   *apikey.Store
 	// Passwords has the rules for passwords.
 	Passwords password.Policy
-	// Registration says who may register clients; empty means nobody. Tokens and FirstOrg are for it.
+	// Registration says who may register clients; empty means nobody. Tokens is for it.
 	Registration registration.Mode
 	Tokens       *registration.Store
-	FirstOrg     func(ctx context.Context) (orgID string, err error)
-	// OrgName returns the name of an organization.
-	OrgName func(ctx context.Context, orgID string) (string, error)
 	// SessionIdle is how long a session lasts that is not used, and SessionMax how long it lasts at most.
 	// 0 is the default.
 	SessionIdle, SessionMax time.Duration
-	// Answers, Resets and Setup are what links with tokens stand for.
-	Answers links.Answers
-	Resets  links.ResetLinks
-	Setup   links.Installation
-	// Account is what users manage on their account page.
-	Account Account
 	// Upstreams are the providers with which users can sign in.
 	Upstreams *federation.Upstreams
 	// Note counts an access of a client; the user is empty for client_credentials.
@@ -167,27 +156,27 @@ func (p *Provider) connect(key oauth.Key) {
 		p.proofs.NonceKey = key
 	}
 	sessions := &session.Manager{
-		DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID, RequiredLevel: p.Users.RequiredLevel,
+		DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, Accounts: p.Accounts,
 		IdleTimeout: cmp.Or(p.SessionIdle, session.IdleTimeout), MaxAge: cmp.Or(p.SessionMax, session.MaxAge),
 	}
 	p.sessions = sessions
 	audiences := &grant.Audiences{Issuer: p.Issuer, Clients: p.Clients}
-	consents := &grant.ConsentPage{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
+	consents := &grant.ConsentPage{Clients: p.Clients, Pages: p.pages, Accounts: p.Accounts}
 	grants := &grant.Store{
-		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
+		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, Sessions: sessions, Accounts: p.Accounts,
 	}
 	p.auth = &clientauth.Authenticator{
 		DB: p.DB, Now: p.Now, Clients: p.Clients, Issuer: p.Issuer, Keys: clientauth.NewKeys(p.Egress, p.Now),
 	}
 	frontChannel := &logout.FrontChannel{Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions}
 	p.signin = &signin.Handler{
-		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
+		DB: p.DB, Now: p.Now, Key: key, Accounts: p.Accounts, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
 		Passwords: password.NewHasher(p.Passwords, runtime.GOMAXPROCS(0)),
 		Browsers:  &browser.Recognizer{Now: p.Now, Key: key, Cookies: p.pages.Cookies},
 		Attempts:  &attempt.Limiter{Now: p.Now},
 		Passkeys:  p.passkeys,
 		Factors:   &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
-		Upstreams: &p.Upstreams.Upstreams, Mails: p.Resets.Mail != nil,
+		Upstreams: &p.Upstreams.Upstreams,
 	}
 	p.links = p.newLinks()
 	p.federation = p.newFederation()
@@ -211,11 +200,11 @@ func (p *Provider) connect(key oauth.Key) {
 	}
 	p.token = &token.Endpoint{
 		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Audiences: audiences, Grants: grants,
-		User: p.Users.ByID, Note: p.Note, Issued: p.Issued, Refused: p.Refused, Organization: p.organization,
+		Accounts: p.Accounts, Note: p.Note, Issued: p.Issued, Refused: p.Refused, Organization: p.organization,
 	}
 	p.introspect = &introspect.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
-		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note, Organization: p.organization,
+		Grants: grants, Accounts: p.Accounts, Note: p.Note, Organization: p.organization,
 	}
 	p.token.Live = p.introspect.LiveForAny
 	p.logouts = p.newLogouts(tokens)
@@ -232,15 +221,6 @@ func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
 	w.Send = p.SendLogout
 	w.Sent = p.LogoutSent
 	return w
-}
-
-// userExists reports whether a user has not been removed.
-func (p *Provider) userExists(ctx context.Context, userID string) (bool, error) {
-	_, err := p.Users.ByID(ctx, userID)
-	if errs.KindOf(err) == errs.NotFound {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // Caller returns the caller of the management API who presents an access token as Bearer. It returns

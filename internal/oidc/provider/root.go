@@ -22,7 +22,7 @@ type entryPoints struct {
 func (p *Provider) root(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		pending, err := p.Setup.Pending(r.Context())
+		pending, err := p.links.setup.Installation.Pending(r.Context())
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package provider
 import (
 	"net/http"
 
+	"steward/internal/account"
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/links"
 	"steward/internal/oidc/provider/oauth"
@@ -21,15 +22,15 @@ func (p *Provider) newLinks() linkPages {
 	s := p.signin
 	return linkPages{
 		invitations: &links.Invitations{
-			DB: p.DB, SignIn: s, Users: p.Users, Answers: p.Answers, Sessions: p.sessions, Flows: s.Flows, Pages: p.pages,
+			DB: p.DB, SignIn: s, Accounts: p.Accounts, Sessions: p.sessions, Flows: s.Flows, Pages: p.pages,
 			Passwords: s.Passwords, Passkeys: p.passkeys, Attempts: s.Attempts, Upstreams: s.Upstreams,
 		},
 		resets: &links.Resets{
-			DB: p.DB, Now: p.Now, SignIn: s, Users: p.Users, Links: p.Resets, Flows: s.Flows, Pages: p.pages,
+			DB: p.DB, Now: p.Now, SignIn: s, Accounts: p.Accounts, Flows: s.Flows, Pages: p.pages,
 			Passwords: s.Passwords, Attempts: s.Attempts,
 		},
 		setup: &links.Setup{
-			Installation: p.Setup, SignIn: s, Users: p.Users, Flows: s.Flows, Pages: p.pages,
+			Installation: &account.Setup{Store: p.Accounts, Ring: p.Ring}, SignIn: s, Flows: s.Flows, Pages: p.pages,
 			Passwords: s.Passwords, Passkeys: p.passkeys, Attempts: s.Attempts,
 		},
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -17,12 +19,9 @@ import (
 
 // Store stores tokens.
 type Store struct {
-	DB  *db.DB
-	Now func() time.Time
-	// Audit records an action of the caller in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
-	// LockOrg locks an organization until the transaction ends.
-	LockOrg func(tx *db.Tx, orgID string) error
+	DB    *db.DB
+	Now   func() time.Time
+	Audit *audit.Store
 }
 
 // ErrToken is the same for a token that is unknown, has expired or is used up, and for one of an
@@ -53,7 +52,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewToken) (Cr
 	}
 	t.CreatedBy = cmp.Or(caller.UserID, caller.ClientID)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := s.LockOrg(tx, caller.OrgID); err != nil {
+		if err := account.LockOrg(tx, caller.OrgID); err != nil {
 			return err
 		}
 		if err := makeRoom(tx, caller.OrgID, t.CreatedAt); err != nil {
@@ -62,7 +61,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewToken) (Cr
 		if err := insert(tx, t, grantOf(caller)); err != nil {
 			return err
 		}
-		return s.Audit(tx, "registration_token.create", t.ID)
+		return s.Audit.Record(tx, "registration_token.create", t.ID)
 	})
 	if err != nil {
 		return Created{}, err
@@ -122,7 +121,7 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, tokenID string)
 		if deleted == 0 {
 			return errs.Missing("registration token", tokenID)
 		}
-		return s.Audit(tx, "registration_token.delete", tokenID)
+		return s.Audit.Record(tx, "registration_token.delete", tokenID)
 	})
 }
 

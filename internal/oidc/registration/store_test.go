@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/audit"
+	"steward/internal/audit/audittest"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -16,23 +18,24 @@ import (
 // fixture is a store on a real database with a clock that tests advance.
 type fixture struct {
 	*registration.Store
-	t      *testing.T
-	ctx    context.Context
-	owner  *auth.Caller
-	now    time.Time
-	audits []string
+	t     *testing.T
+	ctx   context.Context
+	owner *auth.Caller
+	now   time.Time
 }
 
 func each(t *testing.T, test func(t *testing.T, f *fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := &fixture{
-			t: t, ctx: t.Context(), now: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC),
+			t: t, now: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC),
 			owner: &auth.Caller{OrgID: "org_1", UserID: "usr_1", Role: auth.Owner},
 		}
+		f.ctx = auth.With(t.Context(), f.owner)
+		_, err := d.Exec(t.Context(), `INSERT INTO orgs (id, name, created_at) VALUES ('org_1', 'o', 0)`)
+		must(t, err)
 		f.Store = &registration.Store{
 			DB: d, Now: func() time.Time { return f.now },
-			Audit:   func(_ *db.Tx, action, _ string) error { f.audits = append(f.audits, action); return nil },
-			LockOrg: func(tx *db.Tx, orgID string) error { return tx.Lock(orgID) },
+			Audit: &audit.Store{Now: time.Now},
 		}
 		test(t, f)
 	})
@@ -140,8 +143,9 @@ func TestOrganizationHasAHundredTokensThatCanBeUsed(t *testing.T) {
 		f.create(f.owner, registration.NewToken{}) // instead of the one that has expired
 		list, err := f.List(f.ctx, "org_1")
 		must(t, err)
-		if len(list) != 100 || len(f.audits) != 101 {
-			t.Errorf("%d tokens, %d entries of the audit log", len(list), len(f.audits))
+		actions := audittest.New(t, f.DB).Read("action")
+		if len(list) != 100 || len(actions) != 101 {
+			t.Errorf("%d tokens, %d entries of the audit log", len(list), len(actions))
 		}
 	})
 }

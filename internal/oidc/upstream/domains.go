@@ -3,15 +3,15 @@ package upstream
 import (
 	"context"
 
+	"steward/internal/account"
 	"steward/internal/errs"
 )
 
 // Domains says which organization each domain was granted to by the operator.
 type Domains struct {
 	// Granted has the id of an organization for each domain. "" is the first organization.
-	Granted map[string]string
-	// First returns the id of the first organization.
-	First func(ctx context.Context) (string, error)
+	Granted  map[string]string
+	Accounts *account.Store
 }
 
 // Org returns the organization that a domain was granted to, or "".
@@ -20,7 +20,8 @@ func (d Domains) Org(ctx context.Context, domain string) (string, error) {
 	if !ok || orgID != "" {
 		return orgID, nil
 	}
-	return d.First(ctx)
+	first, _, err := d.Accounts.FirstOrg(ctx)
+	return first, err
 }
 
 // Has reports whether a domain was granted to an organization.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -23,10 +25,7 @@ type Store struct {
 	Now  func() time.Time
 	// Domains are those that the operator has granted.
 	Domains Domains
-	// Audit records an action of the caller in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
-	// LockOrg locks an organization until the transaction ends.
-	LockOrg func(tx *db.Tx, orgID string) error
+	Audit   *audit.Store
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
@@ -190,7 +189,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewUpstream) 
 		return Upstream{}, err
 	}
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := s.LockOrg(tx, u.OrgID); err != nil {
+		if err := account.LockOrg(tx, u.OrgID); err != nil {
 			return err
 		}
 		var count int
@@ -205,7 +204,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewUpstream) 
 			@created_at, @updated_at, @version)`, u.args()); err != nil {
 			return fmt.Errorf("insert upstream: %w", err)
 		}
-		return s.Audit(tx, "upstream.create", u.ID)
+		return s.Audit.Record(tx, "upstream.create", u.ID)
 	})
 	return u, err
 }
@@ -251,7 +250,7 @@ func (s *Store) Update(ctx context.Context, caller *auth.Caller, c Change, p Pat
 			WHERE org_id = @org_id AND id = @id`, after.args()); err != nil {
 			return fmt.Errorf("update upstream: %w", err)
 		}
-		return s.Audit(tx, "upstream.update", c.ID)
+		return s.Audit.Record(tx, "upstream.update", c.ID)
 	})
 	return after, err
 }
@@ -273,6 +272,6 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, c Change) error
 		if _, err := tx.Exec(`DELETE FROM oidc_upstreams WHERE org_id = $1 AND id = $2`, caller.OrgID, c.ID); err != nil {
 			return fmt.Errorf("delete upstream: %w", err)
 		}
-		return s.Audit(tx, "upstream.delete", c.ID)
+		return s.Audit.Record(tx, "upstream.delete", c.ID)
 	})
 }

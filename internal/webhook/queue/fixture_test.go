@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/page"
@@ -83,7 +84,7 @@ func (f *fixture) process(owner string) *webhook.Store {
 	must(f.t, err)
 	return &webhook.Store{
 		DB: f.db, Ring: ring, Now: f.clock.now, Log: silent, Queue: &queue.Store{DB: f.db, Now: f.clock.now, Owner: owner},
-		Audit: func(*db.Tx, string, string) error { return nil },
+		Audit: &audit.Store{Now: time.Now},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -58,11 +59,11 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
 	must(t, err)
 	log := slog.New(slog.DiscardHandler)
-	audit := func(*db.Tx, string, string) error { return nil }
+	lines := &audit.Store{Now: time.Now}
 	hooks := &webhook.Store{
-		DB: d, Ring: ring, Now: time.Now, Log: log, Audit: audit, Queue: &queue.Store{DB: d, Now: time.Now, Owner: "rep_1"},
+		DB: d, Ring: ring, Now: time.Now, Log: log, Audit: lines, Queue: &queue.Store{DB: d, Now: time.Now, Owner: "rep_1"},
 	}
-	replays := &Store{DB: d, Now: time.Now, Audit: audit, Hooks: hooks}
+	replays := &Store{DB: d, Now: time.Now, Audit: lines, Hooks: hooks}
 	hooks.Replayed = replays.Ended
 	f := &fixture{
 		t: t, hooks: &webhook.Handler{Store: hooks}, replays: &Handler{Store: replays}, worker: NewWorker(replays, log, "rep_1"),

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -35,7 +36,7 @@ type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Audit records who did something, in the same transaction.
-	Audit func(tx *db.Tx, action, target string) error
+	Audit *audit.Store
 	Hooks *webhook.Store
 	// Wake is called after a replay was created; nil for none.
 	Wake func()
@@ -89,7 +90,7 @@ func (s *Store) Create(ctx context.Context, r Replay) error {
 		if err := s.insert(tx, r); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.replay", r.ID)
+		return s.Audit.Record(tx, "webhook.replay", r.ID)
 	})
 }
 
@@ -195,7 +196,7 @@ func (s *Store) Cancel(ctx context.Context, orgID, webhookID, replayID string) e
 			return fmt.Errorf("cancel replay: %w", err)
 		}
 		if n == 1 {
-			return s.Audit(tx, "webhook.replay-cancel", replayID)
+			return s.Audit.Record(tx, "webhook.replay-cancel", replayID)
 		}
 		r, err := get(tx, orgID, webhookID, replayID)
 		if err == nil && r.State == Done {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/budget"
 	"steward/internal/db"
@@ -62,7 +63,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	log := slog.New(slog.DiscardHandler)
 	store := &webhook.Store{
 		DB: d, Ring: ring, Now: time.Now, Log: log, Queue: &queue.Store{DB: d, Now: time.Now, Owner: "rep_1"},
-		Audit: func(*db.Tx, string, string) error { return nil },
+		Audit: &audit.Store{Now: time.Now},
 	}
 	f := &fixture{t: t, hooks: &webhook.Handler{Store: store}, tails: New(store, log, 32<<20)}
 	f.tails.Authorize = func(r *http.Request) (*auth.Caller, error) { return auth.From(r.Context()), nil }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/oidc"
@@ -22,7 +23,7 @@ type authorization struct {
 	flow    *flow.Flow
 	client  *oidc.Registered
 	session *session.Session
-	user    *oidc.User
+	user    *account.User
 }
 
 // authorize sends a code if the user may use the client and has decided about all that it requests.

@@ -65,7 +65,7 @@ func (h *Handler) documented(w http.ResponseWriter, r *http.Request, form url.Va
 func (h *Handler) showOrganizations(w http.ResponseWriter, r *http.Request, orgs []string, form url.Values) error {
 	view := &pages.Organizations{Action: oauth.PathAuthorize, Params: form}
 	for _, orgID := range orgs {
-		name, err := h.Consents.OrgName(r.Context(), orgID)
+		name, err := h.Consents.Accounts.OrgName(r.Context(), orgID)
 		if err != nil {
 			return err
 		}

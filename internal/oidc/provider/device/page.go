@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
@@ -59,7 +60,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 
 // consentRequest returns what a user decides about.
 func (h *Handler) consentRequest(
-	ctx context.Context, d *grant.Device, c *oidc.Registered, user *oidc.User,
+	ctx context.Context, d *grant.Device, c *oidc.Registered, user *account.User,
 ) (grant.ConsentRequest, error) {
 	given, err := h.Clients.Consent(ctx, c.ID, user.ID)
 	if err != nil {

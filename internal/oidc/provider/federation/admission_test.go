@@ -34,7 +34,7 @@ func TestVerifiedAddressAcceptsAnInvitation(t *testing.T) {
 		if got := f.Role(f.OrgID, anna); got != auth.Admin {
 			t.Errorf("the invited person has the role %q", got)
 		}
-		login, err := f.Accounts.LoginByID(t.Context(), anna)
+		login, err := f.Accounts.UserByID(t.Context(), anna)
 		providertest.Must(t, err)
 		if login.Email != "" || login.FirstName != "Anna" {
 			t.Errorf("the account is %+v, and the provider does not decide about the domain", login)
@@ -44,7 +44,7 @@ func TestVerifiedAddressAcceptsAnInvitation(t *testing.T) {
 		s.Say(claims{"sub": "bob", "email": "bob@granted.example", "email_verified": true})
 		b = f.Browser()
 		bob := b.WantIn(s.Enter(b, u))
-		if login, err = f.Accounts.LoginByEmail(t.Context(), "bob@granted.example"); err != nil || login.ID != bob {
+		if login, err = f.Accounts.UserByEmail(t.Context(), "bob@granted.example"); err != nil || login.ID != bob {
 			t.Errorf("the account in a domain of the organization is %+v, %v", login, err)
 		}
 		// An invitation as owner is accepted with its link: an admin decides what the provider says.
@@ -91,7 +91,7 @@ func TestChangedAddressOpensNoOtherAccount(t *testing.T) {
 	if got := b.WantIn(s.Enter(b, u)); got != anna {
 		t.Errorf("with a changed address, %s became %s", anna, got)
 	}
-	login, err := f.Accounts.LoginByID(t.Context(), anna)
+	login, err := f.Accounts.UserByID(t.Context(), anna)
 	providertest.Must(t, err)
 	if login.Email != "" {
 		t.Errorf("the account took the address %s", login.Email)
@@ -123,7 +123,7 @@ func TestIdentityNeverTakesOverAUser(t *testing.T) {
 		b := f.Browser()
 		s.Say(claims{"sub": "x", "email": "other@example.org", "email_verified": true})
 		created := b.WantIn(s.Enter(b, u))
-		other, err := f.Accounts.LoginByEmail(t.Context(), "other@example.org")
+		other, err := f.Accounts.UserByEmail(t.Context(), "other@example.org")
 		providertest.Must(t, err)
 		if created == other.ID {
 			t.Error("the provider has signed in a user of another organization")

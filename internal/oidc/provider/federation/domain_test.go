@@ -96,7 +96,7 @@ func TestDomainWithoutPasswords(t *testing.T) {
 	// A new user gets the address of a granted domain.
 	s.Say(claims{"sub": "carl", "email": "carl@example.com", "email_verified": true})
 	carl := other.WantIn(s.Enter(other, u))
-	if login, err := f.Accounts.LoginByEmail(t.Context(), "carl@example.com"); err != nil || login.ID != carl {
+	if login, err := f.Accounts.UserByEmail(t.Context(), "carl@example.com"); err != nil || login.ID != carl {
 		t.Errorf("the new user has no address: %v", err)
 	}
 

@@ -1,12 +1,12 @@
 package grant
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"steward/internal/account"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/pages"
 )
@@ -14,10 +14,9 @@ import (
 // ConsentPage is the page on which a user decides what a client may do. The authorization endpoint and the
 // device page both show it.
 type ConsentPage struct {
-	Clients *oidc.Store
-	Pages   *pages.Renderer
-	// OrgName returns the name of an organization.
-	OrgName func(ctx context.Context, orgID string) (string, error)
+	Clients  *oidc.Store
+	Pages    *pages.Renderer
+	Accounts *account.Store
 }
 
 // Ask says which of the requested scopes a user is asked for.
@@ -35,7 +34,7 @@ const (
 // ConsentRequest is a request of a client for scopes, which a user decides about.
 type ConsentRequest struct {
 	Client *oidc.Registered
-	User   *oidc.User
+	User   *account.User
 	Scopes []string
 	// Given is the consent of before; nil if there is none.
 	Given *oidc.Consent
@@ -67,7 +66,7 @@ func (q ConsentRequest) Granted() []string {
 // form, and where the browser goes afterwards.
 func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Consent, q ConsentRequest) error {
 	c := q.Client
-	org, err := p.OrgName(r.Context(), c.OrgID)
+	org, err := p.Accounts.OrgName(r.Context(), c.OrgID)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package grant owns grants: what a user has allowed a client to do, once, from the consent page to
-// the audience and the refresh tokens. Besides base packages it imports oauth, oidc and pages.
+// Package grant owns grants: what a user has allowed a client to do, once, from the consent page to the
+// audience and the refresh tokens.
 //
 // A user decides on the consent page (consent.go). A grant is then created with an authorization code or
 // with the approval of a device. The token endpoint redeems it once; from then on it carries a family of
@@ -17,11 +17,13 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/session"
 	"steward/internal/stamp"
 )
 
@@ -98,14 +100,12 @@ func (g *Grant) AllowedScopes(c *oidc.Registered) []string {
 
 // Store stores grants, devices and revocations, and derives refresh tokens.
 type Store struct {
-	DB      *db.DB
-	Now     func() time.Time
-	Key     oauth.Key
-	Clients *oidc.Store
-	// SessionLive reports whether a session has not ended.
-	SessionLive func(ctx context.Context, sessionID string) (bool, error)
-	// UserExists reports whether a user has not been removed.
-	UserExists func(ctx context.Context, userID string) (bool, error)
+	DB       *db.DB
+	Now      func() time.Time
+	Key      oauth.Key
+	Clients  *oidc.Store
+	Sessions *session.Manager
+	Accounts *account.Store
 
 	revoked db.Cache[struct{}, *revokedSet]
 }
@@ -123,7 +123,11 @@ func (s *Store) Usable(ctx context.Context, c *oidc.Registered, g *Grant) (bool,
 	if err != nil || !admitted {
 		return false, err
 	}
-	return s.UserExists(ctx, g.UserID)
+	_, err = s.Accounts.UserByID(ctx, g.UserID)
+	if errs.KindOf(err) == errs.NotFound { // the user was removed
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Refreshable reports whether the refresh tokens of a grant are valid for client c: neither revoked nor
@@ -133,7 +137,7 @@ func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (
 		return false, nil
 	}
 	if g.SessionID != nil {
-		live, err := s.SessionLive(ctx, *g.SessionID)
+		live, err := s.Sessions.Live(ctx, *g.SessionID)
 		if err != nil || !live {
 			return false, err
 		}

@@ -111,5 +111,5 @@ type member struct{ orgID, userID string }
 // role returns a role from the cache. It returns NotFound, which is not cached, for a user who is
 // no member.
 func (h *Handler) role(ctx context.Context, orgID, userID string) (auth.Role, error) {
-	return h.roles.Get(member{orgID, userID}, func() (auth.Role, error) { return h.Role(ctx, orgID, userID) })
+	return h.roles.Get(member{orgID, userID}, func() (auth.Role, error) { return h.Accounts.Role(ctx, orgID, userID) })
 }

@@ -1,6 +1,5 @@
-// Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation (RFC
-// 7009), the userinfo endpoint, and the callers of the management API who present an access token.
-// Besides base packages it imports clientauth, dpop, grant, jwt, oauth and oidc.
+// Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation (RFC 7009),
+// the userinfo endpoint, and the callers of the management API who present an access token.
 //
 // An access token is live while its client, its consent and its grant are, all of which it names. They
 // are read from caches that every revocation empties.
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/oidc"
@@ -25,25 +25,22 @@ import (
 
 // Handler serves the endpoints that take tokens.
 type Handler struct {
-	DB      *db.DB
-	Now     func() time.Time
-	Issuer  string
-	Clients *oidc.Store
-	Auth    *clientauth.Authenticator
-	Tokens  *jwt.Issuer
-	Proofs  *dpop.Verifier
-	Grants  *grant.Store
-	// User returns a user, or NotFound.
-	User func(ctx context.Context, userID string) (oidc.User, error)
+	DB       *db.DB
+	Now      func() time.Time
+	Issuer   string
+	Clients  *oidc.Store
+	Auth     *clientauth.Authenticator
+	Tokens   *jwt.Issuer
+	Proofs   *dpop.Verifier
+	Grants   *grant.Store
+	Accounts *account.Store
 	// Organization returns the claims about a user in an organization, or nil if the user is no enabled member.
 	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
-	// Role returns the current role of a user in an organization, or NotFound.
-	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 	// Note counts an access of a client; the user is empty for a token of client_credentials.
 	Note func(clientID, userID string)
 
 	roles    db.Cache[member, auth.Role]
-	profiles db.Cache[string, oidc.User]
+	profiles db.Cache[string, account.User]
 }
 
 // Forget empties the caches of users and roles. It must be called when auth.Callers is invalidated.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/account"
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/dpop"
@@ -148,6 +149,6 @@ func (h *Handler) useProof(r *http.Request, jkt, token string) error {
 }
 
 // profile returns a user from the cache, or NotFound.
-func (h *Handler) profile(ctx context.Context, userID string) (oidc.User, error) {
-	return h.profiles.Get(userID, func() (oidc.User, error) { return h.User(ctx, userID) })
+func (h *Handler) profile(ctx context.Context, userID string) (account.User, error) {
+	return h.profiles.Get(userID, func() (account.User, error) { return h.Accounts.UserByID(ctx, userID) })
 }

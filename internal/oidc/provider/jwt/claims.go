@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
@@ -126,7 +127,7 @@ type OrganizationClaims struct {
 }
 
 // NewProfileClaims returns the claims about a user that the scopes allow.
-func NewProfileClaims(u oidc.User, scopes []string) ProfileClaims {
+func NewProfileClaims(u account.User, scopes []string) ProfileClaims {
 	var c ProfileClaims
 	if slices.Contains(scopes, oidc.ScopeProfile) {
 		c.Name = strings.TrimSpace(u.FirstName + " " + u.LastName)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/oauth"
@@ -13,7 +14,7 @@ import (
 
 // Forgot serves GET /forgot-password.
 func (h *Resets) Forgot(w http.ResponseWriter, r *http.Request) error {
-	if h.Links.Mail == nil {
+	if h.Accounts.Mail == nil {
 		return signin.ErrNoMail
 	}
 	return h.showForgot(w, r, http.StatusOK, "")
@@ -28,11 +29,11 @@ func (h *Resets) showForgot(w http.ResponseWriter, r *http.Request, status int, 
 // Request serves POST /forgot-password. It does the same for all addresses: whether one has an account
 // is looked up when the mail is sent.
 func (h *Resets) Request(w http.ResponseWriter, r *http.Request) error {
-	if h.Links.Mail == nil {
+	if h.Accounts.Mail == nil {
 		return signin.ErrNoMail
 	}
 	email := strings.ToLower(strings.TrimSpace(r.PostForm.Get("email")))
-	if problem := h.Links.Mail.Problem(email); problem != "" {
+	if problem := account.EmailProblem(email); problem != "" {
 		return h.showForgot(w, r, http.StatusBadRequest, problem)
 	}
 	limits := attempt.Mail(email, attempt.Network(r))
@@ -41,7 +42,7 @@ func (h *Resets) Request(w http.ResponseWriter, r *http.Request) error {
 		return h.showForgot(w, r, http.StatusTooManyRequests,
 			"Too many links were asked for. Look into your mailbox, or try again later.")
 	}
-	err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Links.Mail.Request(tx, email) })
+	err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Accounts.RequestReset(tx, email) })
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
@@ -27,8 +29,7 @@ import (
 type Invitations struct {
 	DB        *db.DB
 	SignIn    *signin.Handler
-	Users     signin.Directory
-	Answers   Answers
+	Accounts  *account.Store
 	Sessions  *session.Manager
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
@@ -36,21 +37,6 @@ type Invitations struct {
 	Passkeys  *passkey.Manager
 	Attempts  *attempt.Limiter
 	Upstreams *signin.Upstreams
-}
-
-// Answers stores the answers to invitations, which belong to another part of Steward. All of them return
-// NotFound if the invitation was used or replaced, has expired or never existed.
-type Answers struct {
-	// Register uses up an invitation, creates its user with the hash of a password, which is empty for one
-	// who has a passkey instead, and adds the membership. It returns Conflict if the address has an account.
-	Register func(tx *db.Tx, token, hash string) (userID string, err error)
-	// Join uses up an invitation and adds the membership of an existing user, and Decline deletes it. They
-	// return NotFound also if the invitation is for another user, and Join returns Conflict if the user is a
-	// member already. Claim is Join for a user who has not proved the address: it replaces the password, and
-	// removes all other ways to sign in but the authenticator app.
-	Join    func(tx *db.Tx, token, userID string) error
-	Claim   func(tx *db.Tx, token, userID, hash string) error
-	Decline func(tx *db.Tx, token, userID string) error
 }
 
 // Page serves GET /invite/{token}.
@@ -64,7 +50,7 @@ func (h *Invitations) Page(w http.ResponseWriter, r *http.Request) error {
 
 // show renders the page that the user has to see next: to set a password, to choose an account, to sign in, or to
 // accept or decline.
-func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation signin.Invitation, problem string) error {
+func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation account.Invitation, problem string) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
 		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: h.Passwords.MinLength,
@@ -103,12 +89,12 @@ const (
 )
 
 // opensAccount reports whether a request is one of a person who opens an account.
-func opensAccount(r *http.Request, invitation signin.Invitation) bool {
+func opensAccount(r *http.Request, invitation account.Invitation) bool {
 	return invitation.UserID == "" || invitation.Unproved && r.FormValue("account") == newAccount
 }
 
 // setProviders adds the providers with which a new person can accept an invitation to its page.
-func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, i signin.Invitation) (err error) {
+func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, i account.Invitation) (err error) {
 	if view.Upstreams, err = h.Upstreams.Buttons(ctx, i.OrgID); err != nil {
 		return err
 	}
@@ -118,20 +104,20 @@ func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, 
 }
 
 // invitation returns the invitation of the request's link.
-func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (signin.Invitation, error) {
+func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (account.Invitation, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {
-		return signin.Invitation{}, err
+		return account.Invitation{}, err
 	}
-	invitation, err := h.Users.Invitation(r.Context(), r.PathValue("token"))
+	invitation, err := h.Accounts.InvitationByToken(r.Context(), r.PathValue("token"))
 	if errs.KindOf(err) == errs.NotFound {
-		return signin.Invitation{}, &oauth.Error{
+		return account.Invitation{}, &oauth.Error{
 			Status: http.StatusNotFound, Code: oauth.InvalidRequest,
 			Description: "this invitation was used, replaced or revoked, or has expired: ask for a new one",
 		}
 	}
 	if err != nil {
-		return signin.Invitation{}, err
+		return account.Invitation{}, err
 	}
 	h.Attempts.Refund(limit)
 	return invitation, nil
@@ -155,7 +141,7 @@ func (h *Invitations) Answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // register creates the account of a new person, who is a member and signed in then.
-func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitation signin.Invitation) error {
+func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitation account.Invitation) error {
 	only, err := h.SignIn.OnlyUpstream(r.Context(), invitation)
 	if err != nil {
 		return err
@@ -174,17 +160,17 @@ func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitatio
 	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
 		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
 		Commit: func(tx *db.Tx) (string, error) {
-			userID, err := h.Answers.Register(tx, r.PathValue("token"), hash)
+			userID, err := h.Accounts.Register(tx, r.PathValue("token"), hash)
 			if err != nil {
 				return "", err
 			}
-			return userID, h.Users.Audit(tx, signin.ActionPassword, userID, userID)
+			return userID, h.Accounts.Audit.RecordUser(tx, signin.ActionPassword, userID, userID)
 		},
 	})
 }
 
 // answer accepts or declines an invitation for the user who is signed in, if it is for that user.
-func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation signin.Invitation) error {
+func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation account.Invitation) error {
 	s, err := h.Sessions.Current(r)
 	if err != nil {
 		return err
@@ -198,14 +184,14 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 		if invitation.Unproved {
 			return h.claim(w, r, invitation, s)
 		}
-		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Answers.Join(tx, token, s.UserID) })
+		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Accounts.Join(tx, token, s.UserID) })
 		if err != nil {
 			return err
 		}
 		http.Redirect(w, r, oauth.PathConsoleSignIn, http.StatusSeeOther)
 		return nil
 	case "deny":
-		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Answers.Decline(tx, token, s.UserID) })
+		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Accounts.Decline(tx, token, s.UserID) })
 		if err != nil {
 			return err
 		}
@@ -217,7 +203,7 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 }
 
 // claim accepts an invitation for the user of a session who has not proved the address, with a new password.
-func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i signin.Invitation, s *session.Session) error {
+func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i account.Invitation, s *session.Session) error {
 	password := r.PostForm.Get("password")
 	if problem := h.Passwords.Problem(i.Email, password); problem != "" {
 		return h.show(w, r, i, problem)
@@ -229,10 +215,10 @@ func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i signin.Inv
 	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
 		Methods: s.Methods, PasswordHash: hash,
 		Commit: func(tx *db.Tx) (string, error) {
-			if err := h.Answers.Claim(tx, r.PathValue("token"), s.UserID, hash); err != nil {
+			if err := h.Accounts.Claim(tx, r.PathValue("token"), s.UserID, hash); err != nil {
 				return "", err
 			}
-			return s.UserID, h.Users.Changed(tx, s.UserID, signin.ActionPassword, signin.NoticePassword)
+			return s.UserID, h.Accounts.Changed(tx, s.UserID, signin.ActionPassword, mail.PasswordChanged)
 		},
 	})
 }

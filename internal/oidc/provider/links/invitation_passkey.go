@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/oauth"
@@ -23,7 +24,7 @@ func (h *Invitations) PasskeyPage(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (h *Invitations) showPasskey(
-	w http.ResponseWriter, r *http.Request, invitation signin.Invitation, problem string,
+	w http.ResponseWriter, r *http.Request, invitation account.Invitation, problem string,
 ) error {
 	link := oauth.PathInvitation + r.PathValue("token")
 	offered, err := h.offersPasskey(r, invitation)
@@ -47,7 +48,7 @@ func (h *Invitations) showPasskey(
 
 // offersPasskey reports whether an invitation can be accepted with a passkey: by a person who opens an account, and
 // whose domain does not have a provider as its only way to sign in.
-func (h *Invitations) offersPasskey(r *http.Request, invitation signin.Invitation) (bool, error) {
+func (h *Invitations) offersPasskey(r *http.Request, invitation account.Invitation) (bool, error) {
 	if invitation.UserID != "" && !invitation.Unproved || h.Passkeys.Unavailable() != "" {
 		return false, nil
 	}
@@ -89,14 +90,14 @@ func (h *Invitations) registerPasskey(w http.ResponseWriter, r *http.Request) er
 	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
 		Methods: passkey.Methods(),
 		Commit: func(tx *db.Tx) (string, error) {
-			userID, err := h.Answers.Register(tx, token, "")
+			userID, err := h.Accounts.Register(tx, token, "")
 			if err != nil {
 				return "", err
 			}
 			if err := h.Passkeys.Add(tx, userID, created); err != nil {
 				return "", err
 			}
-			return userID, h.Users.Audit(tx, signin.ActionPasskey, userID, userID)
+			return userID, h.Accounts.Audit.RecordUser(tx, signin.ActionPasskey, userID, userID)
 		},
 	})
 }

@@ -38,7 +38,7 @@ func TestUserOfNoOrganizationNeedsTheSecondFactorToAccept(t *testing.T) {
 	b := f.Browser()
 	b.Submit(b.Get(first), "password", "a first password").Want(http.StatusSeeOther)
 	app := b.AddApp()
-	user, err := f.Accounts.LoginByEmail(t.Context(), "new@example.com")
+	user, err := f.Accounts.UserByEmail(t.Context(), "new@example.com")
 	providertest.Must(t, err)
 	providertest.Must(t, f.Accounts.RemoveMember(f.Ctx, auth.From(f.Ctx), user.ID, page.IfMatch{}))
 	other := f.NewOrg()
@@ -128,7 +128,7 @@ func TestSecondOfTwoInvitationsAsksToSignIn(t *testing.T) {
 		if !thief.Submit(page, "password", "a stolen password").Want(http.StatusOK).IsSignIn() || thief.SignedIn() {
 			t.Error("the second link has set a password")
 		}
-		user, err := f.Accounts.LoginByEmail(t.Context(), "new@example.com")
+		user, err := f.Accounts.UserByEmail(t.Context(), "new@example.com")
 		providertest.Must(t, err)
 		if f.Role(f.OrgID, user.ID) != auth.Viewer || f.Role(other, user.ID) != "" {
 			t.Error("the user belongs to another organization than the first")
@@ -148,7 +148,7 @@ func TestUserOfNoOrganizationSignsInToAccept(t *testing.T) {
 	first := f.Invite(f.OrgID, "new@example.com", auth.Viewer)
 	b := f.Browser()
 	b.Submit(b.Get(first), "password", "a first password").Want(http.StatusSeeOther)
-	user, err := f.Accounts.LoginByEmail(t.Context(), "new@example.com")
+	user, err := f.Accounts.UserByEmail(t.Context(), "new@example.com")
 	providertest.Must(t, err)
 	owner := &auth.Caller{OrgID: f.OrgID, UserID: f.UserID, Role: auth.Owner}
 	providertest.Must(t, f.Accounts.RemoveMember(f.Ctx, owner, user.ID, page.IfMatch{}))
@@ -176,7 +176,7 @@ func TestPromotedViewersLinkIsVoid(t *testing.T) {
 		link := f.Invite(f.OrgID, "new@example.com", auth.Viewer)
 		b := f.Browser()
 		b.Submit(b.Get(link), "password", "a first password").Want(http.StatusSeeOther)
-		user, err := f.Accounts.LoginByEmail(t.Context(), "new@example.com")
+		user, err := f.Accounts.UserByEmail(t.Context(), "new@example.com")
 		providertest.Must(t, err)
 		admin := &auth.Caller{OrgID: f.OrgID, UserID: "usr_admin", Role: auth.Admin}
 		token, _, err := f.Accounts.ResetPassword(auth.With(t.Context(), admin), admin, user.ID)
@@ -276,7 +276,7 @@ func TestInvitedPersonCreatesPasskeyInsteadOfPassword(t *testing.T) {
 		}
 		b.Get(link + "/passkey").Want(http.StatusNotFound)
 
-		user, err := f.Accounts.LoginByEmail(t.Context(), "grace@example.com")
+		user, err := f.Accounts.UserByEmail(t.Context(), "grace@example.com")
 		providertest.Must(t, err)
 		providertest.Must(t, f.Accounts.RemoveMember(f.Ctx, owner, user.ID, page.IfMatch{}))
 		back := f.Browser()

@@ -1,11 +1,11 @@
 package links
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/attempt"
@@ -17,28 +17,10 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// FirstAccount is what the first owner of an installation chooses.
-type FirstAccount struct{ Email, OrgName string }
-
-// Installation completes the first owner of an installation. Accounts belong to another part of Steward, whose
-// methods fill it.
-type Installation struct {
-	// Pending reports whether the installation is not set up yet.
-	Pending func(ctx context.Context) (bool, error)
-	// Check returns NotFound if the token of a link is not valid, and Conflict if the installation is set up.
-	Check func(ctx context.Context, token string) error
-	// Problem returns what is wrong with a choice, as a sentence, or "".
-	Problem func(FirstAccount) string
-	// Complete uses the token up and returns the owner, who has no password if the hash is empty. Besides
-	// the errors of Check it returns Invalid if another user has the address.
-	Complete func(tx *db.Tx, token string, a FirstAccount, passwordHash string) (userID string, err error)
-}
-
 // Setup serves the link that the server of a new installation prints, with which its first owner signs in.
 type Setup struct {
-	Installation Installation
+	Installation *account.Setup
 	SignIn       *signin.Handler
-	Users        signin.Directory
 	Flows        *flow.Sealer
 	Pages        *pages.Renderer
 	Passwords    *password.Hasher
@@ -134,14 +116,14 @@ func (h *Setup) checkSetup(w http.ResponseWriter, r *http.Request) (c pages.Setu
 		return c, true, h.refuseSetup(w, r, c, err)
 	}
 	h.Attempts.Refund(limit)
-	if problem := h.Installation.Problem(firstAccount(c)); problem != "" {
+	if problem := firstAccount(c).Problem(); problem != "" {
 		return c, true, h.showSetupProblem(w, r, c, problem)
 	}
 	return c, false, nil
 }
 
-func firstAccount(c pages.SetupChoice) FirstAccount {
-	return FirstAccount{Email: c.Email, OrgName: c.Org}
+func firstAccount(c pages.SetupChoice) account.FirstAccount {
+	return account.FirstAccount{Email: c.Email, OrgName: c.Org}
 }
 
 // completeSetup signs the owner in with a proof whose commit completes the setup, and opens the console.
@@ -152,7 +134,7 @@ func (h *Setup) completeSetup(w http.ResponseWriter, r *http.Request, c pages.Se
 		if err != nil {
 			return "", err
 		}
-		return userID, h.Users.Audit(tx, actionSetup, userID, userID)
+		return userID, h.Installation.Store.Audit.RecordUser(tx, actionSetup, userID, userID)
 	}
 	if err := h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), p); err != nil {
 		return h.refuseSetup(w, r, c, err)

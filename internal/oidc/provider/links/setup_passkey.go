@@ -65,7 +65,7 @@ func (h *Setup) completePasskey(w http.ResponseWriter, r *http.Request, c pages.
 			if err := h.Passkeys.Add(tx, userID, created); err != nil {
 				return "", err
 			}
-			return userID, h.Users.Audit(tx, signin.ActionPasskey, userID, userID)
+			return userID, h.Installation.Store.Audit.RecordUser(tx, signin.ActionPasskey, userID, userID)
 		},
 	})
 }

@@ -67,7 +67,7 @@ func TestSetupLinkSignsTheFirstOwnerIn(t *testing.T) {
 		if to := done.Header.Get("Location"); to != "/console/sign-in" || !b.SignedIn() {
 			t.Errorf("the setup leads to %q", to)
 		}
-		if user, err := f.Accounts.LoginByEmail(t.Context(), "ada@example.com"); err != nil || user.ID != f.UserID {
+		if user, err := f.Accounts.UserByEmail(t.Context(), "ada@example.com"); err != nil || user.ID != f.UserID {
 			t.Errorf("got %+v, %v", user, err)
 		}
 		b.Do("GET", f.URL+"/", nil, "Accept", html).Want(http.StatusSeeOther)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"steward/internal/account"
 	"steward/internal/name"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -51,7 +51,7 @@ func Methods() oauth.Methods {
 }
 
 // OwnerOf returns a user for whom a passkey is created, with the passkeys that the user has.
-func OwnerOf(user oidc.User, list []Passkey) Owner {
+func OwnerOf(user account.User, list []Passkey) Owner {
 	return Owner{
 		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),
 	}

@@ -1,8 +1,5 @@
 // Package providertest makes a provider for the tests of its packages: on a real database, behind a real
-// HTTP server, with an organization and its owner, and with browsers and applications that use it. Besides
-// base packages it imports account, admission, apikey, audit, federation, jwt, links, oauth, oidc,
-// oidc/keys, oidc/provider, oidc/registration, oidc/upstream, password, selfservice, session, signin, upstream
-// and webhook/send.
+// HTTP server, with an organization and its owner, and with browsers and applications that use it.
 package providertest
 
 import (
@@ -30,14 +27,9 @@ import (
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/jwt"
-	"steward/internal/oidc/provider/links"
 	"steward/internal/oidc/provider/password"
-	"steward/internal/oidc/provider/selfservice"
-	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/registration"
-	"steward/internal/page"
 	"steward/internal/seal"
-	"steward/internal/stamp"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
 
@@ -145,9 +137,9 @@ func New(t *testing.T, d *db.DB) *Fixture {
 	lines := &audit.Store{DB: d, Now: c.Now, Request: func(ctx context.Context) (string, string) {
 		return web.Request(ctx).ID, web.Request(ctx).RemoteAddr
 	}}
-	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
-	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.EnsureProject, LockOrg: account.LockOrg}
-	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines.Record}
+	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines}
+	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines, Accounts: accounts}
+	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines}
 	d.Watch(oidc.Cache, store.Forget)
 	d.Watch(auth.Callers, store.Forget)
 	d.Watch(keys.Cache, signing.Forget)
@@ -179,7 +171,6 @@ func (f *Fixture) NewProvider() *provider.Provider {
 		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
 		Log:    slog.New(slog.DiscardHandler),
 		Egress: send.Egress{Loopback: true}.Transport(),
-		Setup:  f.setup(),
 		Passwords: password.Policy{
 			Compare: func(hash, password string) bool {
 				f.Checked.Add(1)
@@ -187,24 +178,9 @@ func (f *Fixture) NewProvider() *provider.Provider {
 			},
 			Derive: cheapHash, Problem: account.PasswordProblem, MinLength: account.MinPassword,
 		},
-		Users: f.directory(), OrgName: f.Accounts.OrgName,
-		Answers: links.Answers{
-			Register: f.Accounts.Register, Join: f.Accounts.Join, Claim: f.Accounts.Claim, Decline: f.Accounts.Decline,
-		},
-		Resets: links.ResetLinks{
-			Get: func(ctx context.Context, token string) (oidc.User, error) {
-				l, err := f.Accounts.ResetOf(ctx, token)
-				return oidc.User(l), err
-			},
-			Use: f.Accounts.UseReset,
-		},
-		Account:   f.account(),
-		Upstreams: f.upstreams(),
-		Tokens:    &registration.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit.Record, LockOrg: account.LockOrg},
-		FirstOrg: func(ctx context.Context) (string, error) {
-			first, _, err := f.Accounts.FirstOrg(ctx)
-			return first, err
-		},
+		Accounts: f.Accounts, Upstreams: f.upstreams(),
+		APIKeys: &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit, Accounts: f.Accounts},
+		Tokens:  &registration.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit},
 		Note:    f.Calls.note,
 		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },
@@ -235,61 +211,6 @@ func (f *Fixture) Issuer() *jwt.Issuer {
 	return jwt.NewIssuer(f.URL, f.Clock.Now, f.Keys)
 }
 
-// directory is the user directory of the fixture's accounts, as package app makes it.
-func (f *Fixture) directory() signin.Directory {
-	a := f.Accounts
-	return signin.Directory{
-		ByEmail: func(ctx context.Context, email string) (oidc.User, error) {
-			l, err := a.LoginByEmail(ctx, email)
-			return oidc.User(l), err
-		},
-		ByID: func(ctx context.Context, userID string) (oidc.User, error) {
-			l, err := a.LoginByID(ctx, userID)
-			return oidc.User(l), err
-		},
-		Invitation: func(ctx context.Context, token string) (signin.Invitation, error) {
-			i, err := a.InvitationOf(ctx, token)
-			return signin.Invitation(i), err
-		},
-		Invited: func(ctx context.Context, token, email string) (oidc.User, error) {
-			l, err := a.LoginInvited(ctx, token, email)
-			return oidc.User(l), err
-		},
-		Role: a.Role, PasswordHash: a.PasswordHash, ProveEmail: a.ProveEmail, RequiredLevel: a.RequiredLevel, Audit: f.Audit.RecordUser,
-		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
-			list, err := a.Memberships(ctx, userID)
-			out := make([]signin.Membership, len(list))
-			for i, m := range list {
-				out[i] = signin.Membership(m)
-			}
-			return out, err
-		},
-	}
-}
-
-// account is what users of the fixture manage on their account page, as package app makes it.
-func (f *Fixture) account() provider.Account {
-	return provider.Account{
-		NamesProblem: func(n selfservice.Names) string { return account.UserProfile(n).Problem() },
-		SetNames: func(tx *db.Tx, userID string, n selfservice.Names) error {
-			return f.Accounts.SetProfile(tx, userID, account.UserProfile(n))
-		},
-		SetPassword: f.Accounts.SetPassword, APIKeys: f.apiKeys(),
-	}
-}
-
-// setup is the setup of the fixture's accounts, as package app makes it.
-func (f *Fixture) setup() links.Installation {
-	s := &account.Setup{Store: f.Accounts, Ring: f.ring}
-	return links.Installation{
-		Pending: s.Pending, Check: s.Check,
-		Problem: func(a links.FirstAccount) string { return account.FirstAccount(a).Problem() },
-		Complete: func(tx *db.Tx, token string, a links.FirstAccount, hash string) (string, error) {
-			return s.Complete(tx, token, account.FirstAccount(a), hash)
-		},
-	}
-}
-
 // SetupToken returns the token of the current setup link.
 func (f *Fixture) SetupToken() string {
 	f.T.Helper()
@@ -297,34 +218,6 @@ func (f *Fixture) SetupToken() string {
 	Must(f.T, err)
 	_, token, _ := strings.Cut(link.Link, "#")
 	return token
-}
-
-// apiKeys gives access to real API keys, with what the account page needs of them.
-func (f *Fixture) apiKeys() selfservice.APIKeys {
-	store := &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit.Record, Project: f.Accounts.EnsureProject}
-	return selfservice.APIKeys{
-		List: func(ctx context.Context, caller *auth.Caller, limit int) (list []selfservice.APIKey, err error) {
-			found, err := store.List(ctx, caller.OrgID, apikey.Filter{UserID: caller.UserID}, page.Paging{Limit: limit})
-			for _, k := range found.Items {
-				list = append(list, selfservice.APIKey{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt})
-			}
-			return list, err
-		},
-		Create: func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (string, error) {
-			asked := apikey.NewKey{Name: name}
-			if expires != nil {
-				asked.ExpiresAt = new(expires.String())
-			}
-			k, err := asked.Build(caller, store.Now())
-			if err != nil {
-				return "", err
-			}
-			return store.Create(ctx, caller, k)
-		},
-		Delete: func(ctx context.Context, caller *auth.Caller, keyID string) error {
-			return store.Delete(ctx, caller, keyID, page.IfMatch{})
-		},
-	}
 }
 
 // Must fails a test if there is an error.

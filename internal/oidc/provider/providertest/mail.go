@@ -1,72 +1,62 @@
 package providertest
 
 import (
-	"context"
+	"encoding/json"
 	"slices"
-	"sync"
 
-	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc/provider/links"
-	"steward/internal/oidc/provider/selfservice"
-	"steward/internal/oidc/provider/signin"
+	"steward/internal/mail"
 )
 
-// Mail records the mail that a provider asks for.
-type Mail struct {
-	fixture *Fixture
+// Mail reads the mail that a provider queues.
+type Mail struct{ fixture *Fixture }
 
-	mu   sync.Mutex
-	asks []string
-}
-
-// ServeWithMail serves a provider that can have mail sent.
+// ServeWithMail serves a provider on a server that sends mail.
 func (f *Fixture) ServeWithMail() *Mail {
 	f.T.Helper()
-	m := &Mail{fixture: f}
-	p := f.NewProvider()
-	p.Users.Notify = func(tx *db.Tx, userID string, n signin.Notice) error {
-		email, err := f.Accounts.Email(tx, userID)
-		tx.OnCommit(func() { m.add(string(n) + " " + email) })
+	f.Accounts.Mail = &mail.Store{DB: f.DB, Ring: f.ring, Now: f.Clock.Now}
+	f.Serve(f.NewProvider())
+	return &Mail{f}
+}
+
+// Want requires the mail that was queued since the last call: "reset" or the name of a notice, and the address,
+// or "email of" and the id of a user.
+func (m *Mail) Want(want ...string) {
+	f := m.fixture
+	f.T.Helper()
+	var queued []string
+	Must(f.T, f.DB.Write(f.T.Context(), func(tx *db.Tx) (err error) {
+		queued, err = db.Collect(tx, m.scan, `SELECT kind, body FROM mails WHERE kind <> 'invitation' ORDER BY id`)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`DELETE FROM mails WHERE kind <> 'invitation'`)
 		return err
+	}))
+	if !slices.Equal(queued, want) {
+		f.T.Errorf("queued mail %q, want %q", queued, want)
 	}
-	p.Resets.Mail = &links.ResetMail{
-		Problem: account.EmailProblem,
-		Request: func(tx *db.Tx, email string) error {
-			tx.OnCommit(func() { m.add("reset " + email) })
-			return nil
-		},
-	}
-	p.Account.EmailChanges = &selfservice.EmailChanges{
-		Problem: account.EmailProblem,
-		Request: func(tx *db.Tx, userID, email string) error {
-			tx.OnCommit(func() { m.add("email of " + userID) })
-			return f.Accounts.RequestEmail(tx, userID, email)
-		},
-		Get: func(ctx context.Context, token string) (selfservice.EmailChange, error) {
-			c, err := f.Accounts.EmailChangeOf(ctx, token)
-			return selfservice.EmailChange{UserID: c.UserID, Email: c.Email}, err
-		},
-		Use: f.Accounts.UseEmailChange,
-	}
-	f.Serve(p)
-	return m
 }
 
-func (m *Mail) add(ask string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.asks = append(m.asks, ask)
-}
-
-// Want requires the mail that was asked for since the last call: "reset" or the name of a notice, and the
-// address, or "email of" and the id of a user.
-func (m *Mail) Want(asks ...string) {
-	m.fixture.T.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !slices.Equal(m.asks, asks) {
-		m.fixture.T.Errorf("asked for the mail %q, want %q", m.asks, asks)
+func (m *Mail) scan(row db.Row) (string, error) {
+	var r mail.Request
+	var kind string
+	var body []byte
+	if err := row.Scan(&kind, &body); err != nil {
+		return "", err
 	}
-	m.asks = nil
+	body, err := m.fixture.ring.Open("mail", body)
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return "", err
+	}
+	switch r.Kind = mail.Kind(kind); r.Kind {
+	case mail.KindReset:
+		return "reset " + r.To, nil
+	case mail.KindEmail:
+		return "email of " + r.UserID, nil
+	}
+	return string(r.Notice) + " " + r.To, nil
 }

@@ -1,11 +1,7 @@
 package providertest
 
 import (
-	"context"
-
-	"steward/internal/account"
 	"steward/internal/auth"
-	"steward/internal/db"
 	"steward/internal/oidc/provider/admission"
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/signin"
@@ -18,28 +14,13 @@ import (
 // may be on this machine. No domain is granted.
 func (f *Fixture) upstreams() *federation.Upstreams {
 	a := f.Accounts
-	first := func(ctx context.Context) (string, error) {
-		orgID, _, err := a.FirstOrg(ctx)
-		return orgID, err
-	}
-	members := admission.Members{
-		Standing: func(tx *db.Tx, orgID, userID string) (admission.Standing, error) {
-			st, err := a.Standing(tx, orgID, userID)
-			return admission.Standing(st), err
-		},
-		AcceptVerified: func(tx *db.Tx, n admission.Newcomer) (string, error) {
-			return a.AcceptVerified(tx, account.Newcomer(n))
-		},
-		Admit:   func(tx *db.Tx, n admission.Newcomer) (string, error) { return a.Admit(tx, account.Newcomer(n)) },
-		SetRole: func(tx *db.Tx, c admission.RoleChange) error { return a.SetRole(tx, account.RoleChange(c)) },
-	}
 	store := &upstream.Store{
-		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Audit: f.Audit.Record, LockOrg: account.LockOrg,
-		Domains: upstream.Domains{Granted: map[string]string{}, First: first},
+		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Audit: f.Audit,
+		Domains: upstream.Domains{Granted: map[string]string{}, Accounts: a},
 	}
 	return &federation.Upstreams{
 		Upstreams: signin.Upstreams{
-			Admission: admission.Admission{Store: store, Members: members}, FirstOrg: a.FirstOrg,
+			Admission: admission.Admission{Store: store, Accounts: a},
 		},
 		Client: relying.New(send.Egress{Loopback: true}.Transport(), f.URL+upstream.PathCallback, f.Clock.Now),
 	}

@@ -1,6 +1,5 @@
 // Package register owns the registration of clients by themselves (RFC 7591), and how such a client reads,
-// changes and deletes its registration (RFC 7592). Besides base packages it imports oauth, oidc and
-// oidc/registration.
+// changes and deletes its registration (RFC 7592).
 //
 // POST /register takes the metadata of a client from whoever has an initial access token, or, if that is
 // allowed, from anybody for a public client on the machine of its user. The response has a registration
@@ -18,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -37,8 +37,8 @@ type Handler struct {
 	Mode    registration.Mode
 	Clients *oidc.Store
 	Tokens  *registration.Store
-	// FirstOrg returns the organization of clients that are registered without a token.
-	FirstOrg func(ctx context.Context) (orgID string, err error)
+	// Accounts knows the first organization, which owns clients that are registered without a token.
+	Accounts *account.Store
 
 	throttle oauth.Throttle
 }
@@ -107,7 +107,7 @@ type request struct {
 func (h *Handler) authorize(r *http.Request) (request, error) {
 	token, sent := bearer(r)
 	if !sent && h.Mode == registration.Loopback {
-		orgID, err := h.FirstOrg(r.Context())
+		orgID, _, err := h.Accounts.FirstOrg(r.Context())
 		return request{SelfRegistration: oidc.SelfRegistration{OrgID: orgID, Registration: oidc.Anonymous}}, err
 	}
 	g, err := h.Tokens.Check(r.Context(), token)

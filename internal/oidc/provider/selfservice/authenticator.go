@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/oauth"
@@ -23,9 +25,9 @@ const (
 type Authenticator struct {
 	*Page
 	Confirmation
-	DB      *db.DB
-	Users   signin.Directory
-	Factors *factor.Store
+	DB       *db.DB
+	Accounts *account.Store
+	Factors  *factor.Store
 }
 
 func (s *Authenticator) fill(v visit, view *pages.Account) error {
@@ -75,7 +77,7 @@ func (s *Authenticator) Add(w http.ResponseWriter, v visit) error {
 		if codes, err = s.Factors.Add(tx, v.user.ID, setup, v.PostForm.Get("code")); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, signin.ActionFactorAdd, signin.NoticeFactor)
+		return s.Accounts.Changed(tx, v.user.ID, signin.ActionFactorAdd, mail.FactorChanged)
 	})
 	switch {
 	case errors.Is(err, factor.ErrCode):
@@ -107,7 +109,7 @@ func (s *Authenticator) Remove(w http.ResponseWriter, v visit) error {
 		if err := factor.Remove(tx, v.user.ID); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, actionFactorRemove, signin.NoticeFactor)
+		return s.Accounts.Changed(tx, v.user.ID, actionFactorRemove, mail.FactorChanged)
 	})
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
 		if codes, err = factor.ReplaceRecoveryCodes(tx, v.user.ID); err != nil {
 			return err
 		}
-		return s.Users.Audit(tx, actionRecoveryCodes, v.user.ID, v.user.ID)
+		return s.Accounts.Audit.RecordUser(tx, actionRecoveryCodes, v.user.ID, v.user.ID)
 	})
 	if err != nil {
 		return err

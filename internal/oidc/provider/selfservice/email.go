@@ -1,12 +1,13 @@
 package selfservice
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -16,49 +17,27 @@ import (
 // actionEmail is the change of an address in the audit log.
 const actionEmail = "user.email"
 
-// EmailChange is the change of an address that a mailed link stands for.
-type EmailChange struct {
-	UserID, Email string
-}
-
-// EmailChanges gives access to changes of addresses, which need mail. They belong to another part of Steward.
-type EmailChanges struct {
-	// Problem returns what is wrong with an email address, as a sentence, or "".
-	Problem func(email string) string
-	// Request asks for a mail with a link to a new address of a user. It does the same whether or not the
-	// address belongs to another user.
-	Request func(tx *db.Tx, userID, email string) error
-	// Get returns what such a link stands for. It returns NotFound if the link was used or replaced, is void,
-	// has expired or never existed, or if the address belongs to another user.
-	Get func(ctx context.Context, token string) (EmailChange, error)
-	// Use gives the user the new address. Errors are those of Get, and NotFound if the link is for another
-	// user.
-	Use func(tx *db.Tx, token, userID string) error
-}
-
 // Email is the section with the address of a user.
 type Email struct {
 	*Page
 	Confirmation
-	DB    *db.DB
-	Users signin.Directory
-	// Changes is nil if no mail can be sent.
-	Changes *EmailChanges
+	DB       *db.DB
+	Accounts *account.Store
 }
 
 func (s *Email) fill(_ visit, view *pages.Account) error {
-	view.CanChangeEmail = s.Changes != nil
+	view.CanChangeEmail = s.Accounts.Mail != nil
 	return nil
 }
 
 // Change serves POST /account/email: it has a link mailed to the new address. The user shows the
 // password, so that whoever finds a browser cannot take the account over.
 func (s *Email) Change(w http.ResponseWriter, v visit) error {
-	if s.Changes == nil {
+	if s.Accounts.Mail == nil {
 		return signin.ErrNoMail
 	}
 	email := strings.ToLower(strings.TrimSpace(v.PostForm.Get("new_email")))
-	if problem := s.Changes.Problem(email); problem != "" {
+	if problem := account.EmailProblem(email); problem != "" {
 		return s.showProblem(w, v, http.StatusBadRequest, problem)
 	}
 	if email == v.user.Email {
@@ -77,7 +56,7 @@ func (s *Email) Change(w http.ResponseWriter, v visit) error {
 	if problem != "" {
 		return s.showProblem(w, v, http.StatusBadRequest, problem)
 	}
-	err = s.DB.Write(v.Context(), func(tx *db.Tx) error { return s.Changes.Request(tx, v.user.ID, email) })
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error { return s.Accounts.RequestEmail(tx, v.user.ID, email) })
 	if err != nil {
 		return err
 	}
@@ -131,20 +110,20 @@ func (s *Email) Link(w http.ResponseWriter, r *http.Request) error {
 }
 
 // change returns what the request's link stands for, or errEmail.
-func (s *Email) change(w http.ResponseWriter, v visit) (EmailChange, error) {
-	if s.Changes == nil {
-		return EmailChange{}, signin.ErrNoMail
+func (s *Email) change(w http.ResponseWriter, v visit) (account.EmailChange, error) {
+	if s.Accounts.Mail == nil {
+		return account.EmailChange{}, signin.ErrNoMail
 	}
 	limit, err := s.Attempts.Link(w, v.Request)
 	if err != nil {
-		return EmailChange{}, err
+		return account.EmailChange{}, err
 	}
-	change, err := s.Changes.Get(v.Context(), v.PathValue("token"))
+	change, err := s.Accounts.EmailChangeOf(v.Context(), v.PathValue("token"))
 	if errs.KindOf(err) == errs.NotFound || err == nil && change.UserID != v.user.ID {
-		return EmailChange{}, errEmail
+		return account.EmailChange{}, errEmail
 	}
 	if err != nil {
-		return EmailChange{}, err
+		return account.EmailChange{}, err
 	}
 	s.Attempts.Refund(limit)
 	return change, nil
@@ -157,13 +136,13 @@ func (s *Email) Use(w http.ResponseWriter, v visit) error {
 		return err
 	}
 	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		if err := s.Users.Tell(tx, v.user.ID, signin.NoticeEmail); err != nil {
+		if err := s.Accounts.Tell(tx, v.user.ID, mail.EmailChanging); err != nil {
 			return err
 		}
-		if err := s.Changes.Use(tx, v.PathValue("token"), v.user.ID); err != nil {
+		if err := s.Accounts.UseEmailChange(tx, v.PathValue("token"), v.user.ID); err != nil {
 			return err
 		}
-		return s.Users.Audit(tx, actionEmail, v.user.ID, v.user.ID)
+		return s.Accounts.Audit.RecordUser(tx, actionEmail, v.user.ID, v.user.ID)
 	})
 	if errs.KindOf(err) == errs.NotFound {
 		return errEmail // it was used in another request

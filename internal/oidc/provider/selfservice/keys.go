@@ -1,42 +1,21 @@
 package selfservice
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/account"
+	"steward/internal/apikey"
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/name"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/signin"
+	"steward/internal/page"
 	"steward/internal/stamp"
 )
-
-// APIKey is an API key of a user.
-type APIKey struct {
-	ID         string
-	Name       string
-	Project    string // the name of the project to which it is confined, or ""
-	CreatedAt  stamp.Time
-	ExpiresAt  *stamp.Time
-	LastUsedAt *stamp.Time
-}
-
-// APIKeys gives access to the API keys of a user in an organization. They belong to another part of
-// Steward.
-type APIKeys struct {
-	// List returns the caller's own keys, newest first.
-	List func(ctx context.Context, caller *auth.Caller, limit int) ([]APIKey, error)
-	// Create creates a key that acts as the caller, and returns its value. It never expires if expires
-	// is nil.
-	Create func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (value string, err error)
-	// Delete deletes a key that the caller can see. It returns NotFound if there is none with this id.
-	Delete func(ctx context.Context, caller *auth.Caller, keyID string) error
-}
 
 const maxKeyName = 256
 
@@ -48,13 +27,13 @@ var lifetimes = map[string]time.Duration{
 // Keys is the section with the API keys of a user.
 type Keys struct {
 	*Page
-	Users   signin.Directory
-	APIKeys APIKeys
+	Accounts *account.Store
+	APIKeys  *apikey.Store
 }
 
 // fill adds the organizations in which the user may manage API keys, and the user's keys there.
 func (s *Keys) fill(v visit, view *pages.Account) error {
-	memberships, err := s.Users.Memberships(v.Context(), v.user.ID)
+	memberships, err := s.Accounts.Memberships(v.Context(), v.user.ID)
 	if err != nil {
 		return err
 	}
@@ -67,20 +46,22 @@ func (s *Keys) fill(v visit, view *pages.Account) error {
 		if len(view.Keys) == maxListed {
 			continue
 		}
-		keys, err := s.APIKeys.List(v.Context(), caller, maxListed-len(view.Keys))
+		own := apikey.Filter{UserID: caller.UserID}
+		keys, err := s.APIKeys.List(v.Context(), caller.OrgID, own, page.Paging{Limit: maxListed - len(view.Keys)})
 		if err != nil {
 			return err
 		}
-		for _, k := range keys {
+		for _, k := range keys.Items {
 			view.Keys = append(view.Keys, pageKey(m, k))
 		}
 	}
 	return nil
 }
 
-func pageKey(m signin.Membership, k APIKey) pages.Key {
-	row := pages.Key{
-		ID: k.ID, Name: k.Name, OrgID: m.OrgID, Org: m.OrgName, Project: k.Project, Created: date(k.CreatedAt),
+func pageKey(m account.Membership, k apikey.Key) pages.Key {
+	row := pages.Key{ID: k.ID, Name: k.Name, OrgID: m.OrgID, Org: m.OrgName, Created: date(k.CreatedAt)}
+	if k.Project != nil {
+		row.Project = k.Project.Name
 	}
 	if k.ExpiresAt != nil {
 		row.Expires = date(*k.ExpiresAt)
@@ -94,7 +75,7 @@ func pageKey(m signin.Membership, k APIKey) pages.Key {
 // caller returns the user as a caller in the organization of the form, who may manage API keys there,
 // and the organization's name.
 func (s *Keys) caller(v visit) (caller *auth.Caller, orgName string, err error) {
-	memberships, err := s.Users.Memberships(v.Context(), v.user.ID)
+	memberships, err := s.Accounts.Memberships(v.Context(), v.user.ID)
 	if err != nil {
 		return nil, "", err
 	}
@@ -125,12 +106,17 @@ func (s *Keys) Create(w http.ResponseWriter, v visit) error {
 		return s.showProblem(w, v, http.StatusBadRequest, "Choose when the API key expires.")
 	}
 	view := &pages.NewKey{Name: keyName, Org: orgName}
-	var expires *stamp.Time
+	asked := apikey.NewKey{Name: keyName}
 	if lifetime > 0 {
-		expires = new(stamp.Of(s.Now().Add(lifetime)))
-		view.Expires = date(*expires)
+		expires := stamp.Of(s.Now().Add(lifetime))
+		asked.ExpiresAt = new(expires.String())
+		view.Expires = date(expires)
 	}
-	view.Value, err = s.APIKeys.Create(auth.With(v.Context(), caller), caller, keyName, expires)
+	key, err := asked.Build(caller, s.Now())
+	if err != nil {
+		return err
+	}
+	view.Value, err = s.APIKeys.Create(auth.With(v.Context(), caller), caller, key)
 	if err != nil {
 		return err
 	}
@@ -143,7 +129,7 @@ func (s *Keys) Delete(w http.ResponseWriter, v visit) error {
 	if err != nil {
 		return err
 	}
-	err = s.APIKeys.Delete(auth.With(v.Context(), caller), caller, v.PostForm.Get("key"))
+	err = s.APIKeys.Delete(auth.With(v.Context(), caller), caller, v.PostForm.Get("key"), page.IfMatch{})
 	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already
 		return err
 	}

@@ -1,7 +1,5 @@
 // Package selfservice owns the account page, on which users see and change what belongs to them: profile,
-// password, passkeys, authenticator app, linked providers, applications, API keys and sessions. Besides
-// base packages it imports attempt, browser, factor, federation, flow, oauth, oidc, oidc/upstream, pages,
-// passkey, password, session and signin.
+// password, passkeys, authenticator app, linked providers, applications, API keys and sessions.
 //
 // Page shows what its sections fill in. Each section is a component with the forms of that part of the page,
 // which shows the page again after a change.
@@ -11,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"steward/internal/oidc"
+	"steward/internal/account"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -41,7 +39,7 @@ type Section interface {
 type visit struct {
 	*http.Request
 	session *session.Session
-	user    *oidc.User
+	user    *account.User
 }
 
 // SignedIn returns the handler of a page that requires a signed-in user. Others see the sign-in page,

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"net/http"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
@@ -26,7 +28,7 @@ const errOnlyWay = passkey.Problem("This is your only way to sign in. Add anothe
 type Passkeys struct {
 	*Page
 	DB       *db.DB
-	Users    signin.Directory
+	Accounts *account.Store
 	Passkeys *passkey.Manager
 }
 
@@ -91,13 +93,13 @@ func (s *Passkeys) add(v visit) error {
 		return err
 	}
 	return s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		if _, err := s.Users.PasswordHash(tx, v.user.ID); err != nil {
+		if _, err := s.Accounts.PasswordHash(tx, v.user.ID); err != nil {
 			return err
 		}
 		if err := s.Passkeys.Add(tx, v.user.ID, created); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, signin.ActionPasskey, signin.NoticePasskey)
+		return s.Accounts.Changed(tx, v.user.ID, signin.ActionPasskey, mail.PasskeyAdded)
 	})
 }
 
@@ -111,7 +113,7 @@ func (s *Passkeys) Rename(w http.ResponseWriter, v visit) error {
 		if err := s.Passkeys.Rename(tx, v.user.ID, v.PostForm.Get("passkey"), chosen); err != nil {
 			return err
 		}
-		return s.Users.Audit(tx, actionPasskeyName, v.user.ID, v.user.ID)
+		return s.Accounts.Audit.RecordUser(tx, actionPasskeyName, v.user.ID, v.user.ID)
 	})
 	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already
 		return err
@@ -122,7 +124,7 @@ func (s *Passkeys) Rename(w http.ResponseWriter, v visit) error {
 // Remove serves POST /account/passkeys/remove. The last way to sign in stays.
 func (s *Passkeys) Remove(w http.ResponseWriter, v visit) error {
 	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		hash, err := s.Users.PasswordHash(tx, v.user.ID)
+		hash, err := s.Accounts.PasswordHash(tx, v.user.ID)
 		if err != nil {
 			return err
 		}
@@ -136,7 +138,7 @@ func (s *Passkeys) Remove(w http.ResponseWriter, v visit) error {
 		if err := s.Passkeys.Remove(tx, v.user.ID, v.PostForm.Get("passkey")); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, actionPasskeyRemove, signin.NoticePasskeyRemoved)
+		return s.Accounts.Changed(tx, v.user.ID, actionPasskeyRemove, mail.PasskeyRemoved)
 	})
 	return s.showRemoved(w, v, err)
 }

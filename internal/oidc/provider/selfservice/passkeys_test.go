@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/db"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/providertest"
-	"steward/internal/oidc/provider/signin"
 )
 
 var passkeyField = regexp.MustCompile(`name="passkey" value="([^"]+)"`)
@@ -19,13 +18,7 @@ var passkeyField = regexp.MustCompile(`name="passkey" value="([^"]+)"`)
 func TestLastWayToSignInStays(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		f.UseLocalhost()
-		var notices []signin.Notice
-		p := f.NewProvider()
-		p.Users.Notify = func(_ *db.Tx, userID string, n signin.Notice) error {
-			notices = append(notices, n)
-			return nil
-		}
-		f.Serve(p)
+		mails := f.ServeWithMail()
 		b, key := f.Browser(), f.NewAuthenticator() // which does not count
 		b.SignIn(b.Get(f.URL + "/account"))
 		b.Post("/account/password/remove").Want(http.StatusConflict)
@@ -47,13 +40,14 @@ func TestLastWayToSignInStays(t *testing.T) {
 		third.UsePasskey(third.Get(f.URL+"/account"), key).Want(http.StatusBadRequest)
 		third.Submit(third.Get(f.URL+"/account"), "email", providertest.OwnerEmail, "password", "a quite new password").
 			Want(http.StatusSeeOther)
-		want := []signin.Notice{
-			signin.NoticeDevice, signin.NoticePasskey, signin.NoticePassword, signin.NoticeDevice, signin.NoticePassword,
-			signin.NoticePasskeyRemoved, signin.NoticeDevice,
+		var want []string
+		for _, event := range []mail.Event{
+			mail.NewDevice, mail.PasskeyAdded, mail.PasswordChanged, mail.NewDevice, mail.PasswordChanged,
+			mail.PasskeyRemoved, mail.NewDevice,
+		} {
+			want = append(want, string(event)+" "+providertest.OwnerEmail)
 		}
-		if !slices.Equal(notices, want) {
-			t.Errorf("the notices are %v, want %v", notices, want)
-		}
+		mails.Want(want...)
 	})
 }
 

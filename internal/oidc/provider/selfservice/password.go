@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/flow"
@@ -39,11 +41,9 @@ type Password struct {
 	*Page
 	Confirmation
 	DB       *db.DB
-	Users    signin.Directory
+	Accounts *account.Store
 	Passkeys *passkey.Manager
 	Browsers *browser.Recognizer
-	// Set replaces the hash of a user's password, or removes the password if that is empty.
-	Set func(tx *db.Tx, userID, hash string) error
 }
 
 func (s *Password) fill(v visit, view *pages.Account) error {
@@ -87,20 +87,20 @@ func (s *Password) replace(w http.ResponseWriter, v visit) error {
 		return err
 	}
 	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		current, err := s.Users.PasswordHash(tx, v.user.ID)
+		current, err := s.Accounts.PasswordHash(tx, v.user.ID)
 		if err != nil {
 			return err
 		}
 		if current != v.user.PasswordHash { // it was replaced while the one of the form was checked
 			return flow.ErrExpired
 		}
-		if err := s.Set(tx, v.user.ID, hash); err != nil {
+		if err := s.Accounts.SetPassword(tx, v.user.ID, hash); err != nil {
 			return err
 		}
 		if err := signin.SignOut(tx, v.user.ID, v.session.ID, s.Now()); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, signin.ActionPassword, signin.NoticePassword)
+		return s.Accounts.Changed(tx, v.user.ID, signin.ActionPassword, mail.PasswordChanged)
 	})
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Password) replace(w http.ResponseWriter, v visit) error {
 // Remove serves POST /account/password/remove, for a user who has a passkey.
 func (s *Password) Remove(w http.ResponseWriter, v visit) error {
 	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		if _, err := s.Users.PasswordHash(tx, v.user.ID); err != nil {
+		if _, err := s.Accounts.PasswordHash(tx, v.user.ID); err != nil {
 			return err
 		}
 		count, err := s.Passkeys.Count(tx, v.user.ID)
@@ -125,10 +125,10 @@ func (s *Password) Remove(w http.ResponseWriter, v visit) error {
 		if count == 0 {
 			return errOnlyWay
 		}
-		if err := s.Set(tx, v.user.ID, ""); err != nil {
+		if err := s.Accounts.SetPassword(tx, v.user.ID, ""); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, actionPasswordRemove, signin.NoticePassword)
+		return s.Accounts.Changed(tx, v.user.ID, actionPasswordRemove, mail.PasswordChanged)
 	})
 	if err == nil {
 		s.Browsers.Remember(w, browser.Owner{UserID: v.user.ID})

@@ -17,7 +17,7 @@ func TestUsersChangeTheirProfile(t *testing.T) {
 		b.Post("/account/profile", "first_name", "A\u202eda").Want(http.StatusBadRequest)
 		b.Post("/account/profile", "first_name", " Ada ", "last_name", "Lovelace", "photo_url", "https://a.example/p.png").
 			Want(http.StatusSeeOther)
-		user, err := f.Accounts.LoginByID(t.Context(), f.UserID)
+		user, err := f.Accounts.UserByID(t.Context(), f.UserID)
 		providertest.Must(t, err)
 		if user.FirstName != "Ada" || user.LastName != "Lovelace" || user.PhotoURL != "https://a.example/p.png" {
 			t.Errorf("got %+v", user)
@@ -26,12 +26,12 @@ func TestUsersChangeTheirProfile(t *testing.T) {
 			t.Errorf("got %s", got.Body)
 		}
 		b.Post("/account/profile", "first_name", "Ada").Want(http.StatusSeeOther)
-		user, err = f.Accounts.LoginByID(t.Context(), f.UserID)
+		user, err = f.Accounts.UserByID(t.Context(), f.UserID)
 		providertest.Must(t, err)
 		if user.LastName != "" || user.PhotoURL != "" {
 			t.Errorf("got %+v", user)
 		}
-		if user, err = f.Accounts.LoginByID(t.Context(), other); err != nil || user.FirstName != "" {
+		if user, err = f.Accounts.UserByID(t.Context(), other); err != nil || user.FirstName != "" {
 			t.Errorf("another user is %+v, %v", user, err)
 		}
 		entries := f.Entries()

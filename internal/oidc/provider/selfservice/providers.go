@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"slices"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/upstream"
 )
 
@@ -22,13 +23,13 @@ const (
 type Providers struct {
 	*Page
 	DB         *db.DB
-	Users      signin.Directory
+	Accounts   *account.Store
 	Federation *federation.Handler
 }
 
 // fill adds the providers of the user's organizations, with whether the user has linked them.
 func (s *Providers) fill(v visit, view *pages.Account) error {
-	memberships, err := s.Users.Memberships(v.Context(), v.user.ID)
+	memberships, err := s.Accounts.Memberships(v.Context(), v.user.ID)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (s *Providers) own(v visit) (upstream.Upstream, error) {
 	if err != nil {
 		return upstream.Upstream{}, err
 	}
-	_, err = s.Users.Role(v.Context(), u.OrgID, v.user.ID)
+	_, err = s.Accounts.Role(v.Context(), u.OrgID, v.user.ID)
 	if errs.KindOf(err) == errs.NotFound {
 		return upstream.Upstream{}, federation.ErrNoUpstream
 	}
@@ -85,7 +86,7 @@ func (s *Providers) Linked(w http.ResponseWriter, r *http.Request, sessionID str
 	i.UserID = user.ID
 	i.Linked = true
 	err = s.DB.Write(r.Context(), func(tx *db.Tx) error {
-		standing, err := s.Federation.Upstreams.Standing(tx, i.OrgID, user.ID)
+		standing, err := s.Accounts.Standing(tx, i.OrgID, user.ID)
 		if err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (s *Providers) Linked(w http.ResponseWriter, r *http.Request, sessionID str
 		if err := s.Federation.Upstreams.Store.PutIdentity(tx, i); err != nil {
 			return err
 		}
-		return s.Users.Changed(tx, user.ID, actionLink, signin.NoticeIdentity)
+		return s.Accounts.Changed(tx, user.ID, actionLink, mail.IdentityLinked)
 	})
 	v := visit{r, current, user}
 	if errs.KindOf(err) == errs.Conflict {
@@ -118,7 +119,7 @@ func (s *Providers) Unlink(w http.ResponseWriter, v visit) error {
 		if err != nil || !removed {
 			return err
 		}
-		return s.Users.Changed(tx, v.user.ID, actionUnlink, signin.NoticeIdentityRemoved)
+		return s.Accounts.Changed(tx, v.user.ID, actionUnlink, mail.IdentityUnlinked)
 	})
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ func (m *Manager) ForgetLevels() { m.required.Forget() }
 
 // sufficient returns a session if it has the level that is required of its user, and nil otherwise.
 func (m *Manager) sufficient(ctx context.Context, s *Session) (*Session, error) {
-	level, err := m.required.Get(s.UserID, func() (string, error) { return m.RequiredLevel(m.DB.Read(ctx), s.UserID) })
+	level, err := m.required.Get(s.UserID, func() (string, error) { return m.Accounts.RequiredLevel(m.DB.Read(ctx), s.UserID) })
 	if err != nil || !s.Methods.Reach(level) {
 		return nil, err
 	}

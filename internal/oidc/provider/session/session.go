@@ -1,5 +1,4 @@
-// Package session owns the sessions of signed-in users: a row in the database and a cookie in the
-// browser. Besides base packages it imports backchannel, oauth, oidc and pages.
+// Package session owns the sessions of signed-in users: a row in the database and a cookie in the browser.
 package session
 
 import (
@@ -9,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/stamp"
@@ -63,10 +62,7 @@ type Manager struct {
 	// IdleTimeout is how long a session lasts that is not used, and MaxAge how long it lasts at most after
 	// the sign-in. A change applies to the sessions that there are.
 	IdleTimeout, MaxAge time.Duration
-	// User returns a user, or NotFound.
-	User func(ctx context.Context, userID string) (oidc.User, error)
-	// RequiredLevel returns the value of the claim acr that a user's sign-ins must have at least, or "".
-	RequiredLevel func(q db.Querier, userID string) (level string, err error)
+	Accounts            *account.Store
 
 	cache    db.Cache[string, *Session] // by id
 	required db.Cache[string, string]   // levels by the id of the user
@@ -147,12 +143,12 @@ func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 }
 
 // SignedIn returns the session of the request's browser with its user, or nil for both.
-func (m *Manager) SignedIn(r *http.Request) (*Session, *oidc.User, error) {
+func (m *Manager) SignedIn(r *http.Request) (*Session, *account.User, error) {
 	s, err := m.Current(r)
 	if err != nil || s == nil {
 		return nil, nil, err
 	}
-	user, err := m.User(r.Context(), s.UserID)
+	user, err := m.Accounts.UserByID(r.Context(), s.UserID)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, nil, nil
 	}

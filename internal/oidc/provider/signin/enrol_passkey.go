@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"steward/internal/db"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -55,7 +56,7 @@ func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolme
 	return h.Complete(w, r, e.flow, Proof{
 		PasswordHash: user.PasswordHash, Methods: passkey.Methods(),
 		Commit: func(tx *db.Tx) (string, error) {
-			if _, err := h.Users.PasswordHash(tx, user.ID); err != nil {
+			if _, err := h.Accounts.PasswordHash(tx, user.ID); err != nil {
 				return "", err
 			}
 			count, err := h.Passkeys.Count(tx, user.ID)
@@ -68,7 +69,7 @@ func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolme
 			if err := h.Passkeys.Add(tx, user.ID, created); err != nil {
 				return "", err
 			}
-			return user.ID, h.Users.Changed(tx, user.ID, ActionPasskey, NoticePasskey)
+			return user.ID, h.Accounts.Changed(tx, user.ID, ActionPasskey, mail.PasskeyAdded)
 		},
 	})
 }

@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc"
+	"steward/internal/mail"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
@@ -24,7 +25,7 @@ const (
 // factorForm is what the page of the second factor is filled in with. The problem is that of the last try.
 type factorForm struct {
 	flow    *flow.Flow
-	user    oidc.User
+	user    account.User
 	problem string
 	// wait is how long the user has to wait before the next try.
 	wait time.Duration
@@ -95,7 +96,7 @@ func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Durat
 // enrolment is a sign-in for which a user has to add a second factor. The problem is that of the last try.
 type enrolment struct {
 	flow    *flow.Flow
-	user    oidc.User
+	user    account.User
 	problem string
 }
 
@@ -142,7 +143,7 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 			if codes, err = h.Factors.Add(tx, user.ID, setup, r.PostForm.Get("code")); err != nil {
 				return "", err
 			}
-			return user.ID, h.Users.Changed(tx, user.ID, ActionFactorAdd, NoticeFactor)
+			return user.ID, h.Accounts.Changed(tx, user.ID, ActionFactorAdd, mail.FactorChanged)
 		},
 	})
 	switch {

@@ -92,7 +92,7 @@ func TestMembersBelowTheRoleNeedNoFactor(t *testing.T) {
 	if !admin.SignedIn() {
 		t.Error("the admin is not signed in after the setup")
 	}
-	user, err := f.Accounts.LoginByEmail(t.Context(), "viewer@example.com")
+	user, err := f.Accounts.UserByEmail(t.Context(), "viewer@example.com")
 	providertest.Must(t, err)
 	_, err = f.Accounts.ChangeMember(f.Ctx, auth.From(f.Ctx), user.ID, page.IfMatch{}, account.MemberPatch{Role: page.Some(auth.Admin)})
 	providertest.Must(t, err)

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
 )
 
@@ -49,7 +49,7 @@ func failureLimit(userID string) oauth.Limit {
 }
 
 // noteFailure notes a failed sign-in of a user. Those of the zero User belong to no organization.
-func (h *Handler) noteFailure(r *http.Request, user oidc.User) {
+func (h *Handler) noteFailure(r *http.Request, user account.User) {
 	if user.ID != "" && h.Attempts.Take(failureLimit(user.ID)) == 0 {
 		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
 	}
@@ -62,7 +62,7 @@ func (h *Handler) RecordFailures(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := h.DB.Write(f.ctx, func(tx *db.Tx) error { return h.Users.Audit(tx, actionSignInFailed, f.userID, "") })
+		err := h.DB.Write(f.ctx, func(tx *db.Tx) error { return h.Accounts.Audit.RecordUser(tx, actionSignInFailed, f.userID, "") })
 		if err != nil {
 			return err
 		}

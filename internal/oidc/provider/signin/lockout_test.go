@@ -279,7 +279,7 @@ func TestPasswordIsVoidWhileItIsChecked(t *testing.T) {
 		}))
 		signedIn.Post("/account/password", "password", providertest.OwnerPassword, "new_password", "a quite new password").
 			Want(http.StatusBadRequest)
-		user, err := f.Accounts.LoginByID(f.Ctx, f.UserID)
+		user, err := f.Accounts.UserByID(f.Ctx, f.UserID)
 		providertest.Must(t, err)
 		if !account.CheckPassword(user.PasswordHash, replaced) {
 			t.Error("the password of before has set another one")

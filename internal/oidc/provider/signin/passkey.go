@@ -60,7 +60,7 @@ func (h *Handler) usePasskey(w http.ResponseWriter, r *http.Request, f *flow.Flo
 		return err
 	}
 	if err := h.DB.Write(r.Context(), func(tx *db.Tx) error {
-		return h.Users.Audit(tx, actionPasskeyCopy, user.ID, "")
+		return h.Accounts.Audit.RecordUser(tx, actionPasskeyCopy, user.ID, "")
 	}); err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/grant"
@@ -29,7 +29,7 @@ func SignOut(tx *db.Tx, userID, keepSession string, now time.Time) error {
 // address where the user has signed in before, so that guesses from elsewhere do not lock the user out.
 // The zero User has no such place.
 func (h *Handler) takeTry(
-	r *http.Request, email string, user oidc.User,
+	r *http.Request, email string, user account.User,
 ) (taken []oauth.Limit, wait time.Duration, err error) {
 	network := attempt.Network(r)
 	if device, ok := h.Browsers.Recognize(r, browser.Owner{UserID: user.ID, PasswordHash: user.PasswordHash}); ok {

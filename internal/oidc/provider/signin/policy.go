@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
@@ -41,7 +41,7 @@ const provedLifetime = 10 * time.Minute
 // remaining returns what a user has to do who has signed in with methods, and must reach the level of a session
 // that goes on. A passkey is always enough.
 func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods, again string) (remaining, error) {
-	required, err := h.Users.RequiredLevel(q, userID)
+	required, err := h.Accounts.RequiredLevel(q, userID)
 	if err != nil {
 		return remaining{}, err
 	}
@@ -96,14 +96,14 @@ func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 
 // enrolling returns the flow of a form with which a user adds what is required of them, and the user. If that is
 // another step, such as the code of the app that the user has, it returns it.
-func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user oidc.User, other *remaining, err error) {
+func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user account.User, other *remaining, err error) {
 	f, user, err = h.provedFlow(r)
 	if err != nil {
-		return nil, oidc.User{}, nil, err
+		return nil, account.User{}, nil, err
 	}
 	left, err := h.remaining(h.DB.Read(r.Context()), user.ID, f.Proved.Methods, "")
 	if err != nil {
-		return nil, oidc.User{}, nil, err
+		return nil, account.User{}, nil, err
 	}
 	if left.step != want || f.Upstream != "" {
 		return f, user, &left, nil
@@ -113,7 +113,7 @@ func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user oidc
 
 // showPasskeyStep renders the page of a user who must have signed in with a passkey. One who has a
 // passkey signs in with it. The others add one.
-func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, user oidc.User) error {
+func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, user account.User) error {
 	has, err := h.Passkeys.Registered(r.Context(), user.ID)
 	if err != nil {
 		return err
@@ -166,19 +166,19 @@ func (h *Handler) reachable(q db.Querier, userID string) (string, error) {
 
 // userOf returns a user. On the way to an invitation that is also its user, who may have left all
 // organizations.
-func (h *Handler) userOf(ctx context.Context, f *flow.Flow, userID string) (oidc.User, error) {
-	user, err := h.Users.ByID(ctx, userID)
+func (h *Handler) userOf(ctx context.Context, f *flow.Flow, userID string) (account.User, error) {
+	user, err := h.Accounts.UserByID(ctx, userID)
 	token, invited := invitationToken(f)
 	if !invited || errs.KindOf(err) != errs.NotFound {
 		return user, err
 	}
-	invitation, err := h.Users.Invitation(ctx, token)
+	invitation, err := h.Accounts.InvitationByToken(ctx, token)
 	if err != nil {
-		return oidc.User{}, err
+		return account.User{}, err
 	}
-	user, err = h.Users.Invited(ctx, token, invitation.Email)
+	user, err = h.Accounts.InvitedUser(ctx, token, invitation.Email)
 	if err == nil && user.ID != userID {
-		return oidc.User{}, errs.Missing("user", userID)
+		return account.User{}, errs.Missing("user", userID)
 	}
 	return user, err
 }
@@ -189,25 +189,25 @@ func (h *Handler) passwordDigest(hash string) string {
 
 // provedFlow returns the flow of a form, and the user who has shown something of who they are in it. It
 // returns ErrExpired if that was too long ago or in another browser, or if the password has changed since.
-func (h *Handler) provedFlow(r *http.Request) (*flow.Flow, oidc.User, error) {
+func (h *Handler) provedFlow(r *http.Request) (*flow.Flow, account.User, error) {
 	f, err := h.Flows.Open(r.PostForm.Get("flow"))
 	if err != nil {
-		return nil, oidc.User{}, err
+		return nil, account.User{}, err
 	}
 	shown := f.Proved
 	if shown == nil || h.Now().Sub(shown.At.Std()) > provedLifetime || shown.Browser == "" ||
 		shown.Browser != h.Pages.Browser(r) {
-		return nil, oidc.User{}, flow.ErrExpired
+		return nil, account.User{}, flow.ErrExpired
 	}
 	user, err := h.userOf(r.Context(), f, shown.UserID)
 	if errs.KindOf(err) == errs.NotFound {
-		return nil, oidc.User{}, flow.ErrExpired
+		return nil, account.User{}, flow.ErrExpired
 	}
 	if err != nil {
-		return nil, oidc.User{}, err
+		return nil, account.User{}, err
 	}
 	if shown.Password != h.passwordDigest(user.PasswordHash) {
-		return nil, oidc.User{}, flow.ErrExpired
+		return nil, account.User{}, flow.ErrExpired
 	}
 	return f, user, nil
 }

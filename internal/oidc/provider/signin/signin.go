@@ -1,6 +1,5 @@
 // Package signin owns how users prove who they are: the sign-in page, passwords and passkeys, and what is
-// required beside them. Besides base packages it imports admission, attempt, browser, clientauth, factor,
-// flow, grant, oauth, oidc, oidc/upstream, pages, passkey, password and session.
+// required beside them.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues. Whoever has a
 // Proof of who the user is ends with Complete: it starts the session, or shows the page of the step that is
@@ -15,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc"
@@ -36,7 +36,7 @@ type Handler struct {
 	DB        *db.DB
 	Now       func() time.Time
 	Key       oauth.Key
-	Users     Directory
+	Accounts  *account.Store
 	Clients   *oidc.Store
 	Sessions  *session.Manager
 	Flows     *flow.Sealer
@@ -47,8 +47,6 @@ type Handler struct {
 	Passkeys  *passkey.Manager
 	Factors   *factor.Store
 	Upstreams *Upstreams
-	// Mails reports whether links can be mailed to users.
-	Mails bool
 
 	failures failures
 }
@@ -96,7 +94,7 @@ func (h *Handler) Show(w http.ResponseWriter, r *http.Request, status int, form 
 	if view.Passkey, err = h.Passkeys.SignIn(); err != nil {
 		return err
 	}
-	view.Forgot = h.Mails
+	view.Forgot = h.Accounts.Mail != nil
 	if req := form.Flow.Request; req != nil {
 		c, err := clientauth.Find(r.Context(), h.Clients, req.ClientID)
 		if err != nil {
@@ -170,16 +168,16 @@ func ShortEmail(typed string) string { return typed[:min(len(typed), maxEmail)] 
 
 // userByEmail returns the user with an email address, or the zero User. On the way to an invitation
 // that is also its user, who may have left all organizations.
-func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (oidc.User, error) {
+func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (account.User, error) {
 	if !utf8.ValidString(email) || strings.ContainsRune(email, 0) {
-		return oidc.User{}, nil
+		return account.User{}, nil
 	}
-	user, err := h.Users.ByEmail(ctx, email)
+	user, err := h.Accounts.UserByEmail(ctx, email)
 	if token, ok := invitationToken(f); ok && errs.KindOf(err) == errs.NotFound {
-		user, err = h.Users.Invited(ctx, token, email)
+		user, err = h.Accounts.InvitedUser(ctx, token, email)
 	}
 	if errs.KindOf(err) == errs.NotFound {
-		return oidc.User{}, nil
+		return account.User{}, nil
 	}
 	return user, err
 }
@@ -232,11 +230,11 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 			return "", err
 		}
 		if f.Mailed == userID {
-			if err := h.Users.ProveEmail(tx, userID); err != nil {
+			if err := h.Accounts.ProveEmail(tx, userID); err != nil {
 				return "", err
 			}
 		}
-		return userID, h.Users.Audit(tx, actionSignIn, userID, userID)
+		return userID, h.Accounts.Audit.RecordUser(tx, actionSignIn, userID, userID)
 	})
 	if err != nil {
 		return left, err
@@ -259,7 +257,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 // proof, unless the proof has none. Passwords are checked before the transaction; whoever replaces one meanwhile
 // ends all sessions, and this one must not begin.
 func (h *Handler) unchanged(tx *db.Tx, userID, proved string) (hash string, err error) {
-	hash, err = h.Users.PasswordHash(tx, userID)
+	hash, err = h.Accounts.PasswordHash(tx, userID)
 	if err != nil {
 		return "", err
 	}

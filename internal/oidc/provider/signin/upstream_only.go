@@ -3,9 +3,9 @@ package signin
 import (
 	"context"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/errs"
-	"steward/internal/oidc"
 )
 
 // NoPassword tells users of a domain without passwords what to do.
@@ -15,7 +15,7 @@ const NoPassword = "Your organization does not use passwords. Sign in with its p
 // the only way, and the user has an identity there. Owners can always use their password, so that a
 // provider that fails locks nobody out. So can users who have a password and have not linked an identity,
 // and those of several organizations.
-func (h *Handler) RefusesPassword(ctx context.Context, user oidc.User) (bool, error) {
+func (h *Handler) RefusesPassword(ctx context.Context, user account.User) (bool, error) {
 	u, err := h.Upstreams.ForEmail(ctx, user.Email)
 	if errs.KindOf(err) == errs.NotFound || err == nil && !u.Only {
 		return false, nil
@@ -23,7 +23,7 @@ func (h *Handler) RefusesPassword(ctx context.Context, user oidc.User) (bool, er
 	if err != nil {
 		return false, err
 	}
-	memberships, err := h.Users.Memberships(ctx, user.ID)
+	memberships, err := h.Accounts.Memberships(ctx, user.ID)
 	if err != nil {
 		return false, err
 	}
@@ -43,7 +43,7 @@ func (h *Handler) RefusesPassword(ctx context.Context, user oidc.User) (bool, er
 }
 
 // OnlyUpstream reports whether a new person must accept an invitation with the provider of their domain.
-func (h *Handler) OnlyUpstream(ctx context.Context, i Invitation) (bool, error) {
+func (h *Handler) OnlyUpstream(ctx context.Context, i account.Invitation) (bool, error) {
 	u, err := h.Upstreams.ForEmail(ctx, i.Email)
 	if errs.KindOf(err) == errs.NotFound {
 		return false, nil

@@ -2,11 +2,13 @@ package signin
 
 import (
 	"context"
+	"strings"
 
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/admission"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/upstream"
 )
@@ -14,9 +16,6 @@ import (
 // Upstreams are the providers of organizations, and whom they sign in.
 type Upstreams struct {
 	admission.Admission
-	// FirstOrg returns the oldest organization, and whether it is the only one, whose providers everybody is
-	// offered.
-	FirstOrg func(ctx context.Context) (orgID string, only bool, err error)
 }
 
 // ForEmail returns the provider that an e-mail address leads to, or NotFound.
@@ -58,14 +57,19 @@ func (h *Handler) orgOf(ctx context.Context, f *flow.Flow) (string, error) {
 		return c.OrgID, nil
 	}
 	if token, ok := invitationToken(f); ok {
-		i, err := h.Users.Invitation(ctx, token)
+		i, err := h.Accounts.InvitationByToken(ctx, token)
 		if err == nil || errs.KindOf(err) != errs.NotFound {
 			return i.OrgID, err
 		}
 	}
-	orgID, only, err := h.Upstreams.FirstOrg(ctx)
+	orgID, only, err := h.Accounts.FirstOrg(ctx)
 	if !only {
 		return "", err
 	}
 	return orgID, err
+}
+
+// invitationToken returns the token of the invitation that a flow leads to.
+func invitationToken(f *flow.Flow) (token string, ok bool) {
+	return strings.CutPrefix(f.Next, oauth.PathInvitation)
 }

@@ -83,7 +83,7 @@ func (e *Endpoint) issueAccess(ctx context.Context, access *jwt.AccessClaims) (*
 func (e *Endpoint) issueID(
 	ctx context.Context, req *request, g *grant.Grant, scopes []string, accessToken string,
 ) (string, error) {
-	user, err := e.User(ctx, g.UserID)
+	user, err := e.Accounts.UserByID(ctx, g.UserID)
 	if err != nil {
 		return "", err
 	}

@@ -1,5 +1,4 @@
-// Package token owns the token endpoint (POST /oauth/token). Besides base packages it imports
-// clientauth, dpop, grant, jwt, oauth, oidc and session.
+// Package token owns the token endpoint (POST /oauth/token).
 //
 // A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
 // verified. The function of its grant type, which a table names, decides in one transaction whether it is
@@ -11,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/grant"
@@ -32,9 +31,8 @@ type Endpoint struct {
 	Grants    *grant.Store
 	// Live returns the claims of an access token for any audience. It returns jwt.ErrInvalid if the token is
 	// invalid, has expired or was revoked.
-	Live func(ctx context.Context, token string) (*jwt.AccessClaims, error)
-	// User returns a user, or NotFound.
-	User func(ctx context.Context, userID string) (oidc.User, error)
+	Live     func(ctx context.Context, token string) (*jwt.AccessClaims, error)
+	Accounts *account.Store
 	// Organization returns the claims about a user in an organization, or nil if the user is no enabled member.
 	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
