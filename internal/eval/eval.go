@@ -8,6 +8,9 @@
 // labels the others in small transactions (store_relabel.go). Deleting an eval leaves its runs as
 // they are.
 //
+// A run has passed and score of its result as columns, too; Sweep sets them where an earlier version did not
+// (store_judge.go).
+//
 // A run is pending until it is completed, once. Concurrent starts and completions share transactions.
 package eval
 

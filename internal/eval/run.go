@@ -42,9 +42,11 @@ type Run struct {
 	SpanID          *string         `json:"spanId,omitempty" example:"7c2f4a6e8b0d1f35"`
 	Devmode         bool            `json:"devmode"`
 	Pending         bool            `json:"pending"`
-	Success         bool            `json:"success"`
+	Success         bool            `json:"success" doc:"Whether the evaluation itself ran: no error, and success of the result is not false"`
+	Passed          *bool           `json:"passed" doc:"The verdict: passed of the result, or null if that is not a boolean" example:"true"`
+	Score           *float64        `json:"score" doc:"score of the result, or null if that is not a finite number" example:"0.92"`
 	Error           *string         `json:"error" example:"the connection was refused"`
-	Result          json.RawMessage `json:"result" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`
+	Result          json.RawMessage `json:"result" example:"{\"reason\":\"polite\",\"score\":0.92,\"passed\":true,\"success\":true}"`
 	ResultOmitted   bool            `json:"result_omitted,omitempty" doc:"Result is omitted from the list: too large, or the page is full"`
 	Truncated       bool            `json:"truncated,omitempty" doc:"Error is cut to 1000 characters in the list"`
 	CreatedAt       stamp.Time      `json:"createdAt" format:"date-time"`
@@ -127,7 +129,7 @@ type Completion struct {
 
 	ID        string           `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
 	Error     *string          `json:"error,omitempty" doc:"Null, absent or empty if there was none" example:"the connection was refused"`
-	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`
+	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value. Of an object, success says whether the evaluation ran, passed is its verdict and score its figure" example:"{\"reason\":\"polite\",\"score\":0.92,\"passed\":true,\"success\":true}"`
 	Timestamp stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
@@ -136,7 +138,7 @@ type outcome struct {
 	id      string
 	err     *string
 	result  *string // compact JSON
-	success bool
+	verdict verdict
 	at      stamp.Time
 }
 
@@ -154,9 +156,7 @@ func (c Completion) build(now stamp.Time) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	o := outcome{id: c.ID, err: nonEmpty(c.Error), result: result, at: c.Timestamp.Resolve(now)}
-	o.success = o.err == nil && !reportsFailure(c.Result)
-	return o, nil
+	return outcome{id: c.ID, err: nonEmpty(c.Error), result: result, verdict: judge(c.Result), at: c.Timestamp.Resolve(now)}, nil
 }
 
 // Check implements web.Checked.
@@ -193,10 +193,29 @@ func (o outcome) size() int {
 	return n
 }
 
-// reportsFailure reports whether a result is an object whose `success` is false.
-func reportsFailure(result json.RawMessage) bool {
+// verdict has the members of a result that the API knows.
+type verdict struct {
+	broken bool // success is false
+	passed *bool
+	score  *float64
+}
+
+// judge returns the verdict of a result, which is empty unless the result is an object. It ignores members of other types.
+func judge(result json.RawMessage) (v verdict) {
 	var object map[string]json.RawMessage
-	return json.Unmarshal(result, &object) == nil && string(object["success"]) == "false"
+	if json.Unmarshal(result, &object) != nil {
+		return v
+	}
+	v.broken = string(object["success"]) == "false"
+	passed := string(object["passed"]) == "true"
+	if passed || string(object["passed"]) == "false" {
+		v.passed = &passed
+	}
+	if score, err := strconv.ParseFloat(string(object["score"]), 64); err == nil {
+		score += 0 // SQLite stores no -0
+		v.score = &score
+	}
+	return v
 }
 
 // completedAs reports whether the run was completed with an outcome.

@@ -15,7 +15,7 @@ import (
 )
 
 // Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go,
-// counts in store_count.go, and background work in store_relabel.go and store_purge.go.
+// counts in store_count.go, and background work in store_relabel.go, store_judge.go and store_purge.go.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time

@@ -111,6 +111,9 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 // Sweep does the background work that is due, in small transactions. Several processes may do so at
 // once.
 func (s *Store) Sweep(ctx context.Context) error {
+	if err := s.judgeRuns(ctx); err != nil {
+		return fmt.Errorf("judge runs: %w", err)
+	}
 	if err := repeat(ctx, s.relabelNext); err != nil {
 		return fmt.Errorf("relabel runs: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 const runFields = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id,
-	deployment_id, span_id, devmode, pending, success, created_at, updated_at, version`
+	deployment_id, span_id, devmode, pending, success, passed, score, created_at, updated_at, version`
 
 const runColumns = runFields + `, error, result`
 
@@ -27,7 +27,7 @@ var listedRunColumns = fmt.Sprintf(runFields+`, size, result IS NOT NULL,
 func (r *Run) fields() []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID,
-		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.CreatedAt, &r.UpdatedAt, &r.version,
+		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.Passed, &r.Score, &r.CreatedAt, &r.UpdatedAt, &r.version,
 	}
 }
 
@@ -227,6 +227,8 @@ func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
 	type completion struct {
 		OrgID, ID, ProjectID string
 		Success              bool
+		Passed               *bool
+		Score                *float64
 		Error, Result        *string
 		Size                 int
 		At                   stamp.Time
@@ -240,13 +242,15 @@ func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
 			byKey[k] = c
 			rows = append(rows, completion{
 				OrgID: k.orgID, ID: k.id, ProjectID: c.caller.ProjectID,
-				Success: c.success, Error: c.err, Result: c.result, Size: c.size(), At: c.at,
+				Success: c.err == nil && !c.verdict.broken, Passed: c.verdict.passed, Score: c.verdict.score,
+				Error: c.err, Result: c.result, Size: c.size(), At: c.at,
 			})
 		}
 	}
 	completed, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs
-		SET pending = false, success = v.success, error = v.error, result = v.result, size = v.size,
-			version = version + 1, updated_at = CASE WHEN created_at > v.at THEN created_at ELSE v.at END
+		SET pending = false, success = v.success, passed = v.passed, score = v.score, judged = true,
+			error = v.error, result = v.result, size = v.size, version = version + 1,
+			updated_at = CASE WHEN created_at > v.at THEN created_at ELSE v.at END
 		{FROM v} WHERE eval_runs.org_id = v.org_id AND eval_runs.id = v.id AND pending
 			AND (v.project_id = '' OR project_id = v.project_id)
 		RETURNING `+runColumns)
