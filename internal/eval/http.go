@@ -12,10 +12,10 @@ import (
 	"steward/internal/period"
 )
 
-// Handler has one method for each route of this package.
+// Handler has one method for each route.
 type Handler struct{ Store *Store }
 
-// Window is the paging of these lists, which have no limit by default but the largest one.
+// Window has the paging parameters. By default, these lists have the largest limit.
 type Window struct {
 	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of entries to return"`
 	Offset int         `query:"offset" minimum:"0" doc:"Number of entries to skip"`
@@ -26,7 +26,7 @@ func (w Window) paging() page.Paging {
 	return page.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor}
 }
 
-// confine narrows a filter to what the caller sees. It returns false if nothing can match.
+// confine narrows a filter to the caller's view. It returns false if nothing can match.
 func (f *Filter) confine(caller *auth.Caller, orgID string) bool {
 	if orgID != "" && orgID != caller.OrgID || f.ProjectID != "" && !caller.Sees(f.ProjectID) {
 		return false
@@ -37,7 +37,7 @@ func (f *Filter) confine(caller *auth.Caller, orgID string) bool {
 	return true
 }
 
-// ListInput is the query of the list of evals.
+// ListInput has the query parameters for List.
 type ListInput struct {
 	OrgID     string `query:"orgId" doc:"Return only those of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	ProjectID string `query:"projectId" doc:"Return only those of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
@@ -63,7 +63,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx), in.ID)
 }
 
-// PutInput is the request of PUT /cli/eval/{id}.
+// PutInput is the request for PUT /cli/eval/{id}.
 type PutInput struct {
 	ID string `path:"id"`
 	page.IfMatch
@@ -110,7 +110,7 @@ func (h *Handler) Sync(ctx context.Context, in *struct{ Body Sync }) (Synced, er
 	})
 }
 
-// RunsInput is the query of the list of runs.
+// RunsInput has the query parameters for Runs.
 type RunsInput struct {
 	OrgID     string `query:"orgId" doc:"Return only those of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	ProjectID string `query:"projectId" doc:"Return only those of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`

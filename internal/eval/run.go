@@ -17,16 +17,15 @@ import (
 const (
 	// maxText is the largest result or error, in bytes.
 	maxText = 1 << 20
-	// MaxBody is the largest body of a completion, which may have both.
+	// MaxBody is the largest completion, which may have both.
 	MaxBody = 2*maxText + 64<<10
-	// maxListed is the most that error and result of a run may have together to be listed whole.
+	// maxListed caps error and result together: a list leaves out or cuts larger ones.
 	maxListed = 64 << 10
-	// maxListedError is how many characters a list includes of an error that it does not include
-	// whole.
+	// maxListedError is the length, in characters, to which a list cuts an error.
 	maxListedError = 1000
 )
 
-// Run is one run of an eval over a session.
+// Run applies an eval to a session.
 type Run struct {
 	_ struct{} `goName:"EvalRun"`
 
@@ -55,10 +54,10 @@ type Run struct {
 	version int64
 }
 
-// ETag returns the version of the row, which a completion and new labels change.
+// ETag returns the row's version, which a completion and new labels change.
 func (r Run) ETag() string { return page.ETag(r.version) }
 
-// shorten leaves out the result of a run in a list, and cuts its error.
+// shorten leaves out the result and cuts the error, for a list.
 func (r *Run) shorten(hasResult bool) {
 	r.Result = nil
 	r.ResultOmitted = hasResult
@@ -72,7 +71,7 @@ func (r *Run) shorten(hasResult bool) {
 	}
 }
 
-// Start is the body of POST /evalrun.
+// Start is the request body for POST /evalrun.
 type Start struct {
 	_ struct{} `goName:"NewEvalRun"`
 
@@ -88,7 +87,7 @@ type Start struct {
 	Timestamp      stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
-// build returns the run. It returns Invalid with all errors of the body.
+// build returns the run. It returns Invalid with all errors in the body.
 func (s Start) build(now stamp.Time) (Run, error) {
 	var faults errs.Faults
 	s.Check(&faults)
@@ -123,7 +122,7 @@ func (r Run) sameStart(o Run) bool {
 // equal reports whether two texts are equal or both nil.
 func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Completion is the body of PUT /evalrun.
+// Completion is the request body for PUT /evalrun.
 type Completion struct {
 	_ struct{} `goName:"EvalRunCompletion"`
 
@@ -142,7 +141,7 @@ type outcome struct {
 	at      stamp.Time
 }
 
-// build returns the outcome. It returns Invalid with all errors of the body, or TooLarge.
+// build returns the outcome. It returns TooLarge, or Invalid with all errors in the body.
 func (c Completion) build(now stamp.Time) (outcome, error) {
 	var faults errs.Faults
 	c.Check(&faults)
@@ -181,7 +180,7 @@ func compactResult(result json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-// size returns the bytes of error and result.
+// size returns the length of error and result.
 func (o outcome) size() int {
 	n := 0
 	if o.err != nil {
@@ -193,14 +192,14 @@ func (o outcome) size() int {
 	return n
 }
 
-// verdict has the members of a result that the API knows.
+// verdict has the members that the API understands in a result.
 type verdict struct {
 	broken bool // success is false
 	passed *bool
 	score  *float64
 }
 
-// judge returns the verdict of a result, which is empty unless the result is an object. It ignores members of other types.
+// judge reads the verdict from a result, which need not be an object. It ignores members that have another type.
 func judge(result json.RawMessage) (v verdict) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(result, &object) != nil {
@@ -227,8 +226,8 @@ func (r Run) completedAs(o outcome) bool {
 	return equal(r.Error, o.err) && equalJSON(r.Result, result)
 }
 
-// equalJSON reports whether two texts have equal values, in whatever order of keys, with whatever
-// escapes and forms of numbers.
+// equalJSON reports whether two texts have equal values. The order of keys does not matter, nor does
+// the way in which strings and numbers are written.
 func equalJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)

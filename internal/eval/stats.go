@@ -11,8 +11,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Stats has the results of the runs that were started in each bucket of a period, including buckets
-// without runs.
+// Stats counts the runs that started in each bucket of a period, including buckets without runs.
 type Stats struct {
 	_ struct{} `goName:"EvalRunStats"`
 
@@ -21,10 +20,10 @@ type Stats struct {
 	Groups []StatsGroup  `json:"groups,omitempty" doc:"With by: the four with the most runs in the period, and their results"`
 }
 
-// maxGroups is how many groups a response has.
+// maxGroups caps the groups in a response.
 const maxGroups = 4
 
-// StatsGroup has the results of one eval or agent.
+// StatsGroup counts the runs of one eval or agent.
 type StatsGroup struct {
 	_ struct{} `goName:"EvalRunGroup"`
 
@@ -33,7 +32,7 @@ type StatsGroup struct {
 	Series []StatsBucket `json:"series"`
 }
 
-// StatsBucket is one point of a series.
+// StatsBucket is one point in a series.
 type StatsBucket struct {
 	_ struct{} `goName:"EvalRunCounts"`
 
@@ -44,7 +43,7 @@ type StatsBucket struct {
 	Pending   int64      `json:"pending" doc:"Runs that have not ended" example:"2"`
 }
 
-// StatsInput is the query of the results over time.
+// StatsInput has the query parameters for Stats.
 type StatsInput struct {
 	ProjectID string `query:"projectId" doc:"Count only those of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
 	EvalID    string `query:"evalId" doc:"Count only those of this evaluation" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
@@ -73,7 +72,7 @@ func (h *Handler) Stats(ctx context.Context, in *StatsInput) (Stats, error) {
 	return s, err
 }
 
-// groups returns the results of the evals or agents with the most runs in a range.
+// groups counts the runs of the evals or agents that have most of them in a range.
 func (s *Store) groups(ctx context.Context, orgID string, f Filter, r period.Range, by string) ([]StatsGroup, error) {
 	q := s.DB.Read(ctx)
 	all := f
@@ -120,7 +119,7 @@ func emptySeries(r period.Range) []StatsBucket {
 	return series
 }
 
-// count adds the runs of a filter to the series of a range.
+// count adds a filter's runs to a series.
 func (s *Store) count(ctx context.Context, orgID string, f Filter, r period.Range, series []StatsBucket) error {
 	f, possible, err := s.resolveAgent(ctx, orgID, f)
 	if err != nil {
@@ -148,9 +147,9 @@ func (s *Store) count(ctx context.Context, orgID string, f Filter, r period.Rang
 	return nil
 }
 
-// statsQuery returns the statement that counts runs: all from the index of their filter, those that failed and those
-// that are pending from eval_runs_failed and eval_runs_unsuccessful. Each bucket is a range of these, so that nothing is
-// sorted.
+// statsQuery returns the statement that counts runs: all of them in their filter's index, failed ones
+// in eval_runs_failed, and pending ones in eval_runs_unsuccessful. Each bucket is a range there, so
+// that the database sorts nothing.
 func statsQuery(dialect db.Dialect, orgID string, f Filter, r period.Range) (text string, args []any) {
 	start, unit := int64(r.Start(0)), r.Unit*1_000_000
 	count := func(f Filter) list.SQL {

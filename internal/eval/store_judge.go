@@ -6,11 +6,11 @@ import (
 	"steward/internal/db"
 )
 
-// judgeBatch is how many results one transaction judges.
+// judgeBatch caps the results that one transaction judges.
 const judgeBatch = 500
 
-// judgeRuns reads passed and score from the results that a process of an earlier version has stored, before the
-// upgrade or while it runs beside this one.
+// judgeRuns reads passed and score from results that an earlier version stored, before the upgrade or
+// on a replica that still runs beside this one.
 func (s *Store) judgeRuns(ctx context.Context) error {
 	type judged struct {
 		OrgID, ID string

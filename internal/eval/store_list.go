@@ -11,13 +11,13 @@ import (
 	"steward/internal/stamp"
 )
 
-// Filter selects the evals or runs of a list. Empty fields match all.
+// Filter selects evals or runs for a list. Empty fields match all.
 type Filter struct {
 	ProjectID, AgentID string
 
 	// The others select runs.
 	EvalID, SessionID string
-	// Passed selects the runs that passed, or those that failed: by passed of their result, or success where it has none.
+	// Passed selects runs that passed, or runs that failed. Where the result has no passed, success decides.
 	Passed             *bool
 	MinScore, MaxScore *float64
 	Since, Until       *stamp.Time
@@ -42,10 +42,10 @@ func runList(dialect db.Dialect, orgID string, f Filter) list.Query[Run] {
 	}
 }
 
-// runs returns the conditions of the filter's runs. SQLite prefers the index of which most columns match, so a + hides
-// the columns that must not decide. A session has few runs, and an eval's runs have one project and agent: a page of a
-// session's runs out of 200,000 takes 0.07 ms, and 170 ms by the index of project and agent. Failed and pending runs are
-// few, and their indexes have the other columns.
+// runs returns the conditions for runs. SQLite prefers the index with the most matching columns, so we
+// hide columns that must not decide behind a +. A session has few runs, and an eval's runs share a
+// project and an agent: among 200,000 runs, a session's page takes 0.07 ms, and 170 ms by the index on
+// project and agent. Failed and pending runs are few, and their indexes have the other columns.
 func (f Filter) runs(dialect db.Dialect, orgID string) list.Conditions {
 	var hide, hideAgent string
 	if dialect == db.SQLite {
@@ -88,7 +88,7 @@ func (f Filter) runs(dialect db.Dialect, orgID string) list.Conditions {
 	return where
 }
 
-// List returns a page of evals, newest first. It returns Invalid for a cursor of another list.
+// List returns a page of evals, newest first. It returns Invalid for another list's cursor.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Eval], error) {
 	q := s.DB.Read(ctx)
 	if f.AgentID != "" {
@@ -101,7 +101,7 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging)
 	return evalList(orgID, f).Page(q, p, total)
 }
 
-// Runs returns a page of runs, newest first. It returns Invalid for a cursor of another list.
+// Runs returns a page of runs, newest first. It returns Invalid for another list's cursor.
 func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Run], error) {
 	f, possible, err := s.resolveAgent(ctx, orgID, f)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p page.Paging)
 	return runs.Page(q, p, total)
 }
 
-// runCounter returns the stored count of the runs that the filter selects. It returns false if there is none.
+// runCounter returns the stored count for a filter. It returns false if there is none.
 func (f Filter) runCounter(orgID string) (c counter, ok bool) {
 	c = counter{orgID: orgID, kind: countRuns, projectID: f.ProjectID}
 	switch {
@@ -140,9 +140,9 @@ func (f Filter) runCounter(orgID string) (c counter, ok bool) {
 	return c, true
 }
 
-// resolveAgent removes the agent from a filter that also names an eval: all runs of an eval have
-// its agent, so either all match or none. Otherwise a list might read all runs of an eval to find
-// none. The agent stays if the eval does not exist or is being relabelled.
+// resolveAgent removes the agent from a filter that also names an eval. An eval's runs all have its
+// agent, so either all match or none, and a list need not read them all to find none. The agent stays
+// if the eval does not exist or is being relabelled.
 func (s *Store) resolveAgent(ctx context.Context, orgID string, f Filter) (_ Filter, possible bool, err error) {
 	if f.EvalID == "" || f.AgentID == "" {
 		return f, true, nil
