@@ -30,7 +30,8 @@ func TestRequestsBesideAnOpenStore(t *testing.T) {
 		for what, requests := range map[string]func(*installation) func() result{"a page of receipts": pages, "an event": events} {
 			ratio, ref, got := compare(5, requests(alone), requests(beside))
 			report(fmt.Sprintf("%s: %s beside a million keys, time", database, what), 1/ratio, atMost(1.2),
-				"%.0f/s of %.0f/s, p99 %s of %s", got.rate, ref.rate, ms(got.quantile(0.99)), ms(ref.quantile(0.99)))
+				"%.0f/s of %.0f/s, p99 %s of %s, CPU %.3f of %.3f ms",
+				got.rate, ref.rate, ms(got.quantile(0.99)), ms(ref.quantile(0.99)), got.cpu, ref.cpu)
 		}
 	})
 }

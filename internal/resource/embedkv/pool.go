@@ -36,8 +36,8 @@ type entry struct {
 	ready chan struct{}
 	// cancel ends the opening.
 	cancel context.CancelFunc
-	store *redis.Store
-	err   error
+	store  *redis.Store
+	err    error
 }
 
 var (
