@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,4 +146,28 @@ func TestStoresThatAreBeingOpenedCanBeDeleted(t *testing.T) {
 	must(t, err)
 	equal(t, "the deleted store exists", exists, false)
 	must(t, f.Close(t.Context()))
+}
+
+// TestMoreStoresThanMayBeOpen has four clients use 210 stores in turn, so that one after the other is closed while
+// requests come.
+func TestMoreStoresThanMayBeOpen(t *testing.T) {
+	f := start(t, nil)
+	stores := make([]*redis.Client, 210)
+	for i := range stores {
+		stores[i] = f.client(f.createOf(fmt.Sprint("org_", i%3)))
+	}
+	var all sync.WaitGroup
+	for client := range 4 {
+		all.Go(func() {
+			for n := range 630 {
+				if err := stores[(n+client*50)%len(stores)].Incr(t.Context(), "n").Err(); err != nil {
+					t.Errorf("command %d: %v", n, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, c := range stores {
+		equal(t, "n", c.Get(t.Context(), "n").Val(), "12")
+	}
 }
