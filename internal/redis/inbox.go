@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -145,17 +146,23 @@ func (c *Client) start() {
 	}
 }
 
-// refuse answers all requests of the inbox with an error, since the store could not be opened.
+// refuse answers all requests of the inbox with an error, since the store could not be opened. Clients such as ioredis
+// use INFO to wait until it is.
 func (c *Client) refuse(err error) {
 	c.mu.Lock()
 	for {
-		if _, ok := c.next(); !ok {
-			break
+		args, ok := c.next()
+		switch {
+		case !ok:
+			c.mu.Unlock()
+			c.flush()
+			return
+		case errors.Is(err, ErrLoading) && strings.EqualFold(args[0], "info"):
+			c.out.bulk("# Persistence\r\nloading:1\r\nloading_eta_seconds:1\r\n")
+		default:
+			c.out.error(err.Error())
 		}
-		c.out.error(err.Error())
 	}
-	c.mu.Unlock()
-	c.flush()
 }
 
 // attach has the store run the requests of a client. It reports whether the store is open; one that is not

@@ -7,6 +7,9 @@ const (
 	memorySlack = 2 * memoryStep
 )
 
+// ErrLoading is the reply to commands while the store is being opened. Clients know it from Redis, and try again.
+const ErrLoading replyError = "LOADING Redis is loading the dataset in memory"
+
 // errNoMemory is the reply to commands that need more memory while Charge has none. ErrNoMemory is the same for who
 // opens a store.
 const (

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -91,8 +92,10 @@ type Store struct {
 	keys   keyspace
 	limits configuration
 	// charged are the bytes that were taken of Charge.
-	charged   int64
-	log       *log
+	charged int64
+	log     *log
+	// opening ends when the store is not to be opened any more.
+	opening   context.Context
 	replaying bool
 	// current is the call of the current request. It is here so that requests need no memory for one.
 	current call
@@ -149,13 +152,15 @@ type stats struct {
 	errors map[string]int64
 }
 
-// Open opens the store of a directory, or creates one.
-func Open(dir FS, o Options) (*Store, error) {
+// Open opens the store of a directory, or creates one. It gives up when ctx ends.
+func Open(ctx context.Context, dir FS, o Options) (*Store, error) {
 	s := newStore(dir, o)
+	s.opening = ctx
 	if err := s.load(); err != nil {
 		s.releaseMemory()
 		return nil, fmt.Errorf("open key-value store: %w", err)
 	}
+	s.opening = context.Background()
 	s.settleMemory()
 	s.report()
 	go s.loop()
@@ -166,7 +171,7 @@ func Open(dir FS, o Options) (*Store, error) {
 func newStore(dir FS, o Options) *Store {
 	s := &Store{
 		options: o.withDefaults(), fs: dir, table: newTable(), limits: configuration{encodings: defaultEncodings()},
-		minRewrite: minRewrite, rewriteStep: rewriteStep,
+		minRewrite: minRewrite, rewriteStep: rewriteStep, opening: context.Background(),
 		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
 		ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},
 	}
@@ -212,7 +217,12 @@ func (s *Store) replay() error {
 	s.replaying = true
 	s.log.off = true
 	x := &call{client: &Client{}, out: &reply{}}
-	torn, err := s.log.replay(func(args []string) error { return s.apply(args, x) })
+	torn, err := s.log.replay(func(args []string) error {
+		if err := s.opening.Err(); err != nil {
+			return err
+		}
+		return s.apply(args, x)
+	})
 	s.replaying = false
 	s.log.off = false
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
+
+	"steward/internal/errs"
 )
 
 // failure is an error that the client sees. Its code is that of libSQL's server, where it has one, or
@@ -66,6 +68,16 @@ func explain(ctx context.Context, err error) *failure {
 		return failf("SQL_INPUT_ERROR", "SQLite input error: %s (at offset %d)", message(err, code), offset)
 	}
 	return failf(codeName(code), "SQLite error: %s", message(err, code))
+}
+
+// explainOpen returns Unavailable if SQLite could not open a file for want of descriptors, memory or space, which it does
+// not tell apart.
+func explainOpen(err error) error {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCantOpen, sqlite.ResultNoMem, sqlite.ResultFull, sqlite.ResultIOErr:
+		return errs.Unavailablef(err, "the database cannot be opened at the moment")
+	}
+	return err
 }
 
 // message returns what SQLite says, without what the library writes around it.
