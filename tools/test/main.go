@@ -1,5 +1,7 @@
 // Command test runs the tests of packages, and prints how long each package took and the ten slowest
-// tests. `make test` and `make test-all` call it.
+// tests. `make test` and `make test-all` call it. Arguments after -- go to `go test`:
+//
+//	go run ./tools/test -- -cover ./internal/...
 //
 // It starts one PostgreSQL server with a template database and builds the binary once, so that no
 // package has to do that for itself. In the end it names functions whose SQL ran on one database only
