@@ -25,7 +25,7 @@ import (
 func main() {
 	statements := flag.Bool("statements", false, "name functions whose SQL ran on one database only")
 	parallel := flag.Int("p", 6, "`packages` that are tested at once")
-	timeout := flag.Duration("timeout", 30*time.Minute, "limit for a package that hangs")
+	timeout := flag.Duration("timeout", time.Hour, "limit for a package that hangs")
 	flag.Parse()
 	if err := run(*statements, *parallel, *timeout, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
