@@ -140,7 +140,9 @@ func (s *Store) retry(c *Client) {
 	b := c.blocked
 	start := len(c.out.b)
 	x := &call{Store: s, client: c, cmd: b.cmd, args: b.args, out: &c.out.reply, now: s.now()}
+	s.running = c
 	s.call(x)
+	s.running = nil
 	s.log.endFrame()
 	if len(c.out.b) == start {
 		return

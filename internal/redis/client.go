@@ -33,7 +33,10 @@ type Client struct {
 	blocked  *blocked
 	// channels, patterns and shards are the subscriptions.
 	channels, patterns, shards map[string]bool
-	// later are messages that the client has published to itself, which it receives behind the reply.
+	tracking                   tracking
+	// tracked are the keys that the client has read and may have kept.
+	tracked map[string]bool
+	// later are messages that the command of the client has caused, which it receives behind the reply.
 	later reply
 	// muted says which replies the client does not want.
 	muted muted
@@ -202,7 +205,7 @@ func (c *Client) giveBack(charged *int) {
 func (c *Client) chargeReplies() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending = len(c.out.b)
+	c.pending = len(c.out.b) + len(c.later.b)
 	return c.adjustReplies()
 }
 
@@ -317,15 +320,15 @@ func (c *Client) end() {
 // subscriptions returns the number of channels and patterns of the client.
 func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) + len(c.shards) }
 
-// pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction,
-// or a command that blocks. It must be called when one of them begins or ends.
+// pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction, a
+// command that blocks, or messages about keys that it has not read or that go to another client. It must be called when one of them begins or ends.
 func (c *Client) pin() {
 	c.mu.Lock()
 	c.waits = c.blocked != nil
 	c.subscribed = c.subscriptions() > 0
 	c.room.Broadcast()
 	c.mu.Unlock()
-	pinned := c.subscriptions() > 0 || len(c.watching) > 0 || c.queue != nil || c.blocked != nil
+	pinned := c.subscriptions() > 0 || c.tracking.broadcast || c.tracking.redirect != nil || len(c.watching) > 0 || c.queue != nil || c.blocked != nil
 	if pinned == c.pinned || c.store == nil {
 		return
 	}

@@ -9,7 +9,8 @@ const redisVersion = "7.0.15"
 
 const flagsOfClient = flagNoScript
 
-// connectionCommands are the commands of the connection. Those about other clients are in connection_list.go.
+// connectionCommands are the commands of the connection. Those about other clients are in connection_list.go, and
+// those of tracking in tracking.go.
 var connectionCommands = []*command{
 	{name: "auth", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
 	{name: "hello", arity: -1, flags: flagNoScript | flagFast, run: hello, categories: "connection"},
@@ -31,7 +32,7 @@ var connectionCommands = []*command{
 		{name: "client|reply", arity: 3, flags: flagsOfClient, run: clientReply, categories: "connection"},
 		{name: "client|setinfo", arity: 4, flags: flagsOfClient, run: clientSetInfo, categories: "connection"},
 		{name: "client|setname", arity: 3, flags: flagsOfClient, run: clientSetName, categories: "connection"},
-		{name: "client|tracking", arity: -3, flags: flagsOfClient, run: notSupported, categories: "connection"},
+		{name: "client|tracking", arity: -3, flags: flagsOfClient, run: clientTracking, categories: "connection"},
 		{name: "client|trackinginfo", arity: 2, flags: flagsOfClient, run: clientTrackingInfo, categories: "connection"},
 		{name: "client|unblock", arity: -3, flags: flagsOfClient | flagAdmin, run: clientUnblock, categories: "connection"},
 		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
@@ -155,7 +156,7 @@ func reset(x *call) error {
 	c.dropQueue()
 	x.unwatchAll(c)
 	x.unsubscribeAll(c)
-	c.pin()
+	x.untrack(c)
 	c.out.resp3 = false
 	c.name = ""
 	c.muted = replyAll
@@ -311,26 +312,4 @@ func (c *Client) mute(skip bool, start int) {
 		return
 	}
 	c.out.b = c.out.b[:start]
-}
-
-func clientGetRedir(x *call) error {
-	x.out.int(-1)
-	return nil
-}
-
-// clientCaching refuses CLIENT CACHING, since no client is in tracking mode.
-func clientCaching(*call) error {
-	return errorf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
-}
-
-func clientTrackingInfo(x *call) error {
-	x.out.mapOf(3)
-	x.out.bulk("flags")
-	x.out.set(1)
-	x.out.bulk("off")
-	x.out.bulk("redirect")
-	x.out.int(-1)
-	x.out.bulk("prefixes")
-	x.out.array(0)
-	return nil
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"runtime/debug"
+	"strings"
 )
 
 // runClient runs some of the requests of a client.
@@ -37,6 +38,7 @@ func (s *Store) execute(c *Client, args []string) {
 // run runs a request, or adds it to the transaction of its client.
 func (s *Store) run(c *Client, args []string) {
 	s.stats.commands++
+	s.running = c
 	now := s.options.Now()
 	start := len(c.out.b)
 	if s.options.Reply > 0 {
@@ -59,6 +61,10 @@ func (s *Store) run(c *Client, args []string) {
 		s.call(&s.current)
 		s.current = call{}
 	}
+	if c.queue == nil && (cmd == nil || !strings.HasPrefix(cmd.name, "client|")) {
+		c.tracking.caching = false
+	}
+	s.running = nil
 	if c.blocked == nil {
 		c.out.requests++
 	}
@@ -113,6 +119,9 @@ func (s *Store) call(x *call) {
 	}
 	if len(x.out.b) > start && x.out.b[start] == '-' && !x.script {
 		s.countError(string(x.out.b[start+1:]))
+	}
+	if x.cmd.flags.has(flagReadonly) && x.client.tracking.on {
+		x.remember()
 	}
 	if len(x.noted) > 0 {
 		x.publishEvents()

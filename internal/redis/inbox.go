@@ -66,6 +66,7 @@ func (c *Client) leave() {
 		<-s.ended // it has removed it
 	}
 	c.store = nil
+	c.tracking = tracking{}
 }
 
 // Grow charges the memory of the request that is being read. It is Grow of a Reader.
@@ -328,6 +329,7 @@ func (s *Store) leave(c *Client) {
 	}
 	s.unwatchAll(c)
 	s.unsubscribeAll(c)
+	s.untrack(c)
 	c.dropQueue()
 	c.pin()
 	s.mu.Lock()

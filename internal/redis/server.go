@@ -152,8 +152,10 @@ var infoSections = []struct {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return []string{
-			fmt.Sprintf("connected_clients:%d", len(x.clients)), fmt.Sprintf("blocked_clients:%d", x.blockedClients()),
-			fmt.Sprintf("pubsub_clients:%d", x.subscribedClients()),
+			fmt.Sprintf("connected_clients:%d", len(x.clients)),
+			fmt.Sprintf("blocked_clients:%d", x.countClients(func(c *Client) bool { return c.blocked != nil })),
+			fmt.Sprintf("pubsub_clients:%d", x.countClients(func(c *Client) bool { return c.subscriptions() > 0 })),
+			fmt.Sprintf("tracking_clients:%d", x.countClients(func(c *Client) bool { return c.tracking.on })),
 		}
 	}},
 	{"Memory", func(x *call) []string {
@@ -177,6 +179,8 @@ var infoSections = []struct {
 			fmt.Sprintf("evicted_keys:%d", x.stats.evicted), fmt.Sprintf("keyspace_hits:%d", x.stats.hits),
 			fmt.Sprintf("keyspace_misses:%d", x.stats.misses), fmt.Sprintf("pubsub_channels:%d", len(x.channels)),
 			fmt.Sprintf("pubsub_patterns:%d", len(x.patterns)), fmt.Sprintf("total_error_replies:%d", x.stats.errorReplies),
+			fmt.Sprintf("tracking_total_keys:%d", len(x.tracked.readers)),
+			fmt.Sprintf("tracking_total_prefixes:%d", x.trackedPrefixes()),
 		}
 	}},
 	{"Replication", func(*call) []string { return []string{"role:master", "connected_slaves:0"} }},
@@ -229,20 +233,11 @@ func errorStats(x *call) []string {
 	return lines
 }
 
-// blockedClients returns the number of clients that are blocked.
-func (s *Store) blockedClients() int {
+// countClients returns the number of clients that something is true of. The caller holds mu.
+func (s *Store) countClients(of func(*Client) bool) int {
 	n := 0
 	for c := range s.clients {
-		n += flagNumber(c.blocked != nil)
-	}
-	return n
-}
-
-// subscribedClients returns the number of clients that have subscriptions.
-func (s *Store) subscribedClients() int {
-	n := 0
-	for c := range s.clients {
-		n += flagNumber(c.subscriptions() > 0)
+		n += flagNumber(of(c))
 	}
 	return n
 }

@@ -96,6 +96,8 @@ type Store struct {
 	replaying bool
 	// current is the call of the current request. It is here so that requests need no memory for one.
 	current call
+	// running is the client whose command runs, or nil.
+	running *Client
 	// turn are the clients that have replies since the last sync.
 	turn []*Client
 	slot turnSlot
@@ -108,6 +110,7 @@ type Store struct {
 	timers  timers
 	// channels, patterns and shards are the subscribers of each.
 	channels, patterns, shards subscribers
+	tracked                    trackedKeys
 	stats                      stats
 	reported                   reported
 	// opened is when the store was opened, in milliseconds.
@@ -168,7 +171,8 @@ func newStore(dir FS, o Options) *Store {
 		options: o.withDefaults(), fs: dir, table: newTable(), limits: configuration{encodings: defaultEncodings()},
 		minRewrite: minRewrite, rewriteStep: rewriteStep,
 		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
-		ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},
+		tracked: trackedKeys{readers: subscribers{}, broadcasts: map[*Client]bool{}},
+		ended:   make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},
 	}
 	s.used = s.options.Now()
 	s.opened = s.now()
@@ -422,6 +426,7 @@ func (s *Store) fail(cause error) {
 	err := s.log.discard()
 	if err == nil {
 		s.forgetClients()
+		s.dropTracked()
 		err = s.load()
 	}
 	if err != nil {
@@ -437,6 +442,7 @@ func (s *Store) fail(cause error) {
 // closed while it was in use. Otherwise they have come since, and their clients open the store again.
 func (s *Store) end() {
 	s.forgetClients()
+	s.dropTracked()
 	if !s.unused {
 		for _, c := range s.attached() {
 			c.refuse(ErrClosed)
