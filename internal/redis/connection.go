@@ -12,10 +12,10 @@ const flagsOfClient = flagNoScript
 // connectionCommands are the commands of the connection. Those about other clients are in connection_list.go, and
 // those of tracking in tracking.go.
 var connectionCommands = []*command{
-	{name: "auth", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
-	{name: "hello", arity: -1, flags: flagNoScript | flagFast, run: hello, categories: "connection"},
-	{name: "reset", arity: 1, flags: flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
-	{name: "quit", arity: -1, flags: flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
+	{name: "auth", arity: -2, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
+	{name: "hello", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast, run: hello, categories: "connection"},
+	{name: "reset", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
+	{name: "quit", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
 	{name: "select", arity: 2, flags: flagFast, run: selectDB, categories: "connection"},
 	{name: "client", arity: -2, sub: []*command{
 		{name: "client|caching", arity: 3, flags: flagsOfClient, run: clientCaching, categories: "connection"},

@@ -20,7 +20,11 @@ func (s *Store) runClient(c *Client) {
 		if !ok {
 			return
 		}
-		s.execute(c, args)
+		if s.scripts.running != nil {
+			s.run(c, args) // it changes nothing
+		} else {
+			s.execute(c, args)
+		}
 	}
 	s.mu.Lock()
 	s.runnable = append(s.runnable, c)
@@ -77,6 +81,9 @@ func (s *Store) run(c *Client, args []string) {
 
 // admit returns an error if a client must not run a command now.
 func (s *Store) admit(c *Client, cmd *command) error {
+	if r := s.scripts.running; r != nil && !cmd.flags.has(flagAllowBusy) {
+		return r.busyError()
+	}
 	if c.subscriptions() > 0 && !c.out.resp3 && !cmd.flags.has(flagSubscribed) {
 		return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.name)
 	}

@@ -209,6 +209,9 @@ func (x *call) changed(e *entry) {
 		x.remove(e)
 		return
 	}
+	if l, ok := e.value.(*list); ok {
+		l.repack(x.limits.listMaxListpackSize)
+	}
 	x.keys.charge(e)
 	x.touched(e.key)
 	if x.waiting[e.key] != nil {

@@ -17,7 +17,7 @@ var serverCommands = append([]*command{
 	{name: "echo", arity: 2, flags: flagFast, run: echo, categories: "connection"},
 	{name: "time", arity: 1, flags: flagFast, run: timeNow},
 	{name: "info", arity: -1, run: info, categories: "dangerous"},
-	{name: "wait", arity: 3, flags: flagNoScript, run: wait, categories: "blocking connection"},
+	{name: "wait", arity: 3, run: wait, categories: "blocking connection"},
 	{name: "lastsave", arity: 1, flags: flagFast, run: lastSave, categories: "dangerous admin"},
 	{name: "save", arity: 1, flags: flagAdmin | flagNoScript | flagNoMulti, run: save},
 	{name: "bgsave", arity: -1, flags: flagAdmin | flagNoScript, run: bgSave},
@@ -155,6 +155,7 @@ var infoSections = []struct {
 			fmt.Sprintf("connected_clients:%d", len(x.clients)),
 			fmt.Sprintf("blocked_clients:%d", x.countClients(func(c *Client) bool { return c.blocked != nil })),
 			fmt.Sprintf("pubsub_clients:%d", x.countClients(func(c *Client) bool { return c.subscriptions() > 0 })),
+			fmt.Sprintf("total_blocking_keys:%d", len(x.waiting)), fmt.Sprintf("total_blocking_keys_on_nokey:%d", x.awaitedGroups()),
 			fmt.Sprintf("tracking_clients:%d", x.countClients(func(c *Client) bool { return c.tracking.on })),
 		}
 	}},
@@ -231,6 +232,15 @@ func errorStats(x *call) []string {
 		lines = append(lines, fmt.Sprintf("errorstat_%s:count=%d", code, x.stats.errors[code]))
 	}
 	return lines
+}
+
+// awaitedGroups returns the number of keys whose deletion clients wait for: those that read from their groups.
+func (s *Store) awaitedGroups() int {
+	n := 0
+	for _, clients := range s.waiting {
+		n += flagNumber(slices.ContainsFunc(clients, func(c *Client) bool { return c.blocked.cmd.name == "xreadgroup" }))
+	}
+	return n
 }
 
 // countClients returns the number of clients that something is true of. The caller holds mu.

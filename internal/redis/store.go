@@ -100,6 +100,8 @@ type Store struct {
 	running *Client
 	// turn are the clients that have replies since the last sync.
 	turn []*Client
+	// rest are the clients that the current turn has not come to.
+	rest []*Client
 	slot turnSlot
 	// watched are the clients that watch a key, by key.
 	watched map[string]map[*Client]bool
@@ -168,7 +170,7 @@ func Open(dir FS, o Options) (*Store, error) {
 // newStore returns a store that has not been read from its log.
 func newStore(dir FS, o Options) *Store {
 	s := &Store{
-		options: o.withDefaults(), fs: dir, table: newTable(), limits: configuration{encodings: defaultEncodings()},
+		options: o.withDefaults(), fs: dir, table: newTable(), limits: configuration{encodings: defaultEncodings(), busyReplyThreshold: 5000},
 		minRewrite: minRewrite, rewriteStep: rewriteStep,
 		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
 		tracked: trackedKeys{readers: subscribers{}, broadcasts: map[*Client]bool{}},
@@ -367,8 +369,10 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 			s.postpone(clients[i:])
 			break
 		}
+		s.rest = clients[i+1:]
 		s.runClient(c)
 	}
+	s.rest = nil
 	s.runTimers()
 	more := s.expireSome(turnExpired)
 	s.serveBlocked()
