@@ -169,6 +169,7 @@ func (s *Store) runTimers() {
 			return
 		}
 		c, _ := s.timers.tree.Min()
+		s.commandStats(c.blocked.cmd).calls++
 		c.blocked.expire(&c.out.reply)
 		s.answered(c)
 	}

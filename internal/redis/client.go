@@ -47,6 +47,8 @@ type Client struct {
 	// of keys.
 	noEvict, noTouch bool
 	pinned           bool
+	// paused is whether the next request waits for the end of CLIENT PAUSE.
+	paused bool
 	// quitting is whether the client is closed when its replies have been handed over, and dropped whether
 	// it is closed and receives nothing more.
 	quitting, dropped bool
@@ -324,7 +326,7 @@ func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) 
 // command that blocks, or messages about keys that it has not read or that go to another client. It must be called when one of them begins or ends.
 func (c *Client) pin() {
 	c.mu.Lock()
-	c.waits = c.blocked != nil
+	c.waits = c.blocked != nil || c.paused
 	c.subscribed = c.subscriptions() > 0
 	c.room.Broadcast()
 	c.mu.Unlock()
@@ -333,11 +335,16 @@ func (c *Client) pin() {
 		return
 	}
 	c.pinned = pinned
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
 	if pinned {
-		c.store.pinned++
+		c.store.pin(1)
 	} else {
-		c.store.pinned--
+		c.store.pin(-1)
 	}
+}
+
+// pin adds to the number of reasons why the store must not be closed.
+func (s *Store) pin(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned += n
 }

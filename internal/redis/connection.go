@@ -17,6 +17,7 @@ var connectionCommands = []*command{
 	{name: "reset", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
 	{name: "quit", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
 	{name: "select", arity: 2, flags: flagFast, run: selectDB, categories: "connection"},
+	{name: "cluster", arity: -2, run: cluster},
 	{name: "client", arity: -2, sub: []*command{
 		{name: "client|caching", arity: 3, flags: flagsOfClient, run: clientCaching, categories: "connection"},
 		{name: "client|getname", arity: 2, flags: flagsOfClient, run: clientGetName, categories: "connection"},
@@ -28,21 +29,20 @@ var connectionCommands = []*command{
 		{name: "client|list", arity: -2, flags: flagsOfClient | flagAdmin, run: clientList, categories: "connection"},
 		{name: "client|no-evict", arity: 3, flags: flagsOfClient | flagAdmin, run: clientNoEvict, categories: "connection"},
 		{name: "client|no-touch", arity: 3, flags: flagsOfClient, run: clientNoTouch, categories: "connection"},
-		{name: "client|pause", arity: -3, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
+		{name: "client|pause", arity: -3, flags: flagsOfClient | flagAdmin, run: clientPause, categories: "connection"},
 		{name: "client|reply", arity: 3, flags: flagsOfClient, run: clientReply, categories: "connection"},
 		{name: "client|setinfo", arity: 4, flags: flagsOfClient, run: clientSetInfo, categories: "connection"},
 		{name: "client|setname", arity: 3, flags: flagsOfClient, run: clientSetName, categories: "connection"},
 		{name: "client|tracking", arity: -3, flags: flagsOfClient, run: clientTracking, categories: "connection"},
 		{name: "client|trackinginfo", arity: 2, flags: flagsOfClient, run: clientTrackingInfo, categories: "connection"},
 		{name: "client|unblock", arity: -3, flags: flagsOfClient | flagAdmin, run: clientUnblock, categories: "connection"},
-		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
+		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: clientUnpause, categories: "connection"},
 	}},
 }
 
-// notSupported refuses a command of Redis that stores do not have.
-func notSupported(x *call) error {
-	return errorf("ERR %s is not supported by this server", strings.ToUpper(strings.ReplaceAll(x.cmd.name, "|", " ")))
-}
+// cluster says that the store is no cluster. Clients that look for one, such as rueidis, use it as a single server then, and
+// do not refuse commands with keys of several slots.
+func cluster(*call) error { return errorf("ERR This instance has cluster support disabled") }
 
 // auth refuses AUTH. What reads requests authenticates clients, outside of transactions.
 func auth(x *call) error {

@@ -41,7 +41,7 @@ func (c *Client) flags() string {
 	}{
 		{c.subscriptions() > 0, "P"},
 		{c.queue != nil, "x"},
-		{c.blocked != nil, "b"},
+		{c.blocked != nil || c.paused, "b"},
 		{c.tracking.on, "t"},
 		{c.tracking.broken, "R"},
 		{c.tracking.broadcast, "B"},

@@ -4,11 +4,16 @@ import (
 	"errors"
 	"runtime/debug"
 	"strings"
+	"time"
 )
 
 // runClient runs some of the requests of a client.
 func (s *Store) runClient(c *Client) {
 	s.turn = append(s.turn, c)
+	if c.paused { // in a store that was closed since
+		c.paused = false
+		c.pin()
+	}
 	for range turnCommands {
 		if c.blocked != nil || c.quitting {
 			return // it is enqueued again if it goes on
@@ -18,6 +23,9 @@ func (s *Store) runClient(c *Client) {
 		}
 		args, ok := c.nextToRun()
 		if !ok {
+			return
+		}
+		if s.awaitPause(c, args) {
 			return
 		}
 		if s.scripts.running != nil {
@@ -57,6 +65,9 @@ func (s *Store) run(c *Client, args []string) {
 	}
 	switch {
 	case err != nil:
+		if cmd != nil {
+			s.commandStats(cmd).rejected++
+		}
 		s.refuse(c, args, err)
 	case c.queue != nil && !cmd.immediate():
 		c.enqueue(cmd, args)
@@ -115,6 +126,7 @@ func (s *Store) admitWrite(f flags) error {
 func (s *Store) call(x *call) {
 	start := len(x.out.b)
 	x.noteMissing()
+	began := time.Now()
 	err := s.runRecovered(x)
 	if errors.Is(err, errBlocked) {
 		x.out.b = x.out.b[:start]
@@ -124,6 +136,10 @@ func (s *Store) call(x *call) {
 		x.out.b = x.out.b[:start]
 		x.out.error(err.Error())
 	}
+	n := s.commandStats(x.cmd)
+	n.calls++
+	n.took += time.Since(began)
+	n.failed += int64(flagNumber(len(x.out.b) > start && x.out.b[start] == '-'))
 	if len(x.out.b) > start && x.out.b[start] == '-' && !x.script {
 		s.countError(string(x.out.b[start+1:]))
 	}

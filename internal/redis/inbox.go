@@ -330,6 +330,7 @@ func (s *Store) leave(c *Client) {
 	s.unwatchAll(c)
 	s.unsubscribeAll(c)
 	s.untrack(c)
+	s.pause.waiting = slices.DeleteFunc(s.pause.waiting, func(other *Client) bool { return other == c })
 	c.dropQueue()
 	c.pin()
 	s.mu.Lock()

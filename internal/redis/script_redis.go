@@ -151,6 +151,7 @@ func (i *interpreter) runCommand(r *scriptRun, args []string) error {
 		return err
 	}
 	if err := r.admit(cmd); err != nil {
+		r.x.commandStats(cmd).rejected++
 		return err
 	}
 	if cmd.flags.has(flagWrite) {

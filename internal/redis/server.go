@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Version is that of Redis whose commands a store has.
@@ -153,7 +154,7 @@ var infoSections = []struct {
 		defer x.mu.Unlock()
 		return []string{
 			fmt.Sprintf("connected_clients:%d", len(x.clients)),
-			fmt.Sprintf("blocked_clients:%d", x.countClients(func(c *Client) bool { return c.blocked != nil })),
+			fmt.Sprintf("blocked_clients:%d", x.countClients(func(c *Client) bool { return c.blocked != nil || c.paused })),
 			fmt.Sprintf("pubsub_clients:%d", x.countClients(func(c *Client) bool { return c.subscriptions() > 0 })),
 			fmt.Sprintf("total_blocking_keys:%d", len(x.waiting)), fmt.Sprintf("total_blocking_keys_on_nokey:%d", x.awaitedGroups()),
 			fmt.Sprintf("tracking_clients:%d", x.countClients(func(c *Client) bool { return c.tracking.on })),
@@ -185,6 +186,7 @@ var infoSections = []struct {
 		}
 	}},
 	{"Replication", func(*call) []string { return []string{"role:master", "connected_slaves:0"} }},
+	{"Commandstats", commandStatsLines},
 	{"Errorstats", errorStats},
 	{"Cluster", func(*call) []string { return []string{"cluster_enabled:0"} }},
 	{"Keyspace", func(x *call) []string {
@@ -223,6 +225,37 @@ func (s *Store) countError(text string) {
 		s.stats.errors[strings.Clone(code)]++
 	}
 	s.stats.errorReplies++
+}
+
+// commandStats are what INFO tells of a command: how often it was run, how long that took, and how often it was refused
+// before, or failed.
+type commandStats struct {
+	calls, rejected, failed int64
+	took                    time.Duration
+}
+
+// commandStats returns the numbers of a command.
+func (s *Store) commandStats(cmd *command) *commandStats {
+	if s.stats.of == nil {
+		s.stats.of = map[*command]*commandStats{}
+	}
+	n := s.stats.of[cmd]
+	if n == nil {
+		n = &commandStats{}
+		s.stats.of[cmd] = n
+	}
+	return n
+}
+
+func commandStatsLines(x *call) []string {
+	var lines []string
+	for cmd, n := range x.stats.of {
+		usec := n.took.Microseconds()
+		lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			cmd.name, n.calls, usec, float64(usec)/float64(max(n.calls, 1)), n.rejected, n.failed))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // errorStats returns the counts of error replies.

@@ -110,6 +110,7 @@ type Store struct {
 	waiting map[string][]*Client
 	ready   []string
 	timers  timers
+	pause   pause
 	// channels, patterns and shards are the subscribers of each.
 	channels, patterns, shards subscribers
 	tracked                    trackedKeys
@@ -132,7 +133,7 @@ type Store struct {
 	jobs     []job
 	// clients are those that have run requests.
 	clients map[*Client]bool
-	// pinned is the number of clients whose state would be lost if the store were closed.
+	// pinned is the number of clients whose state would be lost if the store were closed, and one more for a pause.
 	pinned int
 	used   time.Time
 	closed bool
@@ -152,6 +153,8 @@ type stats struct {
 	commands, expired, evicted, hits, misses, changes, errorReplies int64
 	// errors are the error replies by their first word.
 	errors map[string]int64
+	// of are the numbers of each command.
+	of map[*command]*commandStats
 }
 
 // Open opens the store of a directory, or creates one.
@@ -342,6 +345,9 @@ func (s *Store) untilTimer() time.Duration {
 	if e, ok := s.keys.expiring.Min(); ok {
 		pause = max(time.Duration(e.expires-s.now())*time.Millisecond, expirePause)
 	}
+	if !s.pause.until.IsZero() {
+		pause = min(pause, max(s.pause.until.Sub(s.options.Now()), 0))
+	}
 	if at, ok := s.timers.next(); ok {
 		pause = min(pause, max(at.Sub(s.options.Now()), 0))
 	}
@@ -374,7 +380,7 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	}
 	s.rest = nil
 	s.runTimers()
-	more := s.expireSome(turnExpired)
+	more := !s.paused() && s.expireSome(turnExpired)
 	s.serveBlocked()
 	s.slot.end()
 	if s.panicked {
