@@ -67,6 +67,7 @@ func (c *Client) leave() {
 		<-s.ended // it has removed it
 	}
 	c.store = nil
+	c.tracking = tracking{}
 }
 
 // Grow charges the memory of the request that is being read. It is Grow of a Reader.
@@ -335,6 +336,8 @@ func (s *Store) leave(c *Client) {
 	}
 	s.unwatchAll(c)
 	s.unsubscribeAll(c)
+	s.untrack(c)
+	s.pause.waiting = slices.DeleteFunc(s.pause.waiting, func(other *Client) bool { return other == c })
 	c.dropQueue()
 	c.pin()
 	s.mu.Lock()

@@ -48,6 +48,7 @@ func (s *Store) settleMemory() {
 	if s.options.Charge == nil {
 		return
 	}
+	s.chargeTracked(s.tracked.size)
 	more := s.wantedMemory() - s.charged
 	switch {
 	case more > 0 && s.options.Charge.Take(more):
@@ -61,9 +62,10 @@ func (s *Store) settleMemory() {
 // releaseMemory returns all that is charged.
 func (s *Store) releaseMemory() {
 	if s.options.Charge != nil {
-		s.options.Charge.Return(s.charged)
+		s.options.Charge.Return(s.charged + s.tracked.charged)
 	}
 	s.charged = 0
+	s.tracked.charged = 0
 }
 
 // admitMemory returns an error if there is no memory for more keys and values, and none can be got by deleting keys.

@@ -23,7 +23,7 @@ type kvClient struct {
 }
 
 // kvClients returns the clients, those first that take longest. docs/key-value.md lists them, too.
-// Python and Ruby are Debian's, which have the packages that tools/deps installs.
+// Python, Ruby and PHP are Debian's, which have the packages that tools/deps installs.
 func kvClients() []kvClient {
 	return []kvClient{
 		{"celery", kvProgram("/usr/bin/python3", "celery_tasks.py")},
@@ -32,6 +32,9 @@ func kvClients() []kvClient {
 		{"rate-limiter-flexible", kvProgram("node", "ratelimit.mjs")},
 		{"connect-redis", kvProgram("node", "session.mjs")},
 		{"redis", kvProgram("node", "redis.mjs")},
+		{"redis4", kvProgram("node", "redis4.mjs")},
+		{"phpredis", kvProgram("php", "phpredis.php")},
+		{"rueidis", useRueidis},
 		{"ioredis", kvProgram("node", "ioredis.mjs")},
 		{"redis-py", kvProgram("/usr/bin/python3", "redis_py.py")},
 		{"go-redis", installation.UseGoRedis},
