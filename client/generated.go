@@ -1575,6 +1575,12 @@ type Profile struct {
 	LastName      *string        `json:"lastName"`
 	Role          string         `json:"role"`
 	Organizations []Organization `json:"organizations"`
+
+	// Whether the caller may create organizations
+	CanCreateOrganizations bool `json:"can_create_organizations"`
+
+	// Whether the caller acts in the first organization, which manages the installation and cannot be deleted
+	InFirstOrganization bool `json:"in_first_organization"`
 }
 
 // Project is a result of CreateProject and ListProjects.
@@ -3897,4 +3903,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 5b8df4a704107bae873b366de59026adedb151fe7ed80fb734e63374d64d1242
+// Sources: sha256 df62e0b410add3b8c5b570fa56cc4ed04d0df10c8a6df8bd95240d382569e330
