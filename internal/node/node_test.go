@@ -459,16 +459,28 @@ func TestNoncesAreForgottenAfterTheirTokens(t *testing.T) {
 	}
 	last := sign(v.ring, to, []byte(body), c.now())
 	must(t, verify(&v, last, to))
+	used := c.now()
 	for c.move(time.Second); ; c.move(time.Second) { // until it has expired
 		err := verify(&v, last, to)
 		if errors.Is(err, errExpired) {
-			return
+			break
 		}
 		if !errors.Is(err, errReplay) {
 			t.Fatalf("a token that was used before: %v", err)
 		}
 		must(t, verify(&v, sign(v.ring, to, []byte(body), c.now()), to))
 	}
+	for range 100 {
+		c.move(time.Second)
+		must(t, verify(&v, sign(v.ring, to, []byte(body), c.now()), to))
+	}
+	back := used.Sub(c.now())
+	c.move(back)
+	if err := verify(&v, last, to); !errors.Is(err, errSetBack) {
+		t.Errorf("a used token after the clock was set back: %v", err)
+	}
+	c.move(-back)
+	must(t, verify(&v, sign(v.ring, to, []byte(body), c.now()), to))
 }
 
 // TestSlowConnectionsKeepNobodyOut has an address open connections without a request, as many as it can.
