@@ -27,7 +27,7 @@ func (s *Server) Routes() []web.Route {
 	hook := s.Webhook
 	return slices.Concat(
 		web.Group("Account",
-			web.On("GET /cli/auth/user", "getCurrentUser", auth.Self, 200, "Get the current user", account.WhoAmI),
+			web.On("GET /cli/auth/user", "getCurrentUser", auth.Self, 200, "Get the current user", s.Org.WhoAmI),
 			web.On("GET /cli/organization", "listOrganizations",
 				auth.ReadOrgs, 200, "List the organizations of the current user", account.Orgs),
 			web.On("PUT /cli/organization/{id}", "updateOrganization",
