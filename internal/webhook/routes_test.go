@@ -372,3 +372,37 @@ func TestIsolation(t *testing.T) {
 		}
 	})
 }
+
+// TestOneOfTwoDeletionsAtOnceIsNotFound deletes destinations, and then their webhook, several times at once.
+func TestOneOfTwoDeletionsAtOnceIsNotFound(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		once := func(what string, remove func() error) {
+			t.Helper()
+			const n = 8
+			results := make(chan error, n)
+			for range n {
+				go func() { results <- remove() }()
+			}
+			deleted := 0
+			for range n {
+				err := <-results
+				if err == nil {
+					deleted++
+				} else if errs.KindOf(err) != errs.NotFound {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if deleted != 1 {
+				t.Errorf("%s: %d of %d deletions succeeded", what, deleted, n)
+			}
+		}
+		for range 5 {
+			to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+			ref := DestinationRef{OrgID: alice.OrgID, WebhookID: w.ID, ID: to.ID}
+			once("destination", func() error { return h.store.DeleteDestination(as(alice), ref, page.IfMatch{}) })
+		}
+		once("webhook", func() error { return h.store.Delete(as(alice), alice.OrgID, w.ID, page.IfMatch{}) })
+	})
+}

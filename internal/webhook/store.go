@@ -121,7 +121,12 @@ func (s *Store) Get(ctx context.Context, orgID, webhookID string) (Webhook, erro
 }
 
 func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
-	w, err := scanWebhook(q.Row(`SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID))
+	return found(q.Row(`SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID), webhookID)
+}
+
+// found returns the webhook of a row, or NotFound.
+func found(row db.Row, webhookID string) (Webhook, error) {
+	w, err := scanWebhook(row)
 	if errors.Is(err, db.ErrNoRows) {
 		return Webhook{}, errs.Missing("webhook", webhookID)
 	}
@@ -154,10 +159,11 @@ func (s *Store) List(ctx context.Context, orgID string, internal *bool, p page.P
 	return webhookList(orgID, internal).Page(q, p, total)
 }
 
-// forChange returns a webhook that a user may change. It returns NotFound, Forbidden for an
+// forChange locks and returns a webhook that a user may change. It returns NotFound, Forbidden for an
 // internal one, and PreconditionFailed.
 func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
-	w, err := get(tx, orgID, webhookID)
+	w, err := found(tx.Row(`UPDATE webhooks SET version = version WHERE org_id = $1 AND id = $2 RETURNING `+webhookColumns,
+		orgID, webhookID), webhookID)
 	if err != nil {
 		return w, err
 	}
