@@ -560,7 +560,8 @@ type Delivery struct {
 	Failing bool `json:"failing,omitempty"`
 
 	// When the next attempt is due, if it is failing and another one waits
-	NextDueAt *time.Time `json:"next_due_at,omitempty"`
+	NextDueAt *time.Time               `json:"next_due_at,omitempty"`
+	Receipt   *WebhookDeliveredReceipt `json:"receipt,omitempty"`
 
 	// Id of the replay that it belongs to, if any
 	ReplayID *string `json:"replay_id,omitempty"`
@@ -1611,8 +1612,9 @@ type Receipt struct {
 	RemoteAddr string          `json:"remote_addr"`
 
 	// Bytes of the body
-	Size        int64  `json:"size"`
-	ContentType string `json:"content_type"`
+	Size        int64                  `json:"size"`
+	ContentType string                 `json:"content_type"`
+	Deliveries  *WebhookDeliveryStates `json:"deliveries,omitempty"`
 
 	// base64 if the body is not text
 	PayloadEncoding *string `json:"payload_encoding,omitempty"`
@@ -2007,6 +2009,9 @@ type StorageAnalytics struct {
 	// Closing values of each day, from the first day with data on
 	Daily []StorageDay `json:"daily"`
 	Days  int64        `json:"days"`
+
+	// Whether the operator has set prices; otherwise costs are those of common prices
+	Priced bool `json:"priced"`
 }
 
 // StorageDay is part of StorageAnalytics.
@@ -2281,6 +2286,29 @@ type WebhookCounts struct {
 	Failed    int64     `json:"failed"`
 }
 
+// WebhookDeliveredReceipt is part of Delivery.
+type WebhookDeliveredReceipt struct {
+	ContentType string `json:"content_type"`
+
+	// Bytes of the body
+	Size int64 `json:"size"`
+
+	// The first 256 bytes of the body; empty if it is not text
+	Preview string `json:"preview"`
+}
+
+// WebhookDeliveryStates is part of Receipt.
+type WebhookDeliveryStates struct {
+	// Destinations whose last attempt succeeded
+	Succeeded int64 `json:"succeeded"`
+
+	// Destinations whose last attempt failed, also while the next one waits
+	Failing int64 `json:"failing"`
+
+	// Destinations for which no attempt has ended yet
+	Pending int64 `json:"pending"`
+}
+
 // WebhookFailingState is part of Destination.
 type WebhookFailingState struct {
 	// Since when there have been failing deliveries without a break
@@ -2330,6 +2358,12 @@ type WebhookSummary struct {
 type WebhookTimeseries struct {
 	Period Period          `json:"period"`
 	Series []WebhookCounts `json:"series"`
+}
+
+// WebhookURL is a result of GetWebhookURL.
+type WebhookURL struct {
+	// Send requests to it; whoever knows it can
+	URL string `json:"url"`
 }
 
 // ListAuditEntriesParams are the parameters of ListAuditEntries. Those that have their zero value are not sent.
@@ -3897,4 +3931,9 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 5b8df4a704107bae873b366de59026adedb151fe7ed80fb734e63374d64d1242
+// GetWebhookURL calls GET /webhook/url/{webhookId}: Get the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookURL, error) {
+	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
+}
+
+// Sources: sha256 e62703f963206cca7250659f7a923324f746440bb37204e55ce0b0ba0aef61ed

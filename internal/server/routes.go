@@ -232,6 +232,8 @@ func (s *Server) Routes() []web.Route {
 				auth.ReadWebhooks, 200, "List webhooks, newest first", hook.List),
 			web.On("PUT /webhook/update/{webhookId}", "updateWebhook",
 				auth.WriteWebhooks, 200, "Update a webhook", hook.Update).Small(),
+			web.On("GET /webhook/url/{webhookId}", "getWebhookURL",
+				auth.WriteWebhooks, 200, "Get the ingest URL of a webhook", hook.URL).RecentSignIn(),
 			web.On("POST /webhook/rotate-url/{webhookId}", "rotateWebhookURL",
 				auth.WriteWebhooks, 200, "Rotate the ingest URL of a webhook", hook.Rotate).
 				Small().RecentSignIn(),
