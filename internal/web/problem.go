@@ -178,6 +178,9 @@ func addHumaFaults(faults *errs.Faults, details []error) {
 			continue
 		}
 		location, message := detail.Location, detail.Message
+		if message == validation.MsgExpectedRFC3339DateTime {
+			continue // also for t and z in lower case; the fields' types and rules find what is not a time
+		}
 		if name, ok := strings.CutPrefix(message, missing); ok {
 			location, message = location+"."+name, required
 		}

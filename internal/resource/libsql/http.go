@@ -28,7 +28,11 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "v3/cursor":
 		serve = e.serveCursor
 	default:
-		writeFailure(w, failf("NOT_FOUND", "no such endpoint").withStatus(http.StatusNotFound))
+		message := "no such endpoint"
+		if databaseID == "v2" || databaseID == "v3" { // the path of an endpoint replaced the id
+			message = "no such endpoint: the URL of a database ends with a slash, as in /db/{id}/"
+		}
+		writeFailure(w, failf("NOT_FOUND", "%s", message).withStatus(http.StatusNotFound))
 		return
 	}
 	if r.Method != http.MethodPost {
