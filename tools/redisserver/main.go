@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,7 +29,7 @@ func main() {
 // serve opens the store of a directory and serves it until the process is ended.
 func serve(address, dir string) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	store, err := redis.Open(redis.Dir(dir), redis.Options{Log: logger, Memory: 4 << 30})
+	store, err := redis.Open(context.Background(), redis.Dir(dir), redis.Options{Log: logger, Memory: 4 << 30})
 	if err != nil {
 		return err
 	}
