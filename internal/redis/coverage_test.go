@@ -33,7 +33,7 @@ var notCompared = map[string]string{
 
 // notDrawn are options that are not among the examples, and why.
 var notDrawn = map[string]string{
-	"client|tracking BCAST": "redis-server sends several keys at once: TestBroadcastTracking",
+	"client|tracking BCAST": "redis-server sends the messages later: TestBroadcastTracking",
 	"hello AUTH":            "it authenticates for a store",
 }
 

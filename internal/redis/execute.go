@@ -45,6 +45,7 @@ func (s *Store) execute(c *Client, args []string) {
 	s.run(c, args)
 	s.log.endFrame()
 	s.serveBlocked()
+	s.broadcast()
 }
 
 // run runs a request, or adds it to the transaction of its client.

@@ -79,7 +79,7 @@ func (s *Store) awaitPause(c *Client, args []string) bool {
 		return false
 	}
 	cmd, err := s.table.find(args)
-	if err != nil || c.queue != nil && !cmd.immediate() || cmd.name == "client|pause" || cmd.name == "client|unpause" {
+	if err != nil || c.queue != nil && !cmd.immediate() || cmd.name == "client|unpause" {
 		return false
 	}
 	if !s.pause.all && !s.mayWrite(c, cmd, args) {

@@ -393,6 +393,7 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	s.runTimers()
 	more := !s.paused() && s.expireSome(turnExpired)
 	s.serveBlocked()
+	s.broadcast()
 	s.slot.end()
 	if s.panicked {
 		s.panicked = false

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -30,6 +31,8 @@ type trackedKeys struct {
 	// readers are the clients that have read a key, by key, and broadcasts those that are told of all keys.
 	readers    subscribers
 	broadcasts map[*Client]bool
+	// changed are the keys that the current request has changed, if there are broadcasts, and the clients that did it.
+	changed map[string]*Client
 	// size is about the number of bytes of readers, and charged what is charged for them.
 	size, charged int64
 }
@@ -69,7 +72,7 @@ func (x *call) remember() {
 		case x.admitTracked(key):
 			x.tracked.add(key, c)
 		default:
-			x.sendInvalid(c, &key)
+			x.sendInvalid(c, []string{key})
 		}
 	}
 }
@@ -106,18 +109,42 @@ func (s *Store) chargeTracked(size int64) bool {
 	return true
 }
 
-// invalidate tells the clients that have read a key, and those that are told of all keys, that it has changed.
+// invalidate tells the clients that have read a key that it has changed. Those that are told of all keys are told by
+// broadcast.
 func (s *Store) invalidate(key string) {
 	for c := range s.tracked.readers[key] {
 		s.tracked.remove(key, c)
 		if c != s.running || !c.tracking.noLoop {
-			s.sendInvalid(c, &key)
+			s.sendInvalid(c, []string{key})
 		}
 	}
+	if len(s.tracked.broadcasts) > 0 {
+		if s.tracked.changed == nil {
+			s.tracked.changed = map[string]*Client{}
+		}
+		s.tracked.changed[key] = s.running
+	}
+}
+
+// broadcast tells clients of all keys with one of their prefixes that have changed: in one message for each prefix.
+func (s *Store) broadcast() {
+	changed := s.tracked.changed
+	if len(changed) == 0 {
+		return
+	}
+	s.tracked.changed = nil
+	all := slices.Sorted(maps.Keys(changed))
 	for c := range s.tracked.broadcasts {
-		hasPrefix := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
-		if slices.ContainsFunc(c.tracking.prefixes, hasPrefix) && (c != s.running || !c.tracking.noLoop) {
-			s.sendInvalid(c, &key)
+		for _, prefix := range c.tracking.prefixes {
+			var keys []string
+			for _, key := range all {
+				if strings.HasPrefix(key, prefix) && (changed[key] != c || !c.tracking.noLoop) {
+					keys = append(keys, key)
+				}
+			}
+			if len(keys) > 0 {
+				s.sendInvalid(c, keys)
+			}
 		}
 	}
 }
@@ -132,8 +159,8 @@ func (s *Store) invalidateAll() {
 	}
 }
 
-// sendInvalid tells a client that a key has changed, or all keys if it is nil.
-func (s *Store) sendInvalid(c *Client, key *string) {
+// sendInvalid tells a client that keys have changed, or all keys if they are nil.
+func (s *Store) sendInvalid(c *Client, keys []string) {
 	to := c
 	if c.tracking.redirect != nil {
 		to = c.tracking.redirect
@@ -152,11 +179,11 @@ func (s *Store) sendInvalid(c *Client, key *string) {
 	if !to.out.resp3 && (to == c || to.subscriptions() == 0) {
 		return // a client in RESP2 reads replies only
 	}
-	s.tell(to, func(out *reply) { out.invalidate(key) })
+	s.tell(to, func(out *reply) { out.invalidate(keys) })
 }
 
-// invalidate appends the message that a key has changed, or all keys if it is nil.
-func (r *reply) invalidate(key *string) {
+// invalidate appends the message that keys have changed, or all keys if they are nil.
+func (r *reply) invalidate(keys []string) {
 	if r.resp3 {
 		r.push(2)
 		r.bulk("invalidate")
@@ -165,10 +192,10 @@ func (r *reply) invalidate(key *string) {
 		r.bulk("message")
 		r.bulk("__redis__:invalidate")
 	}
-	if key == nil {
+	if keys == nil {
 		r.null()
 	} else {
-		r.bulks([]string{*key})
+		r.bulks(keys)
 	}
 }
 
