@@ -146,7 +146,8 @@ func checkStore(s *installation.Steward, name string, keys int) {
 	s.Must(err)
 	got := fmt.Sprintln(c.Get(ctx, prefix+"of").Val(), c.SCard(ctx, prefix+"set").Val(), c.HGetAll(ctx, prefix+"hash").Val(),
 		c.ZScore(ctx, prefix+"zset", "a").Val(), c.XRange(ctx, prefix+"stream", "-", "+").Val(), pending.Consumers)
-	if want := fmt.Sprintln(s.OrgID, 2, map[string]string{"a": "1", "b": "2"}, 1.5, "[{1-1 map[a:b]} {2-1 map[a:c]}]", map[string]int64{"one": 1}); got != want {
+	stream := []redis.XMessage{{ID: "1-1", Values: map[string]any{"a": "b"}}, {ID: "2-1", Values: map[string]any{"a": "c"}}}
+	if want := fmt.Sprintln(s.OrgID, 2, map[string]string{"a": "1", "b": "2"}, 1.5, stream, map[string]int64{"one": 1}); got != want {
 		s.T.Errorf("got %s, want %s", got, want)
 	}
 }
