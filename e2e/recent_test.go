@@ -36,7 +36,28 @@ func TestStaleCookieMakesNothingThatLasts(t *testing.T) {
 		if !shown() {
 			t.Error("a recent sign-in does not see credentials")
 		}
+		hook := s.NewHook("orders")
+		settings := func(url, credential string) object {
+			return object{"type": "url", "config": object{
+				"url": url, "disabled": true, "headers": object{"Authorization": credential},
+			}}
+		}
+		made := s.Call("POST", "/webhook/destination-create/"+hook.ID, settings("https://a.example", "a credential")).Want(201)
+		s.Ingest(hook, "{}", "Authorization", "a credential")
+		credentials := func() int {
+			n := 0
+			for _, path := range []string{"/webhook/destination-list/", "/webhook/receipt-list/"} {
+				n += strings.Count(string(call("GET", path+hook.ID).Want(200).Body), "a credential")
+			}
+			return n
+		}
+		if credentials() != 2 {
+			t.Error("a recent sign-in does not see credentials in headers")
+		}
 		s.AgeSignIns()
+		if credentials() != 0 {
+			t.Error("a stale cookie sees credentials in headers")
+		}
 		if shown() {
 			t.Error("a stale cookie sees credentials")
 		}
@@ -50,6 +71,11 @@ func TestStaleCookieMakesNothingThatLasts(t *testing.T) {
 		owner.Submit(page, map[string]string{"email": owner.Email, "password": owner.Password})
 		if !shown() {
 			t.Error("credentials are missing after the sign-in")
+		}
+		// A form that was filled in with what a stale cookie sees changes the rest.
+		s.Call("PUT", "/webhook/destination-update/"+hook.ID+"/"+made.Text("id"), settings("https://b.example", "***")).Want(200)
+		if credentials() != 2 {
+			t.Error("a mask has replaced a credential")
 		}
 		if got := call("POST", "/cli/apikey"); got.Status == 403 {
 			t.Errorf("after the sign-in: %s", got.Body)

@@ -243,7 +243,7 @@ func (s *Server) Routes() []web.Route {
 			web.On("GET /webhook/destination-list/{webhookId}", "listDestinations",
 				auth.ReadWebhooks, 200, "List destinations", hook.Destinations),
 			web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", "updateDestination",
-				auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination).Small(),
+				auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination).Small().RecentSignIn(),
 			web.On("DELETE /webhook/destination-delete/{webhookId}/{destinationId}", "deleteDestination",
 				auth.WriteWebhooks, 204, "Delete a destination", hook.DeleteDestination),
 			web.On("POST /webhook/destination-test/{webhookId}/{destinationId}", "testDestination",

@@ -200,11 +200,32 @@ func (c Config) disable() (Config, error) {
 	return c.edit(func(keys map[string]json.RawMessage) { keys["disabled"] = json.RawMessage("true") })
 }
 
-// masked returns the settings with *** in place of the values of headers.
+// mask is shown in place of values that a caller may not see.
+const mask = "***"
+
+// masked returns the settings without the values of headers.
 func (c Config) masked() (Config, error) {
+	return c.mapHeaders(func(string, string) string { return mask })
+}
+
+// unmasked returns the settings with the values of before where c has a mask: it was made of what a caller has seen.
+func (c Config) unmasked(before Config) (Config, error) {
+	if !slices.Contains(slices.Collect(maps.Values(c.Headers)), mask) {
+		return c, nil
+	}
+	return c.mapHeaders(func(name, value string) string {
+		if kept, ok := before.Headers[name]; ok && value == mask {
+			return kept
+		}
+		return value
+	})
+}
+
+// mapHeaders returns the settings with other values of headers.
+func (c Config) mapHeaders(value func(name, value string) string) (Config, error) {
 	headers := make(map[string]string, len(c.Headers))
-	for name := range c.Headers {
-		headers[name] = "***"
+	for name, before := range c.Headers {
+		headers[name] = value(name, before)
 	}
 	text, err := json.Marshal(headers)
 	if err != nil {

@@ -49,8 +49,8 @@ func (s *Store) openListed(r *Receipt) {
 	r.headerText = text
 }
 
-// MasksCredentials reports whether a caller does not see the credentials in headers of receipts.
-func MasksCredentials(c *auth.Caller) bool { return c.Role == auth.Viewer }
+// MasksCredentials reports whether a caller does not see the credentials in headers of receipts and destinations.
+func MasksCredentials(c *auth.Caller) bool { return c.Role == auth.Viewer || c.Stale }
 
 // hasCredential reports whether the value of a header is a credential, by its lower-case name.
 func hasCredential(name string) bool {
@@ -74,7 +74,7 @@ func (r Receipt) Masked() (Receipt, error) {
 	}
 	for i := range fields {
 		if hasCredential(fields[i].Name) {
-			fields[i].Value = "***"
+			fields[i].Value = mask
 		}
 	}
 	r.headerText = send.MarshalFields(fields)

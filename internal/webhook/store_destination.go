@@ -183,7 +183,9 @@ func (s *Store) UpdateDestination(
 		if err != nil || c == nil {
 			return err
 		}
-		d.Config = *c
+		if d.Config, err = c.unmasked(d.Config); err != nil {
+			return err
+		}
 		if err := s.saveConfig(tx, &d); err != nil {
 			return err
 		}
