@@ -1995,6 +1995,9 @@ type StatusWebhooks struct {
 	// Number of destinations that are failing
 	FailingTotal int64 `json:"failing_total"`
 
+	// How long the oldest event has waited that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server; 0 if none waits
+	TailLagSeconds float64 `json:"tail_lag_seconds"`
+
 	// When the first pending delivery is or was due; absent if none is pending
 	OldestDueAt *time.Time `json:"oldest_due_at,omitempty"`
 }
@@ -3897,4 +3900,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 5b8df4a704107bae873b366de59026adedb151fe7ed80fb734e63374d64d1242
+// Sources: sha256 6d46103e9e770708121b4540363a569f947d7c33385af4ccb988a7813139a56f
