@@ -54,9 +54,11 @@ client: ## generate the Go client from the route table
 	./tools/client
 
 .PHONY: docs
-docs: ## generate docs/cli.md from the commands
+docs: ## generate docs/cli.md and docs/settings.md from the commands and their settings
 	$(GO) run ./cmd/steward docs markdown > docs/cli.md.tmp
 	mv docs/cli.md.tmp docs/cli.md
+	$(GO) run ./cmd/steward docs settings > docs/settings.md.tmp
+	mv docs/settings.md.tmp docs/settings.md
 
 .PHONY: console
 console: ## build the web console into internal/console/dist (needs Node.js)
