@@ -177,6 +177,7 @@ func (s *process) run(ctx context.Context) error {
 func (s *process) prepare(ctx context.Context, p *parts) error {
 	p.measure(s.metrics)
 	s.secure.measure(s.metrics)
+	s.metrics.Ready(succeeds(s.ready))
 	p.storage.server.TLS = s.secure.s3()
 	p.server.Status.Certificates = s.secure.states
 	p.server.Ready = s.ready
