@@ -1,7 +1,7 @@
 # `make help` lists the targets.
 
 GO       ?= go
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION  ?= $(shell ./tools/version)
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
