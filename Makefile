@@ -22,11 +22,13 @@ build: ## build bin/steward
 test: deps ## install what the tests need, and run all but the long ones
 	$(GO) run ./tools/test -statements $$($(GO) list ./... | grep -v /e2e/long/)
 
+# The tests that compare groups of commands with redis-server.
+redis-groups = TestStrings|TestBitmaps|TestHyperLogLog|TestHashes|TestLists|TestSets|TestSortedSets|TestGeo|TestStreams|TestKeys|TestSort|TestTransactions|TestPubSub|TestBlocking|TestConnection|TestServer|TestDifferential
+
 .PHONY: test-long
 test-long: deps ## run the long tests (e2e/long): every page, clients in other languages, faults, loads, upgrades
-	$(GO) run ./tools/test -p 2 ./e2e/long/...
-	$(MAKE) redis-differential CHECKS=2000 SEED=2
-	$(GO) test -count=1 -timeout 30m ./internal/webhook/queue -run TestSimulation -rapid.checks=300 -rapid.seed=2
+	$(GO) run ./tools/test -p 4 ./e2e/long/...
+	$(GO) run ./tools/test ./internal/redis ./internal/webhook/queue -run '^(TestSimulation|$(redis-groups))$$' -rapid.checks=500 -rapid.seed=2
 
 .PHONY: test-all
 test-all: test test-long ## run all tests
@@ -78,12 +80,9 @@ faults: deps ## break installations under load, and compare what is stored with 
 redis-suite: ## run the test suite of Redis (REDIS_SRC=dir, UNITS="type/string multi") against internal/redis; needs tclsh
 	./tools/redis-suite "$(REDIS_SRC)" $(UNITS)
 
-# The tests that compare groups of commands with redis-server.
-redis-groups = TestStrings|TestBitmaps|TestHyperLogLog|TestHashes|TestLists|TestSets|TestSortedSets|TestGeo|TestStreams|TestKeys|TestSort|TestTransactions|TestPubSub|TestBlocking|TestConnection|TestServer|TestDifferential
-
 .PHONY: redis-differential
 redis-differential: deps ## compare key-value stores with redis-server: CHECKS=100000 sequences of each group of commands, or of GROUP=TestStreams
-	$(GO) test -count=1 -timeout 0 ./internal/redis -v -run '^($(or $(GROUP),$(redis-groups)))$$' -rapid.checks=$(or $(CHECKS),100000) -rapid.nofailfile $(if $(SEED),-rapid.seed=$(SEED))
+	$(GO) test -count=1 -timeout 0 ./internal/redis -v -run '^($(or $(GROUP),$(redis-groups)))$$' -rapid.checks=$(or $(CHECKS),100000) -rapid.nofailfile
 
 .PHONY: bench
 bench: SHELL = bash

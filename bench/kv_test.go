@@ -3,8 +3,10 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os/exec"
@@ -16,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"steward/e2e/process"
+	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
 
@@ -42,6 +45,7 @@ func TestKV(t *testing.T) {
 type kvServer struct {
 	pid                        int
 	host, port, user, password string
+	metrics                    string // address of profiles; empty for Redis
 }
 
 // load runs redis-benchmark. The rate of the result is that per CPU second.
@@ -88,6 +92,29 @@ func (s kvServer) rss(t *testing.T) int {
 	return process.Memory(t, s.pid, "VmRSS")
 }
 
+// live returns the memory of what the server keeps, in bytes: without garbage, which Redis has not.
+func (s kvServer) live(t *testing.T) int {
+	t.Helper()
+	if s.metrics == "" {
+		return s.rss(t)
+	}
+	res, err := client.Get("http://" + s.metrics + "/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = bytes.Cut(text, []byte("# HeapAlloc = "))
+	var n int
+	if _, err := fmt.Sscan(string(text), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // startRedis starts redis-server with an append-only file that is synced before replies.
 func startRedis(t *testing.T, args ...string) kvServer {
 	t.Helper()
@@ -117,8 +144,10 @@ func startRedis(t *testing.T, args ...string) kvServer {
 // newKVStore starts an installation with one embedded store.
 func newKVStore(t *testing.T) kvServer {
 	t.Helper()
-	in := install(t, "sqlite")
-	return in.kvStore()
+	s := process.New(t, "sqlite", "--metrics-listen", porttest.Address(porttest.Free(t)))
+	store := begin(t, s).kvStore()
+	store.metrics = s.Args[1]
+	return store
 }
 
 // kvStore creates an embedded store.
@@ -136,5 +165,5 @@ func (in *installation) kvServer(address string) kvServer {
 	u, err := url.Parse(address)
 	in.Must(err)
 	password, _ := u.User.Password()
-	return kvServer{in.pid, u.Hostname(), u.Port(), u.User.Username(), password}
+	return kvServer{pid: in.pid, host: u.Hostname(), port: u.Port(), user: u.User.Username(), password: password}
 }

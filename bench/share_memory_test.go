@@ -10,7 +10,8 @@ import (
 )
 
 // TestRequestsBesideAnOpenStore compares requests to an installation that has a store of a million keys open with those
-// to one that has none: the garbage collector walks through the keys.
+// to one that has none: the garbage collector walks through the keys. It compares CPU times, since other work on the
+// machine decides the rest.
 func TestRequestsBesideAnOpenStore(t *testing.T) {
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		alone, beside := install(t, database), install(t, database)
@@ -28,9 +29,12 @@ func TestRequestsBesideAnOpenStore(t *testing.T) {
 			return []any{"SET", fmt.Sprintf("key:%012d", n), "value"}
 		})
 		for what, requests := range map[string]func(*installation) func() result{"a page of receipts": pages, "an event": events} {
-			ratio, ref, got := compare(5, requests(alone), requests(beside))
-			report(fmt.Sprintf("%s: %s beside a million keys, time", database, what), 1/ratio, atMost(1.2),
-				"%.0f/s of %.0f/s, p99 %s of %s", got.rate, ref.rate, ms(got.quantile(0.99)), ms(ref.quantile(0.99)))
+			perCPU := func(measure func() result) func() result {
+				return func() result { r := measure(); r.rate = 1 / r.cpu; return r }
+			}
+			ratio, ref, got := compare(7, perCPU(requests(alone)), perCPU(requests(beside)))
+			report(fmt.Sprintf("%s: %s beside a million keys, CPU time", database, what), 1/ratio, atMost(1.2),
+				"CPU %.3f of %.3f ms, p99 %s of %s", got.cpu, ref.cpu, ms(got.quantile(0.99)), ms(ref.quantile(0.99)))
 		}
 	})
 }

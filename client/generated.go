@@ -177,6 +177,12 @@ const (
 	UpstreamDefaultRoleViewer UpstreamDefaultRole = "viewer"
 )
 
+// Values of GetEvalRunStatsParamsBy.
+const (
+	GetEvalRunStatsParamsByAgent GetEvalRunStatsParamsBy = "agent"
+	GetEvalRunStatsParamsByEval  GetEvalRunStatsParamsBy = "eval"
+)
+
 // Values of ListResourcesParamsType.
 const (
 	ListResourcesParamsTypeAll ListResourcesParamsType = "all"
@@ -694,17 +700,25 @@ type EvalRun struct {
 	EvalName *string `json:"evalName"`
 
 	// Null until the evaluation is known
-	AgentIdentifier *string         `json:"agentIdentifier"`
-	OrgID           string          `json:"orgId"`
-	ProjectID       string          `json:"projectId"`
-	DeploymentID    *string         `json:"deploymentId"`
-	Devmode         bool            `json:"devmode"`
-	Pending         bool            `json:"pending"`
-	Success         bool            `json:"success"`
-	Error           *string         `json:"error"`
-	Result          json.RawMessage `json:"result"`
-	CreatedAt       time.Time       `json:"createdAt"`
-	UpdatedAt       time.Time       `json:"updatedAt"`
+	AgentIdentifier *string `json:"agentIdentifier"`
+	OrgID           string  `json:"orgId"`
+	ProjectID       string  `json:"projectId"`
+	DeploymentID    *string `json:"deploymentId"`
+	Devmode         bool    `json:"devmode"`
+	Pending         bool    `json:"pending"`
+
+	// Whether the evaluation itself ran: no error, and success of the result is not false
+	Success bool `json:"success"`
+
+	// The verdict: passed of the result, or null if that is not a boolean
+	Passed *bool `json:"passed"`
+
+	// score of the result, or null if that is not a finite number
+	Score     *float64        `json:"score"`
+	Error     *string         `json:"error"`
+	Result    json.RawMessage `json:"result"`
+	CreatedAt time.Time       `json:"createdAt"`
+	UpdatedAt time.Time       `json:"updatedAt"`
 
 	// Result is omitted from the list: too large, or the page is full
 	ResultOmitted bool    `json:"result_omitted,omitempty"`
@@ -721,30 +735,47 @@ type EvalRunCompletion struct {
 	// Null, absent or empty if there was none
 	Error *string `json:"error,omitempty"`
 
-	// Any JSON value
+	// Any JSON value. Of an object, success says whether the evaluation ran, passed is its verdict and score its figure
 	Result any `json:"result,omitempty"`
 
 	// RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. Timestamps more than 5 minutes in the future are replaced with the server's time.
 	Timestamp any `json:"timestamp,omitempty"`
 }
 
-// EvalRunCounts is part of EvalRunStats.
+// EvalRunCounts is part of EvalRunGroup and EvalRunStats.
 type EvalRunCounts struct {
 	Timestamp time.Time `json:"timestamp"`
 
 	// Runs that were started
-	Runs   int64 `json:"runs"`
+	Runs int64 `json:"runs"`
+
+	// Runs that passed: by passed of their result, or by success where it has none
 	Passed int64 `json:"passed"`
+
+	// Runs that ended and did not pass
 	Failed int64 `json:"failed"`
 
 	// Runs that have not ended
 	Pending int64 `json:"pending"`
 }
 
+// EvalRunGroup is part of EvalRunStats.
+type EvalRunGroup struct {
+	// Id of the evaluation, or identifier of the agent; null for runs without an agent
+	ID *string `json:"id"`
+
+	// Name of the evaluation, its identifier if it was never registered, or the agent
+	Name   string          `json:"name"`
+	Series []EvalRunCounts `json:"series"`
+}
+
 // EvalRunStats is a result of GetEvalRunStats.
 type EvalRunStats struct {
 	Period Period          `json:"period"`
 	Series []EvalRunCounts `json:"series"`
+
+	// With by: the four with the most runs in the period, and their results
+	Groups []EvalRunGroup `json:"groups,omitempty"`
 }
 
 // EvalSync is the body of SyncEvals.
@@ -2418,11 +2449,29 @@ type ListEvalRunsParams struct {
 	// Return only those whose evaluation has this agentIdentifier
 	AgentID string
 
+	// The same as agentId
+	Agent string
+
 	// Return only those of this evaluation
 	EvalID string
 
 	// Return only those of this session
 	SessionID string
+
+	// Return only those that passed, or with false those that failed: by passed of the result, or by success where it has none
+	Passed bool
+
+	// Return only those with at least this score
+	MinScore float64
+
+	// Return only those with at most this score
+	MaxScore float64
+
+	// Only from this time on. A date means its beginning, 00:00 UTC
+	Since time.Time
+
+	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
+	Until time.Time
 
 	// Maximum number of entries to return
 	Limit int64
@@ -2445,6 +2494,9 @@ type GetEvalRunStatsParams struct {
 	// Count only those whose evaluation has this agentIdentifier
 	AgentID string
 
+	// Also return the results of each evaluation or agent
+	By GetEvalRunStatsParamsBy
+
 	// Time or date, in UTC unless it has an offset. Default: 24 hours before the end
 	Start string
 
@@ -2452,6 +2504,9 @@ type GetEvalRunStatsParams struct {
 	End         string
 	Granularity Granularity
 }
+
+// GetEvalRunStatsParamsBy is a value of GetEvalRunStatsParams.
+type GetEvalRunStatsParamsBy string
 
 // ListProjectsParams are the parameters of ListProjects. Those that have their zero value are not sent.
 type ListProjectsParams struct {
@@ -3000,8 +3055,14 @@ func (p *ListEvalRunsParams) query() query {
 	q.add("orgId", p.OrgID)
 	q.add("projectId", p.ProjectID)
 	q.add("agentId", p.AgentID)
+	q.add("agent", p.Agent)
 	q.add("evalId", p.EvalID)
 	q.add("sessionId", p.SessionID)
+	q.add("passed", p.Passed)
+	q.add("minScore", p.MinScore)
+	q.add("maxScore", p.MaxScore)
+	q.add("since", p.Since)
+	q.add("until", p.Until)
 	q.add("limit", p.Limit)
 	q.add("offset", p.Offset)
 	q.add("cursor", p.Cursor)
@@ -3021,6 +3082,7 @@ func (p *GetEvalRunStatsParams) query() query {
 	q.add("projectId", p.ProjectID)
 	q.add("evalId", p.EvalID)
 	q.add("agentId", p.AgentID)
+	q.add("by", p.By)
 	q.add("start", p.Start)
 	q.add("end", p.End)
 	q.add("granularity", p.Granularity)
@@ -3900,4 +3962,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 6d46103e9e770708121b4540363a569f947d7c33385af4ccb988a7813139a56f
+// Sources: sha256 1ac122212fd10a5817f6058f6b589a43943e4f8a8fb773857f8cfcd913fde0a8

@@ -370,10 +370,11 @@ func clientEvals(t *testing.T, s *installation.Steward, c *api.Client) {
 	if !run.Pending {
 		t.Errorf("%+v", run)
 	}
-	ok(c.CompleteEvalRun(ctx, api.EvalRunCompletion{ID: "run-1", Result: map[string]any{"score": 0.5}}))(t)
+	ok(c.CompleteEvalRun(ctx, api.EvalRunCompletion{ID: "run-1", Result: map[string]any{"score": 0.5, "passed": false}}))(t)
 	got := ok(c.GetEvalRun(ctx, "run-1"))(t)
 	var result struct{ Score float64 }
-	if err := json.Unmarshal(got.Result, &result); err != nil || result.Score != 0.5 || !got.Success {
+	if err := json.Unmarshal(got.Result, &result); err != nil || result.Score != 0.5 || !got.Success ||
+		*got.Passed || *got.Score != 0.5 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	synced := ok(c.SyncEvals(ctx, api.EvalSync{Delete: []string{"eval-1"}}))(t)

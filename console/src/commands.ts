@@ -1,5 +1,5 @@
 // What the search can do besides going to pages and things: create things, change the color scheme
-// or the organization, sign out. Commands that the role may not use are left out.
+// or the organization, sign out. Commands that the user may not use are left out.
 import { scheme, type Choice } from './lib/scheme.svelte';
 import { session } from './lib/session.svelte';
 import type { IconName } from './ui/Icon.svelte';
@@ -46,7 +46,9 @@ export function commands(): Command[] {
           create('Invite member', '/members?new=1'),
         ]
       : []),
-    create('Create organization', '/organizations?new=1'),
+    ...(session.user?.can_create_organizations
+      ? [create('Create organization', '/organizations?new=1')]
+      : []),
     ...choices.map((choice): Command => ({
       ...schemes[choice],
       also: 'theme color scheme mode',

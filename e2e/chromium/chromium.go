@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,9 +17,11 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/security"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"steward/e2e/process"
+	"steward/internal/waittest"
 )
 
 // Browser is a tab of Chromium, in a browser context that it shares with the test's other tabs.
@@ -72,6 +75,29 @@ func New(t *testing.T) *Browser {
 func (b *Browser) NewTab() *Browser {
 	b.T.Helper()
 	return newTab(b.T, b.Ctx)
+}
+
+// Opens returns the window that the page opens when do does something.
+func (b *Browser) Opens(do func()) *Browser {
+	b.T.Helper()
+	opened := chromedp.WaitNewTarget(b.Ctx, func(*target.Info) bool { return true })
+	do()
+	return newTab(b.T, b.Ctx, chromedp.WithTargetID(waittest.Receive(b.T, "the window", opened)))
+}
+
+// Closed reports whether the window was closed.
+func (b *Browser) Closed() bool {
+	b.T.Helper()
+	ctx, err := start()
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	open, err := chromedp.Targets(ctx)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	self := chromedp.FromContext(b.Ctx).Target.TargetID
+	return !slices.ContainsFunc(open, func(t *target.Info) bool { return t.TargetID == self })
 }
 
 func newTab(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *Browser {

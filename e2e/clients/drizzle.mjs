@@ -65,7 +65,7 @@ assert.deepEqual([...joined[0].invoices.scan], [0, 255]);
 
 await assert.rejects(db.insert(customers).values({ name: "Ada", createdAt }), (error) => {
   const cause = error.cause ?? error;
-  assert.equal(cause.code, "SQLITE_CONSTRAINT_UNIQUE");
+  assert.equal(cause.code, "SQLITE_CONSTRAINT");
   return true;
 });
 

@@ -58,7 +58,7 @@ async function batches() {
   assert.equal(results[2].rows[0].n, 2n);
   await fails(
     client.batch(["INSERT INTO batched (v) VALUES ('three')", "INSERT INTO batched (v) VALUES (NULL)"], "write"),
-    "SQLITE_CONSTRAINT_NOTNULL",
+    "SQLITE_CONSTRAINT",
     /NOT NULL constraint failed: batched.v/,
   );
   const after = await client.batch(["SELECT count(*) AS n FROM batched"], "read");
@@ -86,7 +86,7 @@ async function transactions() {
     "UPDATE accounts SET balance = balance - 60 WHERE id = 1",
     { sql: "UPDATE accounts SET balance = balance + ? WHERE id = 2", args: [60] },
   ]);
-  await fails(committed.execute("INSERT INTO accounts VALUES (1, 0)"), "SQLITE_CONSTRAINT_PRIMARYKEY", /UNIQUE/);
+  await fails(committed.execute("INSERT INTO accounts VALUES (1, 0)"), "SQLITE_CONSTRAINT", /UNIQUE/);
   await committed.executeMultiple("INSERT INTO accounts VALUES (3, 1); INSERT INTO accounts VALUES (4, 1)");
   await committed.commit();
   const balances = await client.execute("SELECT balance FROM accounts ORDER BY id");
@@ -112,6 +112,9 @@ async function errors() {
   await fails(client.execute("ATTACH 'other.db' AS other"), "SQLITE_AUTH", /not authorized/);
   const stranger = createClient({ url, authToken: "wrong" });
   await fails(stranger.execute("SELECT 1"), "UNAUTHORIZED", /bearer token/);
+  const unslashed = createClient({ url: url.replace(/\/$/, ""), authToken });
+  await fails(unslashed.execute("SELECT 1"), "NOT_FOUND", /ends with a slash/);
+  await client.execute("PRAGMA busy_timeout = 5000");
 }
 
 async function concurrency() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func UseGoRedis(t *testing.T, kv CreatedResource) {
 	g.stream()
 	g.scripts()
 	g.sidekiq7()
+	g.scans()
 }
 
 func (g *goRedis) key(name string) string { return g.prefix + "go:" + name }
@@ -188,4 +190,42 @@ func (g *goRedis) sidekiq7() {
 	wantReply(g, int64(1))(c.Unlink(ctx, g.key("process"), g.key("process:work")).Result())
 	found, _, err := c.SScan(ctx, g.key("queues"), 0, "def*", 100).Result()
 	wantReply(g, []string{"default"})(found, err)
+}
+
+// scans counts what scans find: each key, field or member once at least, and no other. A store that has a prefix scans no
+// keys.
+func (g *goRedis) scans() {
+	c, ctx := g.c, g.ctx
+	const count = 2500
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range count {
+			p.HSet(ctx, g.key("many"), i, i)
+			p.SAdd(ctx, g.key("members"), "m"+strconv.Itoa(i))
+			p.ZAdd(ctx, g.key("scores"), redis.Z{Score: float64(i), Member: i})
+			p.Set(ctx, g.key("many:"+strconv.Itoa(i)), i, 0)
+		}
+		return nil
+	})
+	wantReply[any](g, nil)(nil, err)
+	type scan struct {
+		pages    *redis.ScanIterator
+		elements int // of each name
+	}
+	scans := []scan{
+		{c.HScan(ctx, g.key("many"), 0, "", 0).Iterator(), 2},
+		{c.SScan(ctx, g.key("members"), 0, "", 0).Iterator(), 1},
+		{c.ZScan(ctx, g.key("scores"), 0, "", 0).Iterator(), 2},
+	}
+	if g.prefix == "" {
+		scans = append(scans, scan{c.Scan(ctx, 0, g.key("many:*"), 0).Iterator(), 1})
+	}
+	for _, scan := range scans {
+		found := map[string]bool{}
+		for i := 0; scan.pages.Next(ctx); i++ {
+			if i%scan.elements == 0 {
+				found[scan.pages.Val()] = true
+			}
+		}
+		wantReply(g, count)(len(found), scan.pages.Err())
+	}
 }

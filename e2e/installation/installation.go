@@ -113,11 +113,13 @@ func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
 	s.Start()
 }
 
-// AgeSignIns has all users have signed in an hour earlier.
+// AgeSignIns has all users have signed in an hour earlier, with the codes of then.
 func (s *Steward) AgeSignIns() {
 	s.T.Helper()
 	s.Offline(func(ctx context.Context, d *db.DB) {
 		_, err := d.Exec(ctx, `UPDATE oidc_sessions SET auth_time = auth_time - 3600000000`)
+		s.Must(err)
+		_, err = d.Exec(ctx, `UPDATE oidc_authenticators SET last_step = last_step - 120`)
 		s.Must(err)
 	})
 }

@@ -177,6 +177,8 @@ type Profile struct {
 	LastName      *string   `json:"lastName" example:"Lovelace"`
 	Role          auth.Role `json:"role" example:"admin"`
 	Organizations []Org     `json:"organizations"`
+	CreatesOrgs   bool      `json:"can_create_organizations" doc:"Whether the caller may create organizations"`
+	InFirstOrg    bool      `json:"in_first_organization" doc:"Whether the caller acts in the first organization, which manages the installation and cannot be deleted"`
 }
 
 // SDK returns the profile with empty strings instead of null, which SDKs cannot read here.

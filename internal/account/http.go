@@ -84,11 +84,6 @@ func (h *Handler) Remove(ctx context.Context, in *MemberInput) (web.None, error)
 	return web.None{}, h.Store.RemoveMember(ctx, auth.From(ctx), in.ID, in.IfMatch)
 }
 
-// WhoAmI serves GET /cli/auth/user.
-func (h *Handler) WhoAmI(ctx context.Context, _ *struct{}) (Profile, error) {
-	return h.Store.Profile(ctx, auth.From(ctx))
-}
-
 // Projects serves GET /cli/project.
 func (h *Handler) Projects(ctx context.Context, in *struct {
 	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`

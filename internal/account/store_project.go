@@ -62,8 +62,12 @@ func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, matc
 		if err := match.Check(p); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID); err != nil {
+		n, err := tx.Exec(`DELETE FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID)
+		if err != nil {
 			return fmt.Errorf("delete project: %w", err)
+		}
+		if n == 0 { // another request was faster
+			return errs.Missing("project", projectID)
 		}
 		for _, gone := range s.ProjectGone {
 			if err := gone(tx, orgID, projectID); err != nil {

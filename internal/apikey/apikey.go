@@ -18,11 +18,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/name"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -110,8 +110,7 @@ func (n NewKey) Build(caller *auth.Caller, now time.Time) (Key, error) {
 // key returns the requested key and adds the faults of the request.
 func (n NewKey) key(now time.Time, faults *errs.Faults) Key {
 	k := Key{ID: id.At(id.Key, now), Name: n.Name, Type: User, CreatedAt: stamp.Of(now), version: 1}
-	faults.Check(strings.TrimSpace(n.Name) != "" && utf8.ValidString(n.Name),
-		"body.name", "expected a name that is not blank")
+	faults.Check(name.Valid(n.Name), "body.name", "expected %s", name.Expected)
 	if n.ExpiresAt != nil {
 		var at stamp.Time
 		err := at.UnmarshalText([]byte(*n.ExpiresAt))

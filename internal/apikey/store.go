@@ -220,8 +220,12 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, m
 		if err := match.Check(k); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND id = $2`, caller.OrgID, keyID); err != nil {
+		n, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND id = $2`, caller.OrgID, keyID)
+		if err != nil {
 			return fmt.Errorf("delete API key: %w", err)
+		}
+		if n == 0 { // another request was faster
+			return errs.Missing("API key", keyID)
 		}
 		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err

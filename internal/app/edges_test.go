@@ -229,6 +229,7 @@ func TestUncleanPathsAreNotRedirected(t *testing.T) {
 		"//thread": 404, "/cli//region": 404, "/./cli/region": 404, "/cli/../cli/region": 404, "/cli/region/..": 404,
 		"/sdk//thread": 404, "/sdk": 404, "/cli/region/": 404, "/thread/": 404, "/thread/%2F%2F": 404, "/thread/%2e%2e": 404,
 		"/cli/region": 200, "/sdk/cli/region": 200,
+		"/thread/%ff": 400, "/thread/a%c3": 400, "/sdk/thread/%ff": 400, "/thread/%00": 400, "/thread/%C3%A4": 404, "/none/%ff": 400,
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			got := f.send("owner", method, path, "")
@@ -272,7 +273,8 @@ func TestTimesOfListsMayBeDates(t *testing.T) {
 	} {
 		for value, status := range map[string]int{
 			"2026-11-15": 200, "2026-11-15T08:30:00": 200, "2026-11-15T08:30:00%2B01:00": 200, "2026-11-15T08:30:00.123Z": 200, "": 200,
-			"2026-02-30": 422, "yesterday": 422, "2026-11": 422,
+			"2026-11-15t08:30:00z": 200, "2026-11-15t08:30:00": 200, "9999-12-31T23:59:59Z": 200, "9999-12-31T23:59:59-14:00": 422,
+			"2026-11-15T08:30:00%2B24:00": 422, "2026-11-15T08:30:00%2B23:59": 200, "2026-11-15T08:30:00,5Z": 422, "2026-02-30": 422, "yesterday": 422, "2026-11": 422,
 		} {
 			if got := f.send("owner", "GET", fmt.Sprintf(path, value), ""); got.Code != status {
 				t.Errorf("%s: %d %s", fmt.Sprintf(path, value), got.Code, got.Body)

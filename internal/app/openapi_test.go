@@ -309,6 +309,7 @@ var walk = []struct{ request, body, save string }{
 		`{"type":"db","name":"walk"},{"type":"kv","name":"walk"}]}`, ""},
 	{"POST /webhook/create", `{"name":"walk","retention_seconds":3600}`, "$hook id"},
 	{"POST /webhook/create", `{"name":"walk","description":null}`, "$url url"},
+	{"GET /webhook/url/$hook", "", ""},
 	{"GET /webhook/list", "", "$other 0.id"},
 	{"GET /webhook/list?internal=false", "", "$other 0.id"},
 	{"GET /webhook/get/$hook", "", ""},

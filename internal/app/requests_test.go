@@ -18,30 +18,40 @@ func TestRequestBodies(t *testing.T) {
 		name, body, contentType string
 		status                  int
 		code, says              string
+		encoding                string
 	}{
-		{"good", `{"name":"a"}`, "application/json", 201, "", ""},
-		{"no content type", `{"name":"a"}`, "", 201, "", ""},
-		{"charset", `{"name":"a"}`, "application/json; charset=utf-8", 201, "", ""},
-		{"nulls", `{"name":"a","expiresAt":null,"projectId":null,"orgId":null}`, "application/json", 201, "", ""},
-		{"unknown and read-only fields", `{"name":"a","id":"key_x","colour":1}`, "application/json", 201, "", ""},
-		{"last of two wins", `{"name":"","name":"a"}`, "application/json", 201, "", ""},
-		{"form", `name=a`, "application/x-www-form-urlencoded", 415, "unsupported_media_type", ""},
-		{"broken", `{"name":`, "application/json", 400, "malformed", "byte 8"},
-		{"two values", `{"name":"a"}{}`, "application/json", 400, "malformed", ""},
-		{"not UTF-8", "{\"name\":\"\xff\"}", "application/json", 400, "malformed", "UTF-8"},
-		{"empty", ``, "application/json", 400, "malformed", "needs a JSON body"},
-		{"not an object", `[]`, "application/json", 422, "invalid", ""},
-		{"NUL", `{"name":"a\u0000"}`, "application/json", 422, "invalid", "U+0000"},
-		{"escaped backslash", `{"name":"a\\u0000"}`, "application/json", 201, "", ""},
-		{"all faults", `{"name":" ","expiresAt":"soon-secret"}`, "application/json", 422, "invalid", "expiresAt"},
-		{"maximum size", `{"name":"a","note":"` + strings.Repeat("x", 1<<20-22) + `"}`, "application/json", 201, "", ""},
-		{"too large", `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, "application/json", 413, "too_large", ""},
+		{"good", `{"name":"a"}`, "application/json", 201, "", "", ""},
+		{"no content type", `{"name":"a"}`, "", 201, "", "", ""},
+		{"charset", `{"name":"a"}`, "application/json; charset=utf-8", 201, "", "", ""},
+		{"nulls", `{"name":"a","expiresAt":null,"projectId":null,"orgId":null}`, "application/json", 201, "", "", ""},
+		{"unknown and read-only fields", `{"name":"a","id":"key_x","colour":1}`, "application/json", 201, "", "", ""},
+		{"last of two wins", `{"name":"","name":"a"}`, "application/json", 201, "", "", ""},
+		{"form", `name=a`, "application/x-www-form-urlencoded", 415, "unsupported_media_type", "", ""},
+		{"broken", `{"name":`, "application/json", 400, "malformed", "byte 8", ""},
+		{"two values", `{"name":"a"}{}`, "application/json", 400, "malformed", "", ""},
+		{"not UTF-8", "{\"name\":\"\xff\"}", "application/json", 400, "malformed", "UTF-8", ""},
+		{"empty", ``, "application/json", 400, "malformed", "needs a JSON body", ""},
+		{"not an object", `[]`, "application/json", 422, "invalid", "", ""},
+		{"NUL", `{"name":"a\u0000"}`, "application/json", 422, "invalid", "U+0000", ""},
+		{"escaped backslash", `{"name":"a\\u0000"}`, "application/json", 201, "", "", ""},
+		{"all faults", `{"name":" ","expiresAt":"soon-secret"}`, "application/json", 422, "invalid", "expiresAt", ""},
+		{"maximum size", `{"name":"a","note":"` + strings.Repeat("x", 1<<20-22) + `"}`, "application/json", 201, "", "", ""},
+		{"too large", `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, "application/json", 413, "too_large", "", ""},
+		{"bidirectional name", `{"name":"a\u202eb"}`, "application/json", 422, "invalid", "body.name", ""},
+		{"lower-case time", `{"name":"a","expiresAt":"2090-11-15t08:30:00z"}`, "application/json", 201, "", "", ""},
+		{"time after the year 9999", `{"name":"a","expiresAt":"9999-12-31T23:59:59-14:00"}`, "application/json", 422, "invalid", "expiresAt", ""},
+		{"offset of a day", `{"name":"a","expiresAt":"2090-11-15T08:30:00+24:00"}`, "application/json", 422, "invalid", "expiresAt", ""},
+		{"identity", `{"name":"a"}`, "application/json", 201, "", "", "identity"},
+		{"gzip", `{"name":"a"}`, "application/json", 415, "unsupported_media_type", "Content-Encoding", "gzip"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := httptest.NewRequest("POST", "/cli/apikey", strings.NewReader(c.body))
 			req.Header.Set("Authorization", "Bearer "+f.keys["owner"])
 			if c.contentType != "" {
 				req.Header.Set("Content-Type", c.contentType)
+			}
+			if c.encoding != "" {
+				req.Header.Set("Content-Encoding", c.encoding)
 			}
 			rec := httptest.NewRecorder()
 			f.handler.ServeHTTP(rec, req)
@@ -111,7 +121,12 @@ func TestQueryParameters(t *testing.T) {
 		"projectId=a%zz":                    {400, nil},
 		"projectId=a;limit=1":               {400, nil},
 		"projectId=%00":                     {400, nil},
-		"projectId=%ff":                     {422, nil},
+		"projectId=%ff":                     {400, nil},
+		"nobody=%ff":                        {400, nil},
+		"limit":                             {200, nil},
+		"cursor&limit&offset":               {200, nil},
+		"limit&limit=1":                     {422, []string{"query.limit"}},
+		"limit=-1&offset":                   {422, []string{"query.limit"}},
 		"limit=" + strings.Repeat("9", 400): {422, []string{"query.limit"}},
 	} {
 		got := f.send("owner", "GET", "/cli/apikey?"+query, "")

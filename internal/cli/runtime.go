@@ -96,10 +96,14 @@ func evalNoun() noun.Noun {
 
 func runNoun() noun.Noun {
 	outcome := func(item map[string]any) any {
+		passed := item["success"]
+		if item["passed"] != nil {
+			passed = item["passed"]
+		}
 		switch {
 		case item["pending"] == true:
 			return "pending"
-		case item["success"] == true:
+		case passed == true:
 			return "passed"
 		}
 		return "failed"
@@ -108,7 +112,7 @@ func runNoun() noun.Noun {
 		Name: "run", Thing: "evaluation run", Short: "Show the runs of evaluations",
 		Columns: append([]output.Column{
 			output.Name("EVAL", "evalName"),
-			{Title: "RESULT", Value: outcome, Kind: output.Status},
+			{Title: "RESULT", Value: outcome, Kind: output.Status}, noun.Column("SCORE", "score"),
 			noun.Column("ERROR", "error"), noun.TimeColumn("CREATED", "createdAt"), output.Handle("ID", "id"),
 		}, noun.Wide(noun.Column("EVAL ID", "evalId"), noun.Column("AGENT", "agentIdentifier"), noun.Column("SESSION", "sessionId"), noun.Column("PROJECT", "projectId"))...),
 		Verbs: []noun.Verb{
@@ -119,6 +123,11 @@ func runNoun() noun.Noun {
 					{Name: "eval", Path: "evalId", Noun: "eval", Usage: "only of the evaluation with this `id`"},
 					{Name: "agent", Path: "agentId", Usage: "only of the agent with this `identifier`"},
 					{Name: "session", Path: "sessionId", Noun: "session", Usage: "only of the session with this `id`"},
+					{Name: "passed", Path: "passed", Kind: noun.Boolean, Usage: "only those that passed, or with --passed=false those that failed"},
+					{Name: "min-score", Path: "minScore", Usage: "only with at least this `score`"},
+					{Name: "max-score", Path: "maxScore", Usage: "only with at most this `score`"},
+					{Name: "since", Path: "since", Kind: noun.Past, Usage: "only from this `time`, or duration before now such as 1h, on"},
+					{Name: "until", Path: "until", Kind: noun.Past, Usage: "only before this `time`, or duration before now"},
 				},
 			},
 			{Name: "get", Short: "Show an evaluation run", Route: "GET /cli/eval-run/{run}"},

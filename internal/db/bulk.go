@@ -10,7 +10,7 @@ import (
 
 // Bulk is a table of values for one statement, for the hot paths that write many rows at once. The text
 // of the statement is the same for both databases: {v} stands for the table, and v.due_at for the column
-// of the field DueAt. If T is not a struct, the table has one column, v.value. Fields are text, integers,
+// of the field DueAt. If T is not a struct, the table has one column, v.value. Fields are text, numbers,
 // booleans or bytes, or pointers to them; a nil pointer, and nil bytes, are NULL. PostgreSQL gets an array
 // for each column that the text names (unnest). SQLite gets rows (VALUES) in chunks of few sizes, so that
 // their statements stay prepared.
@@ -126,6 +126,7 @@ type kind string
 const (
 	kindText  kind = "text"    // string
 	kindInt   kind = "bigint"  // int64
+	kindFloat kind = "float8"  // float64
 	kindBytes kind = "bytea"   // []byte
 	kindBool  kind = "boolean" // bool
 )
@@ -137,6 +138,8 @@ func kindOf(t reflect.Type) kind {
 		return kindText
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return kindInt
+	case reflect.Float64:
+		return kindFloat
 	case reflect.Bool:
 		return kindBool
 	case reflect.Pointer:
@@ -156,6 +159,8 @@ func valueOf(v reflect.Value) any {
 		return v.String()
 	case reflect.Bool:
 		return v.Bool()
+	case reflect.Float64:
+		return v.Float()
 	case reflect.Pointer:
 		if v.IsNil() {
 			return nil

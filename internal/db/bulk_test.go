@@ -28,6 +28,20 @@ func TestBulkFindsFieldsByTheirColumns(t *testing.T) {
 	})
 }
 
+func TestBulkHasFractionsAndNulls(t *testing.T) {
+	type row struct {
+		N     int
+		Score *float64
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		rows := db.Bulk[row]{{1, new(0.1)}, {2, nil}, {3, new(-1e300)}}
+		got, err := db.CollectBulk(d.Read(t.Context()), rows, db.Value[*float64], `SELECT v.score FROM {v} ORDER BY v.n`)
+		if must(t, err); len(got) != 3 || *got[0] != 0.1 || got[1] != nil || *got[2] != -1e300 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
 func TestBulkPanicsWithoutAField(t *testing.T) {
 	d := dbtest.Open(t, db.SQLite)
 	defer func() {

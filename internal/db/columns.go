@@ -18,6 +18,7 @@ type Kind int
 const (
 	Integer Kind = iota + 1
 	Boolean
+	Float
 	Text
 	Bytes
 )
@@ -32,7 +33,8 @@ type Column struct {
 
 // kinds maps the types of both databases.
 var kinds = map[string]Kind{
-	"INTEGER": Integer, "bigint": Integer, "boolean": Boolean, "TEXT": Text, "text": Text, "BLOB": Bytes, "bytea": Bytes,
+	"INTEGER": Integer, "bigint": Integer, "boolean": Boolean, "REAL": Float, "double precision": Float,
+	"TEXT": Text, "text": Text, "BLOB": Bytes, "bytea": Bytes,
 }
 
 var columnsText = map[Dialect]string{

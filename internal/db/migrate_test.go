@@ -64,7 +64,7 @@ var included = regexp.MustCompile(` INCLUDE \([^)]*\)`)
 // normalize maps the types of both engines to the same names. A boolean is an INTEGER on SQLite, so that
 // the two are not distinguished.
 func normalize(facts []string) []string {
-	types := strings.NewReplacer(" bigint", " INTEGER", " integer", " INTEGER", " boolean", " INTEGER",
+	types := strings.NewReplacer(" bigint", " INTEGER", " double precision", " REAL", " integer", " INTEGER", " boolean", " INTEGER",
 		" text", " TEXT", " bytea", " BLOB", ` COLLATE "C"`, "", " COLLATE C", "")
 	for i, f := range facts {
 		fact, where, partial := strings.Cut(types.Replace(included.ReplaceAllString(f, "")), " WHERE ")

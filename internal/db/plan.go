@@ -161,6 +161,8 @@ func (p *plan) arrays(values []any) []any {
 			arrays[i] = nullable[string](column)
 		case kindInt:
 			arrays[i] = nullable[int64](column)
+		case kindFloat:
+			arrays[i] = nullable[float64](column)
 		case kindBool:
 			arrays[i] = nullable[bool](column)
 		case kindBytes:

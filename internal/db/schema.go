@@ -28,6 +28,7 @@ var sqliteWords = strings.NewReplacer(
 	"BIGINT", "INTEGER",
 	"BOOLEAN", "INTEGER",
 	"BYTEA", "BLOB",
+	"DOUBLE PRECISION", "REAL",
 	` COLLATE "C"`, "",
 	"\n);", "\n) STRICT;",
 	"\n) WITHOUT ROWID;", "\n) STRICT, WITHOUT ROWID;",

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -107,17 +108,34 @@ func Unavailablef(cause error, format string, args ...any) *Error {
 	return &Error{Kind: Unavailable, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second, Cause: cause}
 }
 
-// KindOf returns the kind of an error: that of the first *Error in its chain, else Internal, or ""
-// for nil.
+// exhausted says what the operating system has no more of, for errors that end when somebody returns some.
+var exhausted = map[syscall.Errno]string{
+	syscall.EMFILE: "file descriptors", syscall.ENFILE: "file descriptors",
+	syscall.ENOSPC: "space on its disk", syscall.EDQUOT: "space on its disk",
+	syscall.ENOMEM: "memory", syscall.ENOBUFS: "memory for connections",
+	syscall.EADDRNOTAVAIL: "ports", syscall.EAGAIN: "threads or processes",
+}
+
+// Of returns the first *Error in the chain of an error that is not nil: else an Unavailable if the operating system is
+// out of something, and an Internal for all others.
+func Of(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	var number syscall.Errno
+	if errors.As(err, &number) && exhausted[number] != "" {
+		return Unavailablef(err, "the server has no %s left at the moment", exhausted[number])
+	}
+	return &Error{Kind: Internal, Message: "internal error", Cause: err}
+}
+
+// KindOf returns the kind of Of, or "" for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
 	}
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Kind
-	}
-	return Internal
+	return Of(err).Kind
 }
 
 // MaxFaults is the number of faults that an error lists.

@@ -3,7 +3,10 @@ package errs_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"steward/internal/errs"
@@ -21,6 +24,15 @@ func TestKindOf(t *testing.T) {
 		{errs.Unavailablef(conflict, "try again"), errs.Unavailable},
 		{errors.New("disk full"), errs.Internal},
 		{errs.Missing("webhook", "wh_1"), errs.NotFound},
+		{fmt.Errorf("create: %w", &fs.PathError{Op: "open", Err: syscall.EMFILE}), errs.Unavailable},
+		{os.NewSyscallError("socket", syscall.ENFILE), errs.Unavailable},
+		{&fs.PathError{Op: "write", Err: syscall.ENOSPC}, errs.Unavailable},
+		{&fs.PathError{Op: "write", Err: syscall.EDQUOT}, errs.Unavailable},
+		{os.NewSyscallError("mmap", syscall.ENOMEM), errs.Unavailable},
+		{os.NewSyscallError("fork/exec", syscall.EAGAIN), errs.Unavailable},
+		{os.NewSyscallError("connect", syscall.EADDRNOTAVAIL), errs.Unavailable},
+		{os.NewSyscallError("sendmsg", syscall.ENOBUFS), errs.Unavailable},
+		{&fs.PathError{Op: "open", Err: syscall.EACCES}, errs.Internal},
 	} {
 		if got := errs.KindOf(test.err); got != test.want {
 			t.Errorf("KindOf(%v) = %q, want %q", test.err, got, test.want)

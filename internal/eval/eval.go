@@ -1,12 +1,16 @@
-// Package eval owns evaluations of agents and their runs. It imports base packages only.
+// Package eval owns the evaluations that judge agents, and their runs.
 //
 // A deployment or a development server registers evals (Put, Sync); a runtime starts runs and
 // completes them (Start, Complete). They may arrive in any order: a run may name a session or an
-// eval that is not known yet. A run has the name and agent of its eval as columns of its own, its
-// labels, so that a filter by agent reads one range of an index. It gets them when it starts. An
-// eval that arrives later or changes labels the newest of its runs in its own transaction; Sweep
-// labels the others in small transactions (store_relabel.go). Deleting an eval leaves its runs as
-// they are.
+// eval that we do not know yet.
+//
+// A run copies its eval's name and agent when it starts. We call these its labels, and they make a
+// filter by agent one range in an index. If an eval arrives later or changes, it labels its newest
+// runs in its own transaction, and Sweep labels the others in small ones (store_relabel.go).
+// Deleting an eval leaves its runs as they are.
+//
+// A completion also copies passed and score from the result. Sweep does so for results that an
+// earlier version stored (store_judge.go).
 //
 // A run is pending until it is completed, once. Concurrent starts and completions share transactions.
 package eval
@@ -41,10 +45,10 @@ type Eval struct {
 	version int64
 }
 
-// ETag returns the version of the row.
+// ETag returns the row's version.
 func (e Eval) ETag() string { return page.ETag(e.version) }
 
-// NewEval is the body of PUT /cli/eval/{id}.
+// NewEval is the request body for PUT /cli/eval/{id}.
 type NewEval struct {
 	Name            string  `json:"name" example:"Politeness"`
 	Description     *string `json:"description,omitempty" example:"The answer is polite"`
@@ -80,7 +84,7 @@ func (n NewEval) build(evalID, location string, faults *errs.Faults) Eval {
 // Check implements web.Checked.
 func (n NewEval) Check(faults *errs.Faults) { n.build("", "body", faults) }
 
-// Sync is the body of POST /cli/devmode/eval: the evals that a development server adds and removes.
+// Sync is the request body for POST /cli/devmode/eval: the evals that a development server adds and removes.
 type Sync struct {
 	_ struct{} `goName:"EvalSync"`
 
@@ -89,7 +93,7 @@ type Sync struct {
 	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids to delete first; unknown ones are ignored" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
 }
 
-// SyncNew is one eval of a Sync.
+// SyncNew is one eval in a Sync.
 type SyncNew struct {
 	_ struct{} `goName:"EvalSyncEntry"`
 
@@ -105,7 +109,7 @@ type Synced struct {
 	Deleted []string `json:"deleted" doc:"Ids of the evaluations that were deleted" example:"evalid_01jcq42e5g7j9m1p3r5t7w9z1b"`
 }
 
-// build returns the evals to create. It returns Invalid with all errors of the body.
+// build returns the evals to create. It returns Invalid with all errors in the body.
 func (s Sync) build() ([]Eval, error) {
 	var faults errs.Faults
 	evals := s.evals(&faults)

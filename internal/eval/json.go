@@ -43,6 +43,8 @@ func (r Run) AppendJSON(to []byte) ([]byte, error) {
 	to = strconv.AppendBool(append(to, `,"devmode":`...), r.Devmode)
 	to = strconv.AppendBool(append(to, `,"pending":`...), r.Pending)
 	to = strconv.AppendBool(append(to, `,"success":`...), r.Success)
+	to, _ = encode.Value(append(to, `,"passed":`...), r.Passed)
+	to, _ = encode.Value(append(to, `,"score":`...), r.Score) // finite numbers can always be encoded
 	to = encode.Optional(append(to, `,"error":`...), r.Error)
 	to = appendRaw(append(to, `,"result":`...), r.Result)
 	if r.ResultOmitted {

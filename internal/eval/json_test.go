@@ -43,6 +43,7 @@ func TestRunAppendJSONEqualsEncodingJSON(t *testing.T) {
 			ID: texts.Draw(t, "id"), SessionID: texts.Draw(t, "session"), EvalID: texts.Draw(t, "eval"),
 			EvalIdentifier: some.Draw(t, "identifier"), EvalName: some.Draw(t, "name"), AgentIdentifier: some.Draw(t, "agent"),
 			OrgID: texts.Draw(t, "org"), ProjectID: texts.Draw(t, "project"), DeploymentID: some.Draw(t, "deployment"),
+			Passed: rapid.Ptr(rapid.Bool(), true).Draw(t, "passed"), Score: rapid.Ptr(rapid.Float64(), true).Draw(t, "score"),
 			SpanID: some.Draw(t, "span"), Devmode: rapid.Bool().Draw(t, "devmode"), Pending: rapid.Bool().Draw(t, "pending"),
 			Success: rapid.Bool().Draw(t, "success"), Error: some.Draw(t, "error"), Truncated: rapid.Bool().Draw(t, "truncated"),
 			ResultOmitted: rapid.Bool().Draw(t, "result_omitted"),

@@ -1,11 +1,13 @@
 package eval
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,11 +85,13 @@ func drawFilters(rt *rapid.T, f *fixture, filters []string) url.Values {
 	return values
 }
 
-var keys = []string{"orgId", "projectId", "agentId", "evalId", "sessionId"}
+var keys = []string{"orgId", "projectId", "agentId", "evalId", "sessionId", "passed", "minScore", "maxScore", "since", "until"}
 
 var choices = map[string][]string{
 	"orgId": {"mine", "mine", "org_b"}, "projectId": append(projects, "none"), "agentId": append(agents, "none"),
 	"evalId": append(evalIDs, "none"), "sessionId": append(sessions, "none"),
+	"passed": {"true", "false"}, "minScore": {"-1", "0.5"}, "maxScore": {"0.5", "1e300"},
+	"since": {"2025-11-15", "2025-11-15T09:46:50.000Z"}, "until": {"2025-11-15T09:46:50.000Z", "2025-11-15T09:46:55.001Z"},
 }
 
 // step applies a random change to the fixture and the model.
@@ -105,7 +109,10 @@ func (m *model) step(rt *rapid.T, f *fixture, n int) {
 	case "complete":
 		for _, r := range m.runs {
 			if r.Pending {
-				m.runs[r.ID] = read[Run](f, f.want(200, "ada", "PUT", "/evalrun", object{"id": r.ID, "result": n}))
+				result := json.RawMessage(pick("result", []string{
+					"1", `{"passed":true}`, `{"passed":false,"score":0.5}`, `{"success":false,"score":-1}`, `{"success":false,"passed":true,"score":1e3}`,
+				}))
+				m.runs[r.ID] = read[Run](f, f.want(200, "ada", "PUT", "/evalrun", object{"id": r.ID, "result": result}))
 				return
 			}
 		}
@@ -137,7 +144,7 @@ func (m *model) compare(rt *rapid.T, f *fixture, who string, values url.Values) 
 			rt.Fatalf("got %+v, want %+v", got, want)
 		}
 	}
-	if !values.Has("evalId") && !values.Has("sessionId") {
+	if !slices.ContainsFunc(keys[3:], values.Has) { // the others are of runs only
 		comparePages(rt, f, who, "/cli/eval", values, limit, m.evalsOf(who, values))
 	}
 }
@@ -155,7 +162,7 @@ func (m *model) runsOf(who string, v url.Values) (ids []string) {
 		}
 		if callers[who].Sees(r.ProjectID) && matches(v, "orgId", r.OrgID) && matches(v, "projectId", r.ProjectID) &&
 			matches(v, "agentId", agent) &&
-			matches(v, "evalId", r.EvalID) && matches(v, "sessionId", r.SessionID) {
+			matches(v, "evalId", r.EvalID) && matches(v, "sessionId", r.SessionID) && matchesResult(v, r) {
 			found = append(found, r)
 		}
 	}
@@ -164,6 +171,25 @@ func (m *model) runsOf(who string, v url.Values) (ids []string) {
 		ids = append(ids, r.ID)
 	}
 	return ids
+}
+
+// matchesResult evaluates the filters that only runs have.
+func matchesResult(v url.Values, r Run) bool {
+	passed := r.Success
+	if r.Passed != nil {
+		passed = *r.Passed
+	}
+	if v.Has("passed") && (r.Pending || fmt.Sprint(passed) != v.Get("passed")) {
+		return false
+	}
+	for key, sign := range map[string]float64{"minScore": 1, "maxScore": -1} {
+		bound, _ := strconv.ParseFloat(v.Get(key), 64)
+		if v.Has(key) && (r.Score == nil || *r.Score*sign < bound*sign) {
+			return false
+		}
+	}
+	at := r.CreatedAt.String()
+	return at >= v.Get("since") && (!v.Has("until") || at < v.Get("until"))
 }
 
 func (m *model) evalsOf(who string, v url.Values) (ids []string) {

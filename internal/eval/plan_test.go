@@ -13,6 +13,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
+	"steward/internal/stamp"
 )
 
 // combinations are the filters of runs, with the index that each must read.
@@ -38,19 +39,31 @@ var combinations = []struct {
 	{"project+agent+session", Filter{ProjectID: "p1", AgentID: "a1", SessionID: "s1"}, "eval_runs_session"},
 	{"project+agent+unknown eval", Filter{ProjectID: "p1", AgentID: "a1", EvalID: "e7"}, "eval_runs_eval"},
 	{"all", Filter{ProjectID: "p1", AgentID: "a1", EvalID: "e1", SessionID: "s1"}, "eval_runs_session"},
+	{"passed", Filter{Passed: new(true)}, "eval_runs_newest"},
+	{"passed+eval", Filter{Passed: new(true), EvalID: "e1"}, "eval_runs_eval"},
+	{"passed+project+agent", Filter{Passed: new(true), ProjectID: "p1", AgentID: "a1"}, "eval_runs_project_agent"},
+	{"failed", Filter{Passed: new(false)}, "eval_runs_failed"},
+	{"failed+agent", Filter{Passed: new(false), AgentID: "a1"}, "eval_runs_failed"},
+	{"failed+project+eval", Filter{Passed: new(false), ProjectID: "p1", EvalID: "e1"}, "eval_runs_failed"},
+	{"failed+session", Filter{Passed: new(false), SessionID: "s1"}, "eval_runs_session"},
+	{"score", Filter{MinScore: new(0.5), MaxScore: new(0.8)}, "eval_runs_scored or eval_runs_newest"},
+	{"score+agent", Filter{MinScore: new(0.5), AgentID: "a1"}, "eval_runs_agent or eval_runs_scored"},
+	{"since+until", Filter{Since: new(stamp.Time(1763200005000000)), Until: new(stamp.Time(1763200015000000))}, "eval_runs_newest"},
+	{"since+agent", Filter{Since: new(stamp.Time(1763200005000000)), AgentID: "a1"}, "eval_runs_agent"},
 }
 
 // fill inserts runs by SQL: half of them of one project, agent and eval, the worst case of a
-// filter. A session has ten.
+// filter. A session has ten. One of 50 has failed.
 func fill(t testing.TB, d *db.DB, n int) {
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier,
-			devmode, pending, success, created_at, updated_at, written_at, version, size, result)
+			devmode, pending, success, created_at, updated_at, written_at, version, size, result, passed, score, judged)
 			WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
 			SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
 				's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',
 				CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, $2, $2, $3, 1763200000000000 + i * 1000, 0, 0, 1, 40,
-				'{"success":true,"score":0.75,"reason":"good"}' FROM seq`, n-1, false, true)
+				'{"success":true,"score":0.75,"reason":"good"}', i % 50 <> 0,
+				CASE i % 50 WHEN 0 THEN 0.05 ELSE 0.75 END, $3 FROM seq`, n-1, false, true)
 		if err != nil {
 			return err
 		}
@@ -114,8 +127,11 @@ func explain(t *testing.T, d *db.DB, text string, args []any) string {
 		}
 		for i := len(args); i > 0; i-- {
 			value := fmt.Sprint(args[i-1])
-			if s, isText := args[i-1].(string); isText {
-				value = "'" + s + "'"
+			switch arg := args[i-1].(type) {
+			case string:
+				value = "'" + arg + "'"
+			case stamp.Time:
+				value = fmt.Sprint(int64(arg))
 			}
 			text = strings.ReplaceAll(text, "$"+strconv.Itoa(i), value)
 		}
@@ -177,6 +193,9 @@ func TestListsReadFewRows(t *testing.T) {
 	s := &Store{DB: d, Now: time.Now}
 	err = d.Write(t.Context(), func(tx *db.Tx) error { // one transaction has one connection, and so one cache of plans
 		for _, c := range combinations {
+			if c.f.Passed != nil && *c.f.Passed || c.f.MinScore != nil {
+				continue // reads the runs that do not match, too
+			}
 			for _, offset := range []int{0, page.MaxSkipped + 1000} {
 				for range 6 {
 					before, fetchedBefore := dbtest.RowsRead(t, tx, "eval")
@@ -186,6 +205,9 @@ func TestListsReadFewRows(t *testing.T) {
 					}
 					read, fetched := dbtest.RowsRead(t, tx, "eval")
 					most, mostFetched := int64(offset)+1200, int64(1200)
+					if c.f.Since != nil { // there is no stored count
+						most += page.MaxCounted
+					}
 					if c.f.EvalID != "" && c.f.ProjectID != "" { // the index of an eval does not have the project
 						most += 2 * int64(offset)
 						mostFetched += int64(offset)

@@ -17,16 +17,15 @@ import (
 const (
 	// maxText is the largest result or error, in bytes.
 	maxText = 1 << 20
-	// MaxBody is the largest body of a completion, which may have both.
+	// MaxBody is the largest completion, which may have both.
 	MaxBody = 2*maxText + 64<<10
-	// maxListed is the most that error and result of a run may have together to be listed whole.
+	// maxListed caps error and result together: a list leaves out or cuts larger ones.
 	maxListed = 64 << 10
-	// maxListedError is how many characters a list includes of an error that it does not include
-	// whole.
+	// maxListedError is the length, in characters, to which a list cuts an error.
 	maxListedError = 1000
 )
 
-// Run is one run of an eval over a session.
+// Run applies an eval to a session.
 type Run struct {
 	_ struct{} `goName:"EvalRun"`
 
@@ -42,9 +41,11 @@ type Run struct {
 	SpanID          *string         `json:"spanId,omitempty" example:"7c2f4a6e8b0d1f35"`
 	Devmode         bool            `json:"devmode"`
 	Pending         bool            `json:"pending"`
-	Success         bool            `json:"success"`
+	Success         bool            `json:"success" doc:"Whether the evaluation itself ran: no error, and success of the result is not false"`
+	Passed          *bool           `json:"passed" doc:"The verdict: passed of the result, or null if that is not a boolean" example:"true"`
+	Score           *float64        `json:"score" doc:"score of the result, or null if that is not a finite number" example:"0.92"`
 	Error           *string         `json:"error" example:"the connection was refused"`
-	Result          json.RawMessage `json:"result" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`
+	Result          json.RawMessage `json:"result" example:"{\"reason\":\"polite\",\"score\":0.92,\"passed\":true,\"success\":true}"`
 	ResultOmitted   bool            `json:"result_omitted,omitempty" doc:"Result is omitted from the list: too large, or the page is full"`
 	Truncated       bool            `json:"truncated,omitempty" doc:"Error is cut to 1000 characters in the list"`
 	CreatedAt       stamp.Time      `json:"createdAt" format:"date-time"`
@@ -53,10 +54,10 @@ type Run struct {
 	version int64
 }
 
-// ETag returns the version of the row, which a completion and new labels change.
+// ETag returns the row's version, which a completion and new labels change.
 func (r Run) ETag() string { return page.ETag(r.version) }
 
-// shorten leaves out the result of a run in a list, and cuts its error.
+// shorten leaves out the result and cuts the error, for a list.
 func (r *Run) shorten(hasResult bool) {
 	r.Result = nil
 	r.ResultOmitted = hasResult
@@ -70,7 +71,7 @@ func (r *Run) shorten(hasResult bool) {
 	}
 }
 
-// Start is the body of POST /evalrun.
+// Start is the request body for POST /evalrun.
 type Start struct {
 	_ struct{} `goName:"NewEvalRun"`
 
@@ -86,7 +87,7 @@ type Start struct {
 	Timestamp      stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
-// build returns the run. It returns Invalid with all errors of the body.
+// build returns the run. It returns Invalid with all errors in the body.
 func (s Start) build(now stamp.Time) (Run, error) {
 	var faults errs.Faults
 	s.Check(&faults)
@@ -121,13 +122,13 @@ func (r Run) sameStart(o Run) bool {
 // equal reports whether two texts are equal or both nil.
 func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Completion is the body of PUT /evalrun.
+// Completion is the request body for PUT /evalrun.
 type Completion struct {
 	_ struct{} `goName:"EvalRunCompletion"`
 
 	ID        string           `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
 	Error     *string          `json:"error,omitempty" doc:"Null, absent or empty if there was none" example:"the connection was refused"`
-	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`
+	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value. Of an object, success says whether the evaluation ran, passed is its verdict and score its figure" example:"{\"reason\":\"polite\",\"score\":0.92,\"passed\":true,\"success\":true}"`
 	Timestamp stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
@@ -136,11 +137,11 @@ type outcome struct {
 	id      string
 	err     *string
 	result  *string // compact JSON
-	success bool
+	verdict verdict
 	at      stamp.Time
 }
 
-// build returns the outcome. It returns Invalid with all errors of the body, or TooLarge.
+// build returns the outcome. It returns TooLarge, or Invalid with all errors in the body.
 func (c Completion) build(now stamp.Time) (outcome, error) {
 	var faults errs.Faults
 	c.Check(&faults)
@@ -154,9 +155,7 @@ func (c Completion) build(now stamp.Time) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	o := outcome{id: c.ID, err: nonEmpty(c.Error), result: result, at: c.Timestamp.Resolve(now)}
-	o.success = o.err == nil && !reportsFailure(c.Result)
-	return o, nil
+	return outcome{id: c.ID, err: nonEmpty(c.Error), result: result, verdict: judge(c.Result), at: c.Timestamp.Resolve(now)}, nil
 }
 
 // Check implements web.Checked.
@@ -181,7 +180,7 @@ func compactResult(result json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-// size returns the bytes of error and result.
+// size returns the length of error and result.
 func (o outcome) size() int {
 	n := 0
 	if o.err != nil {
@@ -193,10 +192,29 @@ func (o outcome) size() int {
 	return n
 }
 
-// reportsFailure reports whether a result is an object whose `success` is false.
-func reportsFailure(result json.RawMessage) bool {
+// verdict has the members that the API understands in a result.
+type verdict struct {
+	broken bool // success is false
+	passed *bool
+	score  *float64
+}
+
+// judge reads the verdict from a result, which need not be an object. It ignores members that have another type.
+func judge(result json.RawMessage) (v verdict) {
 	var object map[string]json.RawMessage
-	return json.Unmarshal(result, &object) == nil && string(object["success"]) == "false"
+	if json.Unmarshal(result, &object) != nil {
+		return v
+	}
+	v.broken = string(object["success"]) == "false"
+	passed := string(object["passed"]) == "true"
+	if passed || string(object["passed"]) == "false" {
+		v.passed = &passed
+	}
+	if score, err := strconv.ParseFloat(string(object["score"]), 64); err == nil {
+		score += 0 // SQLite stores no -0
+		v.score = &score
+	}
+	return v
 }
 
 // completedAs reports whether the run was completed with an outcome.
@@ -208,8 +226,8 @@ func (r Run) completedAs(o outcome) bool {
 	return equal(r.Error, o.err) && equalJSON(r.Result, result)
 }
 
-// equalJSON reports whether two texts have equal values, in whatever order of keys, with whatever
-// escapes and forms of numbers.
+// equalJSON reports whether two texts have equal values. The order of keys does not matter, nor does
+// the way in which strings and numbers are written.
 func equalJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)

@@ -14,20 +14,20 @@ import (
 	"steward/internal/web"
 )
 
-// Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go,
-// counts in store_count.go, and background work in store_relabel.go and store_purge.go.
+// Store has this package's SQL: evals here, runs in store_run.go, lists in store_list.go,
+// counts in store_count.go, and background work in store_relabel.go, store_judge.go and store_purge.go.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Audit writes a line of the audit log in the same transaction.
+	// Audit writes a line to the audit log in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
 	// Project makes sure that a named project exists, or returns an error if the caller may not use
 	// it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
-	// Decoding is that of results.
+	// Decoding bounds the memory for comparing results.
 	Decoding *web.Decoding
 
-	// large has the lists that are known to have more than page.MaxCounted rows.
+	// large remembers lists with more than page.MaxCounted rows.
 	large       page.CountCache
 	starts      db.Gather[*queuedStart]
 	completions db.Gather[*queuedCompletion]
@@ -60,8 +60,8 @@ func (s *Store) Get(ctx context.Context, caller *auth.Caller, evalID string) (Ev
 }
 
 // Put creates or replaces an eval. It returns NotFound for an eval that the caller does not see,
-// Forbidden for a project that the caller may not use, and PreconditionFailed if the version is not
-// that of match.
+// Forbidden for a project that the caller may not use, and PreconditionFailed if match names another
+// version.
 func (s *Store) Put(ctx context.Context, caller *auth.Caller, e Eval, match page.IfMatch) (Eval, error) {
 	var stored Eval
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -89,15 +89,29 @@ func (s *Store) Sync(
 	var synced Synced
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		w := s.newEvalWriter(tx, caller)
-		deleted, err := w.deleteAll(remove)
-		if err != nil {
-			return err
+		synced = Synced{Created: []string{}, Deleted: []string{}}
+		for _, evalID := range remove {
+			existed, err := w.delete(evalID)
+			if err != nil {
+				return err
+			}
+			if existed {
+				synced.Deleted = append(synced.Deleted, evalID)
+			}
 		}
-		created, err := w.putAll(create)
-		if err != nil {
-			return err
+		checked := map[string]bool{}
+		for _, e := range create {
+			if !checked[e.ProjectID] {
+				if err := s.Project(tx, caller, "body.create.projectId", e.ProjectID); err != nil {
+					return err
+				}
+				checked[e.ProjectID] = true
+			}
+			if _, err := w.put(e, page.IfMatch{}); err != nil {
+				return err
+			}
+			synced.Created = append(synced.Created, e.ID)
 		}
-		synced = Synced{Created: created, Deleted: deleted}
 		return s.Audit(tx, "eval.sync", target)
 	})
 	if errors.Is(err, errOtherProject) {
@@ -106,7 +120,7 @@ func (s *Store) Sync(
 	return synced, err
 }
 
-// errOtherProject means that an eval is in a project that the caller does not see.
+// errOtherProject means that the caller does not see the eval's project.
 var errOtherProject = errors.New("the eval is in another project")
 
 // evalWriter changes evals in a transaction.
@@ -114,46 +128,12 @@ type evalWriter struct {
 	s      *Store
 	tx     *db.Tx
 	caller *auth.Caller
-	// labels is how many more runs the transaction may label.
+	// labels counts down the runs that the transaction may still label.
 	labels int
 }
 
 func (s *Store) newEvalWriter(tx *db.Tx, caller *auth.Caller) *evalWriter {
 	return &evalWriter{s: s, tx: tx, caller: caller, labels: labelBatch}
-}
-
-// deleteAll deletes evals and returns the ids of those that existed.
-func (w *evalWriter) deleteAll(ids []string) ([]string, error) {
-	deleted := []string{}
-	for _, evalID := range ids {
-		existed, err := w.delete(evalID)
-		if err != nil {
-			return nil, err
-		}
-		if existed {
-			deleted = append(deleted, evalID)
-		}
-	}
-	return deleted, nil
-}
-
-// putAll creates or replaces evals and returns their ids.
-func (w *evalWriter) putAll(evals []Eval) ([]string, error) {
-	created := []string{}
-	checked := map[string]bool{}
-	for _, e := range evals {
-		if !checked[e.ProjectID] {
-			if err := w.s.Project(w.tx, w.caller, "body.create.projectId", e.ProjectID); err != nil {
-				return nil, err
-			}
-			checked[e.ProjectID] = true
-		}
-		if _, err := w.put(e, page.IfMatch{}); err != nil {
-			return nil, err
-		}
-		created = append(created, e.ID)
-	}
-	return created, nil
 }
 
 func (w *evalWriter) put(e Eval, match page.IfMatch) (Eval, error) {
@@ -263,13 +243,13 @@ func (w *evalWriter) delete(evalID string) (bool, error) {
 	return true, addEvals(w.tx, w.caller.OrgID, projectID, -1)
 }
 
-// evalNames finds evals, and projectEvalNames those of one project.
+// evalNames finds evals in an organization, projectEvalNames in a project.
 var (
 	evalNames        = db.NameIndex{Table: "evals", ID: "id", Index: "evals_name"}
 	projectEvalNames = db.NameIndex{Table: "evals", ID: "id", Index: "evals_project_name"}
 )
 
-// Search returns evals that the caller sees by id or words of the name.
+// Search finds evals that the caller sees, by their id or by words in their name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.ProjectID != "" {
 		return projectEvalNames.With("project_id", caller.ProjectID).Find(s.DB.Read(ctx), caller.OrgID, text, limit)

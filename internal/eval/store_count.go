@@ -6,7 +6,7 @@ import (
 	"steward/internal/db"
 )
 
-// counts has the number of evals and runs of each project, by kind and key.
+// counts has each project's evals and runs, by kind and key.
 var counts = db.NewCounters("eval_counts", []string{"org_id", "kind", "key", "project_id"}, []string{"n"})
 
 // The kinds of counts.
@@ -17,12 +17,12 @@ const (
 	countEvalRuns  = "run by eval"  // the key is the eval's id
 )
 
-// counter names a count of a project, or of the organization if projectID is empty.
+// counter names a project's count, or the organization's if projectID is empty.
 type counter struct {
 	orgID, kind, key, projectID string
 }
 
-// add adds n to the count, which is that of a project.
+// add adds n to a project's count.
 func (c counter) add(tx *db.Tx, n int64) error {
 	if err := counts.Add(tx, []any{c.orgID, c.kind, c.key, c.projectID}, n); err != nil {
 		return fmt.Errorf("count %q: %w", c.kind, err)
@@ -43,18 +43,18 @@ func (c counter) get(q db.Querier) (int64, error) {
 	return n[0], nil
 }
 
-// addEvals adds n to the evals of a project.
+// addEvals adds n to a project's evals.
 func addEvals(tx *db.Tx, orgID, projectID string, n int64) error {
 	return counter{orgID: orgID, kind: countEvals, projectID: projectID}.add(tx, n)
 }
 
-// countedRun is what a run is counted by. The agent is nil if it is not known.
+// countedRun names the counts that include a run. The agent is nil until we know it.
 type countedRun struct {
 	orgID, projectID, evalID string
 	agent                    *string
 }
 
-// addRuns adds n to the runs of a project, an eval and an agent.
+// addRuns adds n to the runs counted for a project, an eval and an agent.
 func addRuns(tx *db.Tx, r countedRun, n int64) error {
 	c := counter{orgID: r.orgID, kind: countRuns, projectID: r.projectID}
 	if err := c.add(tx, n); err != nil {

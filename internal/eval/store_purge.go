@@ -9,12 +9,12 @@ import (
 	"steward/internal/stamp"
 )
 
-// purgeBatch is how many runs, and how many evals, one transaction removes.
+// purgeBatch caps the runs, and the evals, that one transaction removes.
 const purgeBatch = 500
 
-// DeleteOfProject removes the evals and runs of a deleted project: a batch in the transaction that
-// deletes it, which is all for most projects, the rest by Sweep. Until then the rest is still
-// listed and counted. What is written to a project of the same id later stays.
+// DeleteOfProject removes a deleted project's evals and runs. It removes a batch at once, which is
+// enough for most projects, and leaves the rest to Sweep; until then, lists and counts include the
+// rest. Later writes to a new project with the same id stay.
 func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 	now := s.now()
 	done, err := purge(tx, orgID, projectID, now)
@@ -33,7 +33,7 @@ func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 	return nil
 }
 
-// purge removes a batch of what a project had at a time, and reports whether that was all.
+// purge removes a batch that a project had at the given time, and reports whether that was all.
 func purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (bool, error) {
 	runs, err := purgeRuns(tx, orgID, projectID, at)
 	if err != nil {
@@ -71,7 +71,7 @@ func purgeRuns(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, error) {
 	return len(runs), nil
 }
 
-// purgeNext removes a batch of a deleted project that is due, and reports whether there was one.
+// purgeNext removes a batch from a deleted project that is due. It reports whether one was.
 func (s *Store) purgeNext(ctx context.Context) (bool, error) {
 	var orgID, projectID string
 	var deletedAt stamp.Time
@@ -92,8 +92,8 @@ func (s *Store) purgeNext(ctx context.Context) (bool, error) {
 	})
 }
 
-// endPurge deletes a purge that has found nothing more, or repeats it when transactions that were
-// open at the deletion are over.
+// endPurge deletes a purge that found nothing more. If a transaction from before the deletion may
+// still be open, it schedules the purge once more instead.
 func (s *Store) endPurge(tx *db.Tx, orgID, projectID string, deletedAt stamp.Time) error {
 	const where = ` WHERE org_id = $1 AND project_id = $2 AND deleted_at = $3`
 	end := deletedAt.Add(grace)

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// labelBatch is how many runs one transaction labels.
+	// labelBatch caps the runs that one transaction labels.
 	labelBatch = 1000
 	// grace is longer than any transaction takes. On PostgreSQL, a transaction that starts a run
 	// and one that writes its eval may not see each other; after grace, both are visible.
 	grace = 10 * time.Second
 )
 
-// runLabels is a run with the name and agent that it has.
+// runLabels has a run's current labels.
 type runLabels struct {
 	id          string
 	at          stamp.Time
@@ -29,8 +29,8 @@ func scanRunLabels(row db.Row) (l runLabels, err error) {
 	return l, row.Scan(&l.id, &l.at, &l.name, &l.agent)
 }
 
-// label sets the name and agent of the newest runs of an eval, up to the limit of the transaction,
-// and schedules a relabel for the others unless there are none.
+// label labels an eval's newest runs, as many as the transaction may, and schedules a relabel unless
+// these were all.
 func (w *evalWriter) label(e Eval) error {
 	if w.labels > 0 {
 		runs, err := db.Collect(w.tx, scanRunLabels, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
@@ -61,9 +61,8 @@ func (w *evalWriter) label(e Eval) error {
 	return nil
 }
 
-// setLabels sets the name and agent of runs to those of their eval and counts them. It skips a
-// run whose agent has changed since it was read: it was removed, or its eval was changed, which has
-// scheduled a relabel.
+// setLabels gives runs their eval's name and agent, and counts them. It skips a run whose agent
+// changed since we read it: either the run is gone, or its eval changed and scheduled a relabel.
 func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 	type label struct {
 		OrgID, ID                 string
@@ -108,9 +107,12 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 	return nil
 }
 
-// Sweep does the background work that is due, in small transactions. Several processes may do so at
+// Sweep does the background work that is due, in small transactions. Several processes may call it at
 // once.
 func (s *Store) Sweep(ctx context.Context) error {
+	if err := s.judgeRuns(ctx); err != nil {
+		return fmt.Errorf("judge runs: %w", err)
+	}
 	if err := repeat(ctx, s.relabelNext); err != nil {
 		return fmt.Errorf("relabel runs: %w", err)
 	}
@@ -130,15 +132,14 @@ func repeat(ctx context.Context, step func(context.Context) (bool, error)) error
 	}
 }
 
-// relabel is the scheduled labelling of an eval's runs, oldest first, and the run up to which it is
-// done.
+// relabel is a scheduled walk over an eval's runs, oldest first, that has come up to (afterAt, afterID).
 type relabel struct {
 	orgID, evalID string
 	due, afterAt  stamp.Time
 	afterID       string
 }
 
-// relabelNext does one step of a relabel that is due, and reports whether there was one.
+// relabelNext takes the next step in a relabel that is due. It reports whether one was.
 func (s *Store) relabelNext(ctx context.Context) (bool, error) {
 	var r relabel
 	err := s.DB.Read(ctx).Row(`SELECT org_id, eval_id FROM eval_relabels WHERE due_at <= $1
@@ -162,8 +163,8 @@ func (s *Store) relabelNext(ctx context.Context) (bool, error) {
 	})
 }
 
-// step labels the next runs. If the eval is changed meanwhile, it is relabelled from the beginning;
-// so the row of a relabel is updated and deleted only if it is still the one that was read.
+// step labels the next runs. If the eval changes meanwhile, its relabel begins again, so step updates
+// and deletes only the row that it has read.
 func (r relabel) step(tx *db.Tx) error {
 	e := Eval{OrgID: r.orgID, ID: r.evalID}
 	err := tx.Row(`SELECT name, agent_identifier FROM evals WHERE org_id = $1 AND id = $2`, r.orgID, r.evalID).

@@ -13,21 +13,21 @@ import (
 )
 
 const runFields = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id,
-	deployment_id, span_id, devmode, pending, success, created_at, updated_at, version`
+	deployment_id, span_id, devmode, pending, success, passed, score, created_at, updated_at, version`
 
 const runColumns = runFields + `, error, result`
 
-// listedRunColumns are the columns of a list. What is over maxListed stays in the database, except
-// for the beginning of an error: one character more than the list includes shows that it was cut.
+// listedRunColumns has the columns for a list. Large results stay in the database, and so do large
+// errors beyond their beginning; one character more than we list shows that an error was cut.
 var listedRunColumns = fmt.Sprintf(runFields+`, size, result IS NOT NULL,
 	CASE WHEN size > %d THEN substr(error, 1, %d) ELSE error END,
 	CASE WHEN size > %d THEN NULL ELSE result END`, maxListed, maxListedError+1, maxListed)
 
-// fields returns the destinations of runFields.
+// fields returns the destinations for runFields.
 func (r *Run) fields() []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID,
-		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.CreatedAt, &r.UpdatedAt, &r.version,
+		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.Passed, &r.Score, &r.CreatedAt, &r.UpdatedAt, &r.version,
 	}
 }
 
@@ -35,8 +35,8 @@ func scanRun(row db.Row) (r Run, err error) {
 	return r, row.Scan(append(r.fields(), &r.Error, (*[]byte)(&r.Result))...)
 }
 
-// listedRunScanner returns a function that reads the rows of a page. Once page.MaxBytes of errors
-// and results are on the page, it shortens the runs that follow.
+// listedRunScanner returns a function that reads a page's rows. Once errors and results fill
+// page.MaxBytes, it shortens the runs that follow.
 func listedRunScanner() func(db.Row) (Run, error) {
 	var budget page.Budget
 	var r Run
@@ -75,7 +75,7 @@ func getRun(q db.Querier, caller *auth.Caller, runID string) (Run, error) {
 	return r, nil
 }
 
-// queuedStart is a run to be inserted in a batch.
+// queuedStart is a run that waits to be inserted in a batch.
 type queuedStart struct {
 	Run
 	inserted bool
@@ -84,7 +84,7 @@ type queuedStart struct {
 // Bytes estimates how much the start adds to a transaction.
 func (*queuedStart) Bytes() int { return 512 }
 
-// Org returns the organization of the run, for db.Gather.
+// Org returns the run's organization, for db.Gather.
 func (s *queuedStart) Org() string { return s.OrgID }
 
 // Start inserts a run. A repeated start changes nothing and returns the run as it is, which may be
@@ -121,9 +121,9 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (Run, err
 	return stored, err
 }
 
-// insertRuns inserts and counts new runs of existing projects, and leaves the others. One statement
-// looks up the projects, takes the labels of the evals and inserts. Of two runs with one id it
-// inserts the first; the other start is then written alone.
+// insertRuns inserts and counts new runs in existing projects, and skips the others. One statement
+// looks up the projects, copies the labels and inserts. If two runs have the same id, it inserts the
+// first, and Start writes the other alone.
 func (s *Store) insertRuns(tx *db.Tx, batch []*queuedStart) error {
 	type newRun struct {
 		Run
@@ -179,8 +179,8 @@ func getStarted(tx *db.Tx, caller *auth.Caller, r Run) (Run, error) {
 	return stored, nil
 }
 
-// queuedCompletion is a completion to be written in a batch, and the run that it has completed, if
-// any.
+// queuedCompletion is a completion that waits to be written in a batch, and then the run that it has
+// completed, if any.
 type queuedCompletion struct {
 	outcome
 	caller    *auth.Caller
@@ -190,7 +190,7 @@ type queuedCompletion struct {
 // Bytes estimates how much the completion adds to a transaction.
 func (c *queuedCompletion) Bytes() int { return 512 + c.size() }
 
-// Org returns the organization of the caller, for db.Gather.
+// Org returns the caller's organization, for db.Gather.
 func (c *queuedCompletion) Org() string { return c.caller.OrgID }
 
 // Complete completes a run. The first outcome stays: an equal one returns the run as it is, another
@@ -220,13 +220,15 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (R
 	return stored, nil
 }
 
-// completeRuns completes the pending runs of a batch that their callers see. Of two completions of
-// a run it takes the first.
+// completeRuns completes those pending runs that their callers see. If a run is completed twice in a
+// batch, the first completion wins.
 func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
 	type key struct{ orgID, id string }
 	type completion struct {
 		OrgID, ID, ProjectID string
 		Success              bool
+		Passed               *bool
+		Score                *float64
 		Error, Result        *string
 		Size                 int
 		At                   stamp.Time
@@ -240,13 +242,15 @@ func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
 			byKey[k] = c
 			rows = append(rows, completion{
 				OrgID: k.orgID, ID: k.id, ProjectID: c.caller.ProjectID,
-				Success: c.success, Error: c.err, Result: c.result, Size: c.size(), At: c.at,
+				Success: c.err == nil && !c.verdict.broken, Passed: c.verdict.passed, Score: c.verdict.score,
+				Error: c.err, Result: c.result, Size: c.size(), At: c.at,
 			})
 		}
 	}
 	completed, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs
-		SET pending = false, success = v.success, error = v.error, result = v.result, size = v.size,
-			version = version + 1, updated_at = CASE WHEN created_at > v.at THEN created_at ELSE v.at END
+		SET pending = false, success = v.success, passed = v.passed, score = v.score, judged = true,
+			error = v.error, result = v.result, size = v.size, version = version + 1,
+			updated_at = CASE WHEN created_at > v.at THEN created_at ELSE v.at END
 		{FROM v} WHERE eval_runs.org_id = v.org_id AND eval_runs.id = v.id AND pending
 			AND (v.project_id = '' OR project_id = v.project_id)
 		RETURNING `+runColumns)

@@ -24,9 +24,6 @@ const (
 	// maxNonces is the number of tokens that are accepted within the life of one. Only replicas can make
 	// them.
 	maxNonces = 1 << 20
-	// purpose separates the tokens from other MACs, and narrowPurpose those of version 0.1.0 from these.
-	purpose       = "node request and body"
-	narrowPurpose = "node request"
 )
 
 // target is what a token is for.
@@ -47,20 +44,15 @@ func targetOf(r *http.Request, n Node) target {
 	}
 }
 
-// sign returns a token for a target and a body. It is "expiry.nonce.digest.mac", of which the expiry is in Unix
+// sign returns a token for a target and a body: "expiry.nonce.digest.mac", of which the expiry is in Unix
 // milliseconds.
 func sign(ring *seal.Ring, to target, body []byte, now time.Time) string {
 	digest := sha256.Sum256(body)
-	said := append(fresh(now), encode(digest[:]))
-	return strings.Join(append(said, encode(ring.MAC(purpose, to.text(said...)))), ".")
+	return to.sign(ring, append(fresh(now), encode(digest[:])))
 }
 
-// signNarrow returns a token as version 0.1.0 makes and accepts it, "expiry.nonce.mac". It covers neither query
-// nor body. The next version needs it no more.
-func signNarrow(ring *seal.Ring, to target, now time.Time) string {
-	said := fresh(now)
-	return strings.Join(append(said, encode(ring.MAC(narrowPurpose, to.narrowText(said...)))), ".")
-}
+// signNarrow returns a token as version 0.1.0 makes and accepts it: "expiry.nonce.mac".
+func signNarrow(ring *seal.Ring, to target, now time.Time) string { return to.sign(ring, fresh(now)) }
 
 // fresh returns the expiry and the nonce of a new token.
 func fresh(now time.Time) []string {
@@ -69,20 +61,28 @@ func fresh(now time.Time) []string {
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// text returns a target and what else a token says. No part of it can contain a line feed.
-func (to target) text(said ...string) string {
-	return strings.Join(append([]string{to.node, to.process, to.method, to.path, to.query, to.client}, said...), "\n")
+func (to target) sign(ring *seal.Ring, said []string) string {
+	purpose, text := to.text(said)
+	return strings.Join(append(said, encode(ring.MAC(purpose, text))), ".")
 }
 
-// narrowText is text of version 0.1.0.
-func (to target) narrowText(said ...string) string {
-	return strings.Join(append([]string{to.node, to.process, to.method, to.path}, said...), "\n")
+// text returns what the MAC of a token covers that says these things. Without the digest of a body it is one of version
+// 0.1.0, which covers neither query nor client; the next version needs those no more. No part can contain a line feed.
+func (to target) text(said []string) (purpose, text string) {
+	purpose = "node request"
+	parts := []string{to.node, to.process, to.method, to.path}
+	if len(said) == 3 {
+		purpose = "node request and body"
+		parts = append(parts, to.query, to.client)
+	}
+	return purpose, strings.Join(append(parts, said...), "\n")
 }
 
 var (
 	errToken   = errors.New("expected a token for this node and request")
 	errExpired = errors.New("the token has expired, or the clocks of the replicas differ")
 	errReplay  = errors.New("the token was used before")
+	errSetBack = errors.New("the clock of the replica was set back: restart it")
 	errNarrow  = errors.New("the token does not cover the body, and no replica of an earlier version runs")
 	errBody    = errors.New("the body is not the one that was sent")
 	errBusy    = errors.New("too many requests of replicas")
@@ -96,10 +96,12 @@ type verifier struct {
 	narrow func(ctx context.Context) bool
 
 	mu sync.Mutex
-	// recent and older are the nonces of accepted tokens. recent becomes older when it may contain none that
-	// was accepted longer ago than a token can be valid.
-	recent, older map[string]bool
+	// recent and older are the nonces of accepted tokens, with when these expire. recent becomes older when it may
+	// contain none that was accepted longer ago than a token can be valid.
+	recent, older map[string]time.Time
 	since         time.Time
+	// forgotten is when all tokens whose nonces were dropped have expired. Only a clock that is set back comes before it.
+	forgotten time.Time
 }
 
 // verify returns an error unless a token is for a target and was not accepted before. Only the right
@@ -109,48 +111,56 @@ func (v *verifier) verify(ctx context.Context, token string, to target) (digest 
 	said := strings.Split(token, ".")
 	last := len(said) - 1
 	mac, err := base64.RawURLEncoding.Strict().DecodeString(said[last])
-	if err != nil {
+	if err != nil || last < 2 || last > 3 {
 		return "", errToken
 	}
 	said = said[:last]
-	narrow := len(said) == 2
-	switch {
-	case narrow && v.ring.CheckMAC(mac, narrowPurpose, to.narrowText(said...)):
-	case len(said) == 3 && v.ring.CheckMAC(mac, purpose, to.text(said...)):
-		digest = said[2]
-	default:
+	purpose, text := to.text(said)
+	if !v.ring.CheckMAC(mac, purpose, text) {
 		return "", errToken
 	}
 	at, err := strconv.ParseInt(said[0], 10, 64)
 	if err != nil {
 		return "", errToken
 	}
-	left := time.UnixMilli(at).Sub(v.now())
+	expiry := time.UnixMilli(at)
+	left := expiry.Sub(v.now())
 	if left <= 0 || left > tokenLife+maxSkew {
 		return "", errExpired
 	}
-	if narrow && !v.narrow(ctx) {
+	if len(said) == 3 {
+		digest = said[2]
+	} else if !v.narrow(ctx) {
 		return "", errNarrow
 	}
-	return digest, v.spend(said[1])
+	return digest, v.spend(said[1], expiry)
 }
 
-// spend notes a nonce. It returns an error if it was noted before.
-func (v *verifier) spend(nonce string) error {
+// spend notes a nonce. It returns an error if it was noted before, or may have been.
+func (v *verifier) spend(nonce string, expiry time.Time) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.now()
 	if v.recent == nil || now.Sub(v.since) > tokenLife+maxSkew {
+		for _, e := range v.older {
+			if e.After(v.forgotten) {
+				v.forgotten = e
+			}
+		}
 		v.older = v.recent
-		v.recent = map[string]bool{}
+		v.recent = map[string]time.Time{}
 		v.since = now
 	}
+	_, isRecent := v.recent[nonce]
+	_, isOlder := v.older[nonce]
 	switch {
-	case v.recent[nonce] || v.older[nonce]:
+	case isRecent || isOlder:
 		return errReplay
+	case !expiry.After(v.forgotten):
+		return errSetBack
 	case len(v.recent) >= maxNonces:
 		return errBusy
 	}
-	v.recent[nonce] = true
+	v.recent[nonce] = expiry
 	return nil
 }

@@ -16,6 +16,7 @@ type Analytics struct {
 	Buckets []BucketAnalytics `json:"buckets"`
 	Daily   []DayAnalytics    `json:"daily" doc:"Closing values of each day, from the first day with data on"`
 	Days    int               `json:"days" example:"180"`
+	Priced  bool              `json:"priced" doc:"Whether the operator has set prices; otherwise costs are those of common prices"`
 }
 
 // Summary is what all buckets hold now.

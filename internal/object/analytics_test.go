@@ -46,7 +46,7 @@ func TestAnalytics(t *testing.T) {
 			Daily: []DayAnalytics{
 				day("2026-11-15", 1, 100, 0.4), day("2026-11-16", 1, 100, 0.4), day("2026-11-17", 2, 60, 0.09), day("2026-11-18", 2, 60, 0.09),
 			},
-			Days: 180,
+			Days: 180, Priced: true,
 		}
 		near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 })
 		if diff := cmp.Diff(want, got, near); diff != "" {

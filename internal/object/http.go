@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"steward/internal/auth"
@@ -182,6 +183,11 @@ func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, 
 	}
 	if checkKey(in.Key) != nil {
 		return Presigned{}, errs.InvalidField("query.key", "expected 1 to %d bytes of UTF-8", MaxKey)
+	}
+	for segment := range strings.SplitSeq(in.Key, "/") {
+		if segment == "." || segment == ".." {
+			return Presigned{}, errs.InvalidField("query.key", "HTTP clients remove the segments . and .. from URLs, and with them the signature's validity")
+		}
 	}
 	method := "GET"
 	if in.Operation == "upload" {

@@ -126,8 +126,15 @@ func TestPresignRoute(t *testing.T) {
 	must(t, err)
 	_, err = f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Operation: "upload"})
 	mustBe(t, err, errs.Forbidden)
-	_, err = f.http.PresignURL(as(alice), &presignIn{Bucket: "photos"})
-	mustBe(t, err, errs.Invalid)
+	for key, valid := range map[string]bool{
+		"": false, ".": false, "..": false, "./k": false, "a/../k": false, "a/.": false, "a/..": false,
+		"...": true, ".k": true, "a/k..": true, "a//k": true,
+	} {
+		_, err = f.http.PresignURL(as(alice), &presignIn{Bucket: "photos", Key: key})
+		if (err == nil) != valid || !valid && errs.KindOf(err) != errs.Invalid {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
 }
 
 func TestStatsRoute(t *testing.T) {

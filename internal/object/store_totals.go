@@ -158,5 +158,7 @@ func (s *Totals) Analytics(ctx context.Context, orgID string, days int) (Analyti
 	if err != nil {
 		return Analytics{}, err
 	}
-	return h.analytics(s.prices()), nil
+	a := h.analytics(s.prices())
+	a.Priced = len(s.Prices) > 0
+	return a, nil
 }

@@ -19,7 +19,7 @@ const BoundFormat = "time-or-date"
 // Schema documents a bound. Parse checks the rest.
 func (Bound) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{
-		Type: "string", Format: BoundFormat, Pattern: `^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(T|$)`, PatternDescription: expectedBound,
+		Type: "string", Format: BoundFormat, Pattern: `^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([Tt]|$)`, PatternDescription: expectedBound,
 		Examples: []any{"2026-11-15T08:30:00Z"},
 	}
 	s.PrecomputeMessages()
@@ -34,10 +34,14 @@ func (b Bound) Parse(faults *errs.Faults, location string) *stamp.Time {
 	if b == "" {
 		return nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateOnly} {
-		if at, err := time.Parse(layout, string(b)); err == nil {
-			parsed := stamp.Of(at)
-			return &parsed
+	text := string(b)
+	if _, err := time.Parse(time.DateOnly, text); err == nil {
+		text += "T00:00:00"
+	}
+	for _, offset := range []string{"", "Z"} {
+		var at stamp.Time
+		if at.UnmarshalText([]byte(text+offset)) == nil {
+			return &at
 		}
 	}
 	faults.Add(location, "expected %s", expectedBound)

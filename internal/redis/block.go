@@ -140,7 +140,9 @@ func (s *Store) retry(c *Client) {
 	b := c.blocked
 	start := len(c.out.b)
 	x := &call{Store: s, client: c, cmd: b.cmd, args: b.args, out: &c.out.reply, now: s.now()}
+	s.running = c
 	s.call(x)
+	s.running = nil
 	s.log.endFrame()
 	if len(c.out.b) == start {
 		return
@@ -167,6 +169,7 @@ func (s *Store) runTimers() {
 			return
 		}
 		c, _ := s.timers.tree.Min()
+		s.commandStats(c.blocked.cmd).calls++
 		c.blocked.expire(&c.out.reply)
 		s.answered(c)
 	}

@@ -33,7 +33,10 @@ type Client struct {
 	blocked  *blocked
 	// channels, patterns and shards are the subscriptions.
 	channels, patterns, shards map[string]bool
-	// later are messages that the client has published to itself, which it receives behind the reply.
+	tracking                   tracking
+	// tracked are the keys that the client has read and may have kept.
+	tracked map[string]bool
+	// later are messages that the command of the client has caused, which it receives behind the reply.
 	later reply
 	// muted says which replies the client does not want.
 	muted muted
@@ -44,6 +47,8 @@ type Client struct {
 	// of keys.
 	noEvict, noTouch bool
 	pinned           bool
+	// paused is whether the next request waits for the end of CLIENT PAUSE.
+	paused bool
 	// quitting is whether the client is closed when its replies have been handed over, and dropped whether
 	// it is closed and receives nothing more.
 	quitting, dropped bool
@@ -202,7 +207,7 @@ func (c *Client) giveBack(charged *int) {
 func (c *Client) chargeReplies() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending = len(c.out.b)
+	c.pending = len(c.out.b) + len(c.later.b)
 	return c.adjustReplies()
 }
 
@@ -317,24 +322,29 @@ func (c *Client) end() {
 // subscriptions returns the number of channels and patterns of the client.
 func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) + len(c.shards) }
 
-// pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction,
-// or a command that blocks. It must be called when one of them begins or ends.
+// pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction, a
+// command that blocks, or messages about keys that it has not read or that go to another client. It must be called when one of them begins or ends.
 func (c *Client) pin() {
 	c.mu.Lock()
-	c.waits = c.blocked != nil
+	c.waits = c.blocked != nil || c.paused
 	c.subscribed = c.subscriptions() > 0
 	c.room.Broadcast()
 	c.mu.Unlock()
-	pinned := c.subscriptions() > 0 || len(c.watching) > 0 || c.queue != nil || c.blocked != nil
+	pinned := c.subscriptions() > 0 || c.tracking.broadcast || c.tracking.redirect != nil || len(c.watching) > 0 || c.queue != nil || c.blocked != nil
 	if pinned == c.pinned || c.store == nil {
 		return
 	}
 	c.pinned = pinned
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
 	if pinned {
-		c.store.pinned++
+		c.store.pin(1)
 	} else {
-		c.store.pinned--
+		c.store.pin(-1)
 	}
+}
+
+// pin adds to the number of reasons why the store must not be closed.
+func (s *Store) pin(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned += n
 }

@@ -43,6 +43,8 @@ const (
 	flagAdmin
 	flagMovableKeys
 	flagRandom
+	// flagAllowBusy is set if a command is run while a script runs for long.
+	flagAllowBusy
 )
 
 func (f flags) has(other flags) bool { return f&other != 0 }

@@ -32,6 +32,8 @@ var settings = map[string]setting{
 	"hash-max-listpack-value":   size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
 	"hash-max-ziplist-value":    size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
 	"set-max-intset-entries":    entries(func(s *Store) *int { return &s.limits.setMaxIntsetEntries }),
+	"set-max-listpack-entries":  entries(func(s *Store) *int { return &s.limits.setMaxListpackEntries }),
+	"set-max-listpack-value":    size(func(s *Store) *int { return &s.limits.setMaxListpackValue }),
 	"zset-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
 	"zset-max-ziplist-entries":  entries(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
 	"zset-max-listpack-value":   size(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
@@ -41,6 +43,8 @@ var settings = map[string]setting{
 	"list-compress-depth":       number(func(s *Store) *int { return &s.limits.listCompressDepth }, 0, math.MaxInt32),
 	"stream-node-max-bytes":     size(func(s *Store) *int { return &s.limits.streamNodeMaxBytes }),
 	"stream-node-max-entries":   entries(func(s *Store) *int { return &s.limits.streamNodeMaxEntries }),
+	"busy-reply-threshold":      number(func(s *Store) *int { return &s.limits.busyReplyThreshold }, 0, math.MaxInt32),
+	"lua-time-limit":            number(func(s *Store) *int { return &s.limits.busyReplyThreshold }, 0, math.MaxInt32),
 	"hll-sparse-max-bytes":      size(func(s *Store) *int { return &s.limits.hllSparseMaxBytes }),
 }
 

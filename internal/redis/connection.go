@@ -9,13 +9,15 @@ const redisVersion = "7.0.15"
 
 const flagsOfClient = flagNoScript
 
-// connectionCommands are the commands of the connection. Those about other clients are in connection_list.go.
+// connectionCommands are the commands of the connection. Those about other clients are in connection_list.go, and
+// those of tracking in tracking.go.
 var connectionCommands = []*command{
-	{name: "auth", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
-	{name: "hello", arity: -1, flags: flagNoScript | flagFast, run: hello, categories: "connection"},
-	{name: "reset", arity: 1, flags: flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
-	{name: "quit", arity: -1, flags: flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
+	{name: "auth", arity: -2, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
+	{name: "hello", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast, run: hello, categories: "connection"},
+	{name: "reset", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
+	{name: "quit", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
 	{name: "select", arity: 2, flags: flagFast, run: selectDB, categories: "connection"},
+	{name: "cluster", arity: -2, run: cluster},
 	{name: "client", arity: -2, sub: []*command{
 		{name: "client|caching", arity: 3, flags: flagsOfClient, run: clientCaching, categories: "connection"},
 		{name: "client|getname", arity: 2, flags: flagsOfClient, run: clientGetName, categories: "connection"},
@@ -27,21 +29,20 @@ var connectionCommands = []*command{
 		{name: "client|list", arity: -2, flags: flagsOfClient | flagAdmin, run: clientList, categories: "connection"},
 		{name: "client|no-evict", arity: 3, flags: flagsOfClient | flagAdmin, run: clientNoEvict, categories: "connection"},
 		{name: "client|no-touch", arity: 3, flags: flagsOfClient, run: clientNoTouch, categories: "connection"},
-		{name: "client|pause", arity: -3, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
+		{name: "client|pause", arity: -3, flags: flagsOfClient | flagAdmin, run: clientPause, categories: "connection"},
 		{name: "client|reply", arity: 3, flags: flagsOfClient, run: clientReply, categories: "connection"},
 		{name: "client|setinfo", arity: 4, flags: flagsOfClient, run: clientSetInfo, categories: "connection"},
 		{name: "client|setname", arity: 3, flags: flagsOfClient, run: clientSetName, categories: "connection"},
-		{name: "client|tracking", arity: -3, flags: flagsOfClient, run: notSupported, categories: "connection"},
+		{name: "client|tracking", arity: -3, flags: flagsOfClient, run: clientTracking, categories: "connection"},
 		{name: "client|trackinginfo", arity: 2, flags: flagsOfClient, run: clientTrackingInfo, categories: "connection"},
 		{name: "client|unblock", arity: -3, flags: flagsOfClient | flagAdmin, run: clientUnblock, categories: "connection"},
-		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
+		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: clientUnpause, categories: "connection"},
 	}},
 }
 
-// notSupported refuses a command of Redis that stores do not have.
-func notSupported(x *call) error {
-	return errorf("ERR %s is not supported by this server", strings.ToUpper(strings.ReplaceAll(x.cmd.name, "|", " ")))
-}
+// cluster says that the store is no cluster. Clients that look for one, such as rueidis, use it as a single server then, and
+// do not refuse commands with keys of several slots.
+func cluster(*call) error { return errorf("ERR This instance has cluster support disabled") }
 
 // auth refuses AUTH. What reads requests authenticates clients, outside of transactions.
 func auth(x *call) error {
@@ -155,7 +156,7 @@ func reset(x *call) error {
 	c.dropQueue()
 	x.unwatchAll(c)
 	x.unsubscribeAll(c)
-	c.pin()
+	x.untrack(c)
 	c.out.resp3 = false
 	c.name = ""
 	c.muted = replyAll
@@ -311,26 +312,4 @@ func (c *Client) mute(skip bool, start int) {
 		return
 	}
 	c.out.b = c.out.b[:start]
-}
-
-func clientGetRedir(x *call) error {
-	x.out.int(-1)
-	return nil
-}
-
-// clientCaching refuses CLIENT CACHING, since no client is in tracking mode.
-func clientCaching(*call) error {
-	return errorf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
-}
-
-func clientTrackingInfo(x *call) error {
-	x.out.mapOf(3)
-	x.out.bulk("flags")
-	x.out.set(1)
-	x.out.bulk("off")
-	x.out.bulk("redirect")
-	x.out.int(-1)
-	x.out.bulk("prefixes")
-	x.out.array(0)
-	return nil
 }

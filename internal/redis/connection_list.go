@@ -26,10 +26,10 @@ func (x *call) info(c *Client) string {
 	c.mu.Unlock()
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=%d "+
 		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s "+
-		"redir=-1 resp=%d lib-name=%s lib-ver=%s",
+		"redir=%d resp=%d lib-name=%s lib-ver=%s",
 		c.ID, c.Address, c.Local, c.name, int(now.Sub(c.Began).Seconds()), int(idle.Seconds()), c.flags(),
 		len(c.channels), len(c.patterns), len(c.shards), queued, requests, replies, requests+replies, last, user,
-		c.protocol(), c.software.name, c.software.version)
+		c.redirection(), c.protocol(), c.software.name, c.software.version)
 }
 
 // flags returns the letters of the state of a client in CLIENT LIST.
@@ -41,7 +41,10 @@ func (c *Client) flags() string {
 	}{
 		{c.subscriptions() > 0, "P"},
 		{c.queue != nil, "x"},
-		{c.blocked != nil, "b"},
+		{c.blocked != nil || c.paused, "b"},
+		{c.tracking.on, "t"},
+		{c.tracking.broken, "R"},
+		{c.tracking.broadcast, "B"},
 		{c.broken, "d"},
 		{c.noEvict, "e"},
 		{c.noTouch, "T"},

@@ -16,11 +16,11 @@ var notCompared = map[string]string{
 	"bgrewriteaof":     "redis-server forks",
 	"bgsave":           "redis-server forks",
 	"client|no-touch":  "Redis 7.2",
-	"client|pause":     "refused here",
+	"client|pause":     "it stops redis-server, too: TestPause",
 	"client|reply":     "it has no reply: TestClientReply",
 	"client|setinfo":   "Redis 7.2",
-	"client|tracking":  "refused here",
-	"client|unpause":   "refused here",
+	"client|unpause":   "it stops redis-server, too: TestPause",
+	"cluster":          "it says that there is none, in the words of redis-server",
 	"command":          "there are fewer commands",
 	"command|docs":     "what it tells differs",
 	"command|getkeys":  "the keys of each command are in the table",
@@ -33,7 +33,8 @@ var notCompared = map[string]string{
 
 // notDrawn are options that are not among the examples, and why.
 var notDrawn = map[string]string{
-	"hello AUTH": "it authenticates for a store",
+	"client|tracking BCAST": "redis-server sends several keys at once: TestBroadcastTracking",
+	"hello AUTH":            "it authenticates for a store",
 }
 
 // TestExamplesCoverCommands checks that all commands are compared with redis-server, with all options that it
@@ -68,7 +69,7 @@ func comparedCommands() []string {
 
 // drawnWords returns the words that examples draw, in upper case, by the name of the command.
 func drawnWords() map[string]map[string]bool {
-	all := slices.Concat(examples(), connectionExamples, transactionExamples, pubSubExamples, blockingExamples)
+	all := slices.Concat(examples(), connectionExamples, transactionExamples, pubSubExamples, trackingExamples, blockingExamples)
 	drawn := map[string]map[string]bool{}
 	for _, e := range all {
 		requests := rapid.Custom(func(t *rapid.T) []string {

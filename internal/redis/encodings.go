@@ -3,6 +3,8 @@ package redis
 // configuration is what CONFIG SET changes, until the store is closed or, as for keptSettings, for good.
 type configuration struct {
 	encodings
+	// busyReplyThreshold is how many milliseconds a script runs before others are told.
+	busyReplyThreshold int
 	keptSettings
 }
 
@@ -65,6 +67,7 @@ func (s *Store) policy() Policy {
 type encodings struct {
 	hashMaxListpackEntries, hashMaxListpackValue int
 	setMaxIntsetEntries                          int
+	setMaxListpackEntries, setMaxListpackValue   int
 	zsetMaxListpackEntries, zsetMaxListpackValue int
 	listMaxListpackSize, listCompressDepth       int
 	streamNodeMaxBytes, streamNodeMaxEntries     int
@@ -74,7 +77,8 @@ type encodings struct {
 func defaultEncodings() encodings {
 	return encodings{
 		hashMaxListpackEntries: 512, hashMaxListpackValue: 64,
-		setMaxIntsetEntries:    512,
+		setMaxIntsetEntries:   512,
+		setMaxListpackEntries: 128, setMaxListpackValue: 64,
 		zsetMaxListpackEntries: 128, zsetMaxListpackValue: 64,
 		listMaxListpackSize: -2,
 		streamNodeMaxBytes:  4096, streamNodeMaxEntries: 100,

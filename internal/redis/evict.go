@@ -8,6 +8,9 @@ const evictSamples = 5
 // evict deletes keys as the policy says until their memory is within a limit, and reports whether it is.
 func (s *Store) evict(limit int64) bool {
 	for s.keys.memory > limit {
+		if s.paused() {
+			return false
+		}
 		e := s.victim()
 		if e == nil {
 			return false

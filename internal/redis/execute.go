@@ -3,11 +3,17 @@ package redis
 import (
 	"errors"
 	"runtime/debug"
+	"strings"
+	"time"
 )
 
 // runClient runs some of the requests of a client.
 func (s *Store) runClient(c *Client) {
 	s.turn = append(s.turn, c)
+	if c.paused { // in a store that was closed since
+		c.paused = false
+		c.pin()
+	}
 	for range turnCommands {
 		if c.blocked != nil || c.quitting {
 			return // it is enqueued again if it goes on
@@ -19,7 +25,14 @@ func (s *Store) runClient(c *Client) {
 		if !ok {
 			return
 		}
-		s.execute(c, args)
+		if s.awaitPause(c, args) {
+			return
+		}
+		if s.scripts.running != nil {
+			s.run(c, args) // it changes nothing
+		} else {
+			s.execute(c, args)
+		}
 	}
 	s.mu.Lock()
 	s.runnable = append(s.runnable, c)
@@ -37,6 +50,7 @@ func (s *Store) execute(c *Client, args []string) {
 // run runs a request, or adds it to the transaction of its client.
 func (s *Store) run(c *Client, args []string) {
 	s.stats.commands++
+	s.running = c
 	now := s.options.Now()
 	start := len(c.out.b)
 	if s.options.Reply > 0 {
@@ -51,6 +65,9 @@ func (s *Store) run(c *Client, args []string) {
 	}
 	switch {
 	case err != nil:
+		if cmd != nil {
+			s.commandStats(cmd).rejected++
+		}
 		s.refuse(c, args, err)
 	case c.queue != nil && !cmd.immediate():
 		c.enqueue(cmd, args)
@@ -59,6 +76,10 @@ func (s *Store) run(c *Client, args []string) {
 		s.call(&s.current)
 		s.current = call{}
 	}
+	if c.queue == nil && (cmd == nil || !strings.HasPrefix(cmd.name, "client|")) {
+		c.tracking.caching = false
+	}
+	s.running = nil
 	if c.blocked == nil {
 		c.out.requests++
 	}
@@ -71,6 +92,9 @@ func (s *Store) run(c *Client, args []string) {
 
 // admit returns an error if a client must not run a command now.
 func (s *Store) admit(c *Client, cmd *command) error {
+	if r := s.scripts.running; r != nil && !cmd.flags.has(flagAllowBusy) {
+		return r.busyError()
+	}
 	if c.subscriptions() > 0 && !c.out.resp3 && !cmd.flags.has(flagSubscribed) {
 		return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.name)
 	}
@@ -102,6 +126,7 @@ func (s *Store) admitWrite(f flags) error {
 func (s *Store) call(x *call) {
 	start := len(x.out.b)
 	x.noteMissing()
+	began := time.Now()
 	err := s.runRecovered(x)
 	if errors.Is(err, errBlocked) {
 		x.out.b = x.out.b[:start]
@@ -111,8 +136,15 @@ func (s *Store) call(x *call) {
 		x.out.b = x.out.b[:start]
 		x.out.error(err.Error())
 	}
+	n := s.commandStats(x.cmd)
+	n.calls++
+	n.took += time.Since(began)
+	n.failed += int64(flagNumber(len(x.out.b) > start && x.out.b[start] == '-'))
 	if len(x.out.b) > start && x.out.b[start] == '-' && !x.script {
 		s.countError(string(x.out.b[start+1:]))
+	}
+	if x.cmd.flags.has(flagReadonly) && x.client.tracking.on {
+		x.remember()
 	}
 	if len(x.noted) > 0 {
 		x.publishEvents()

@@ -54,7 +54,7 @@ func serveConn(s *Store, conn net.Conn, id int64, clients *Clients) {
 // open opens a store in a directory until the test ends.
 func open(t testing.TB, dir FS, o Options) *Store {
 	t.Helper()
-	s, err := Open(dir, o)
+	s, err := Open(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ var hashExamples = []example{
 		return append([]string{someKey(t)}, options(t, []string{someInt(t)}, []string{"WITHVALUES"})...)
 	}},
 	{name: "hscan", same: sameScan(2), draw: scanWords},
-	{name: "object encoding", draw: words(someKey)},
+	{name: "object encoding", same: sameEncoding, draw: words(someKey)},
 	{name: "set", draw: words(someKey, someValue)},
 	{name: "del", draw: words(someKey)},
 	{name: "copy", draw: words(someKey, someKey)},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -66,6 +67,7 @@ func (c *Client) leave() {
 		<-s.ended // it has removed it
 	}
 	c.store = nil
+	c.tracking = tracking{}
 }
 
 // Grow charges the memory of the request that is being read. It is Grow of a Reader.
@@ -145,17 +147,23 @@ func (c *Client) start() {
 	}
 }
 
-// refuse answers all requests of the inbox with an error, since the store could not be opened.
+// refuse answers all requests of the inbox with an error, since the store could not be opened. Clients such as ioredis
+// use INFO to wait until it is.
 func (c *Client) refuse(err error) {
 	c.mu.Lock()
 	for {
-		if _, ok := c.next(); !ok {
-			break
+		args, ok := c.next()
+		switch {
+		case !ok:
+			c.mu.Unlock()
+			c.flush()
+			return
+		case errors.Is(err, ErrLoading) && strings.EqualFold(args[0], "info"):
+			c.out.bulk("# Persistence\r\nloading:1\r\nloading_eta_seconds:1\r\n")
+		default:
+			c.out.error(err.Error())
 		}
-		c.out.error(err.Error())
 	}
-	c.mu.Unlock()
-	c.flush()
 }
 
 // attach has the store run the requests of a client. It reports whether the store is open; one that is not
@@ -328,6 +336,8 @@ func (s *Store) leave(c *Client) {
 	}
 	s.unwatchAll(c)
 	s.unsubscribeAll(c)
+	s.untrack(c)
+	s.pause.waiting = slices.DeleteFunc(s.pause.waiting, func(other *Client) bool { return other == c })
 	c.dropQueue()
 	c.pin()
 	s.mu.Lock()

@@ -33,6 +33,7 @@ var flagNames = []struct {
 	{flagFast, "fast"},
 	{flagMovableKeys, "movablekeys"},
 	{flagNoMulti, "no_multi"},
+	{flagAllowBusy, "allow_busy"},
 }
 
 // names returns the commands of the table, by name.

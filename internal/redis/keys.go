@@ -480,6 +480,7 @@ func flushAll(x *call) error {
 			c.broken = true
 		}
 	}
+	x.invalidateAll()
 	x.Store.keys = newKeyspace()
 	if n > 0 {
 		x.changes += n

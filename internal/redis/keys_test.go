@@ -37,7 +37,7 @@ var keyExamples = []example{
 		return append([]string{rapid.SampledFrom([]string{"0", "0", "0", "x", "-"}).Draw(t, "cursor"), "COUNT", "1000"}, options(t,
 			[]string{"match", somePattern(t)}, []string{"COUNT", "1000"}, []string{"TYPE", "string"}, []string{"TYPE", "list"}, []string{"count", "x"}, []string{"x"})...)
 	}},
-	{name: "object encoding", draw: words(someKey)},
+	{name: "object encoding", same: sameEncoding, draw: words(someKey)},
 	{name: "object refcount", draw: words(someKey), same: sameType},
 	{name: "object idletime", same: about, draw: words(someKey)},
 	{name: "object freq", draw: words(someKey)},

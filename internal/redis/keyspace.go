@@ -209,6 +209,9 @@ func (x *call) changed(e *entry) {
 		x.remove(e)
 		return
 	}
+	if l, ok := e.value.(*list); ok {
+		l.repack(x.limits.listMaxListpackSize)
+	}
 	x.keys.charge(e)
 	x.touched(e.key)
 	if x.waiting[e.key] != nil {
@@ -225,13 +228,19 @@ func (x *call) remove(e *entry) {
 	}
 }
 
-// touched counts a change of a key, and breaks the transactions that watch it.
+// changedFor breaks the transactions that watch a key, and tells clients that have read it.
+func (s *Store) changedFor(key string) {
+	for c := range s.watched[key] {
+		c.broken = true
+	}
+	s.invalidate(key)
+}
+
+// touched counts a change of a key.
 func (x *call) touched(key string) {
 	x.changes++
 	x.note(key)
-	for c := range x.watched[key] {
-		c.broken = true
-	}
+	x.changedFor(key)
 }
 
 // expireNow deletes an entry that has expired, with an effect of its own.
@@ -249,9 +258,7 @@ func (s *Store) signalGone(key string) {
 	if s.waiting[key] != nil {
 		s.signal(key)
 	}
-	for c := range s.watched[key] {
-		c.broken = true
-	}
+	s.changedFor(key)
 }
 
 // expireSome deletes keys that have expired, some at a time. It reports whether there may be more.

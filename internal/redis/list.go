@@ -12,11 +12,36 @@ type list struct {
 	elements deque.Deque[string]
 	// bytes is the number of bytes of all elements.
 	bytes int64
+	// long is whether the list was too long for one listpack, and has not become half as long since.
+	long bool
 }
 
 func (*list) kind() kind { return kindList }
 
-func (*list) encoding() string { return "quicklist" }
+func (l *list) encoding() string {
+	if l.long {
+		return "quicklist"
+	}
+	return "listpack"
+}
+
+// listpackSizes are the numbers of bytes that list-max-listpack-size of -1, -2 and so on stand for.
+var listpackSizes = [...]int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
+
+// repack finds out whether the list is long, by list-max-listpack-size: a number of elements, or the negative number
+// of a size.
+func (l *list) repack(limit int) {
+	length, bytes := int64(max(limit, 1)), int64(8<<10)
+	if limit < 0 {
+		length, bytes = math.MaxInt64, listpackSizes[min(-limit, len(listpackSizes))-1]
+	}
+	if l.long {
+		length /= 2
+		bytes /= 2
+	}
+	n := int64(l.elements.Len())
+	l.long = n > length || l.bytes+2*n > bytes
+}
 
 func (l *list) size() int64 { return 128 + l.bytes + 24*int64(l.elements.Len()) }
 

@@ -5,10 +5,10 @@ var listMoveCommands = []*command{
 	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, step: 1, run: lMove, categories: "list"},
 	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, step: 1, run: rPopLPush, categories: "list"},
 	{name: "lmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: lMPop, categories: "list"},
-	{name: "blpop", arity: -3, flags: flagWrite | flagNoScript | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
-	{name: "brpop", arity: -3, flags: flagWrite | flagNoScript | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
-	{name: "blmove", arity: 6, flags: writes | flagNoScript | flagBlocking, first: 1, last: 2, step: 1, run: bLMove, categories: "list"},
-	{name: "brpoplpush", arity: 4, flags: writes | flagNoScript | flagBlocking, first: 1, last: 2, step: 1, run: bRPopLPush, categories: "list"},
+	{name: "blpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
+	{name: "brpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
+	{name: "blmove", arity: 6, flags: writes | flagBlocking, first: 1, last: 2, step: 1, run: bLMove, categories: "list"},
+	{name: "brpoplpush", arity: 4, flags: writes | flagBlocking, first: 1, last: 2, step: 1, run: bRPopLPush, categories: "list"},
 	{name: "blmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bLMPop, categories: "list"},
 }
 

@@ -170,7 +170,9 @@ func (l *log) sync() error {
 	}
 	l.size += int64(len(l.buf))
 	l.buf = emptied(l.buf)
-	l.frame = emptied(l.frame)
+	if len(l.frame) == 0 { // no script is running
+		l.frame = emptied(l.frame)
+	}
 	return nil
 }
 

@@ -7,6 +7,9 @@ const (
 	memorySlack = 2 * memoryStep
 )
 
+// ErrLoading is the reply to commands while the store is being opened. Clients know it from Redis, and try again.
+const ErrLoading replyError = "LOADING Redis is loading the dataset in memory"
+
 // errNoMemory is the reply to commands that need more memory while Charge has none. ErrNoMemory is the same for who
 // opens a store.
 const (
@@ -45,6 +48,7 @@ func (s *Store) settleMemory() {
 	if s.options.Charge == nil {
 		return
 	}
+	s.chargeTracked(s.tracked.size)
 	more := s.wantedMemory() - s.charged
 	switch {
 	case more > 0 && s.options.Charge.Take(more):
@@ -58,9 +62,10 @@ func (s *Store) settleMemory() {
 // releaseMemory returns all that is charged.
 func (s *Store) releaseMemory() {
 	if s.options.Charge != nil {
-		s.options.Charge.Return(s.charged)
+		s.options.Charge.Return(s.charged + s.tracked.charged)
 	}
 	s.charged = 0
+	s.tracked.charged = 0
 }
 
 // admitMemory returns an error if there is no memory for more keys and values, and none can be got by deleting keys.

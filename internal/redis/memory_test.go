@@ -100,7 +100,7 @@ func TestStoreWithoutMemoryIsNotOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	charge := &memoryOf{size: 512 << 10}
-	if _, err := Open(dir, Options{Charge: charge}); !errors.Is(err, ErrNoMemory) || charge.used != 0 {
+	if _, err := Open(t.Context(), dir, Options{Charge: charge}); !errors.Is(err, ErrNoMemory) || charge.used != 0 {
 		t.Errorf("%v, %d bytes are charged", err, charge.used)
 	}
 	asked := 0

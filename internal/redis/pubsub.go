@@ -172,36 +172,49 @@ func sPublish(x *call) error {
 func (x *call) send(kind subscription, name string, message ...string) int {
 	clients := kind.all(x.Store)[name]
 	for c := range clients {
-		if c.dropped {
-			continue
-		}
-		out := &c.out.reply
-		if c == x.client {
-			c.later.resp3 = c.out.resp3
-			out = &c.later
-		}
-		out.push(2 + len(message))
-		out.bulk(kind.message)
-		out.bulk(name)
-		for _, word := range message {
-			out.bulk(word)
-		}
-		x.turn = append(x.turn, c)
-		if c != x.client && !c.chargeReplies() {
-			c.drop()
-		}
+		x.tell(c, func(out *reply) {
+			out.push(2 + len(message))
+			out.bulk(kind.message)
+			out.bulk(name)
+			for _, word := range message {
+				out.bulk(word)
+			}
+		})
 	}
 	return len(clients)
 }
 
-// appendLater appends the messages that the client has published to itself.
+// tell sends a message to a client. If it is the one whose command runs, it receives it behind the reply.
+func (s *Store) tell(c *Client, message func(out *reply)) {
+	out := &c.out.reply
+	if c == s.running {
+		out = &c.later
+		out.resp3 = c.out.resp3
+	}
+	if c.dropped || out.full {
+		return
+	}
+	message(out)
+	s.turn = append(s.turn, c)
+	switch {
+	case len(out.b) <= maxOutbox && c.chargeReplies():
+	case c == s.running:
+		out.full = true
+	default:
+		c.drop()
+	}
+}
+
+// appendLater appends the messages that the client's command has caused. It closes a client for which there are too
+// many.
 func (c *Client) appendLater() {
 	if len(c.later.b) == 0 {
 		return
 	}
 	c.out.b = append(c.out.b, c.later.b...)
-	c.later.b = nil
-	if !c.chargeReplies() {
+	full := c.later.full
+	c.later = reply{}
+	if full || !c.chargeReplies() {
 		c.drop()
 	}
 }

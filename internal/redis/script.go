@@ -25,7 +25,7 @@ var scriptCommands = append([]*command{
 		{name: "script|load", arity: 3, flags: flagNoScript, run: scriptLoad, categories: "scripting"},
 		{name: "script|exists", arity: -3, flags: flagNoScript, run: scriptExists, categories: "scripting"},
 		{name: "script|flush", arity: -2, flags: flagNoScript, run: scriptFlush, categories: "scripting"},
-		{name: "script|kill", arity: 2, flags: flagNoScript, run: scriptKill, categories: "scripting"},
+		{name: "script|kill", arity: 2, flags: flagNoScript | flagAllowBusy, run: scriptKill, categories: "scripting"},
 		{name: "script|debug", arity: 3, flags: flagNoScript, run: scriptDebug, categories: "scripting"},
 		{name: "script|help", arity: 2, run: help, categories: "scripting"},
 	}},
@@ -44,6 +44,8 @@ type scripting struct {
 	// functions is the interpreter of functions, which is another, and libraries have their texts.
 	functions *interpreter
 	libraries map[string]*library
+	// running is the script that runs; nil if none does.
+	running *scriptRun
 }
 
 // interpreter returns the interpreter of the store's scripts.
@@ -180,7 +182,7 @@ func cutShebang(text string) (scriptFlags, string, error) {
 	if !ok || len(parts) == 0 {
 		return 0, "", errorf("ERR Invalid engine in script shebang")
 	}
-	if parts[0] != "#!lua" {
+	if !strings.EqualFold(parts[0], "#!lua") {
 		return 0, "", errorf("ERR Unexpected engine in script shebang: %s", parts[0])
 	}
 	flags := scriptHasShebang
@@ -294,11 +296,6 @@ func scriptFlush(x *call) error {
 	x.scripts.forget(x.scripts.lua)
 	x.out.ok()
 	return nil
-}
-
-// scriptKill never finds a script: a store runs one command at a time, and stops scripts itself.
-func scriptKill(*call) error {
-	return errorf("NOTBUSY No scripts in execution right now.")
 }
 
 func scriptDebug(x *call) error {

@@ -22,8 +22,8 @@ var functionCommands = []*command{
 		{name: "function|list", arity: -2, flags: flagNoScript, run: functionList, categories: "scripting"},
 		{name: "function|dump", arity: 2, flags: flagNoScript, run: functionDump, categories: "scripting"},
 		{name: "function|restore", arity: -3, flags: flagNoScript | writes, run: functionRestore, categories: "scripting"},
-		{name: "function|stats", arity: 2, flags: flagNoScript, run: functionStats, categories: "scripting"},
-		{name: "function|kill", arity: 2, flags: flagNoScript, run: scriptKill, categories: "scripting"},
+		{name: "function|stats", arity: 2, flags: flagNoScript | flagAllowBusy, run: functionStats, categories: "scripting"},
+		{name: "function|kill", arity: 2, flags: flagNoScript | flagAllowBusy, run: functionKill, categories: "scripting"},
 		{name: "function|help", arity: 2, run: help, categories: "scripting"},
 	}},
 }

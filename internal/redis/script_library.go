@@ -133,7 +133,17 @@ func functionStats(x *call) error {
 	}
 	x.out.mapOf(2)
 	x.out.bulk("running_script")
-	x.out.null()
+	if r := x.scripts.running; r != nil && r.isFunction() {
+		x.out.mapOf(3)
+		x.out.bulk("name")
+		x.out.bulk(r.name)
+		x.out.bulk("command")
+		x.out.bulks(r.x.args)
+		x.out.bulk("duration_ms")
+		x.out.int(r.polled.Milliseconds())
+	} else {
+		x.out.null()
+	}
 	x.out.bulk("engines")
 	x.out.mapOf(1)
 	x.out.bulk("LUA")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strings"
+	"time"
 
 	gopher "github.com/yuin/gopher-lua"
 
@@ -21,6 +22,9 @@ type scriptRun struct {
 	denied error
 	// dirty is whether the script has called a command that writes.
 	dirty bool
+	// polled is how long the script had run when poll looked at the requests of others, and killed is why it has to end.
+	polled time.Duration
+	killed lua.StopError
 	// out has the reply of a command.
 	out reply
 }
@@ -147,6 +151,7 @@ func (i *interpreter) runCommand(r *scriptRun, args []string) error {
 		return err
 	}
 	if err := r.admit(cmd); err != nil {
+		r.x.commandStats(cmd).rejected++
 		return err
 	}
 	if cmd.flags.has(flagWrite) {

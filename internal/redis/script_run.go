@@ -28,8 +28,12 @@ func newInterpreter(s *Store) *interpreter {
 // run calls a function for a run of a script and appends what it returns.
 func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LValue) error {
 	i.current = r
+	i.Poll = r.poll
+	r.x.scripts.running = r
 	err := i.protect(func(v gopher.LValue) error { return i.reply(r, v) }, r.x, f, args...)
 	i.current = nil
+	i.Poll = nil
+	r.x.scripts.running = nil
 	r.x.effects = true // the commands have written theirs
 	var failed *lua.Error
 	if errors.As(err, &failed) {

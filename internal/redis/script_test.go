@@ -211,7 +211,6 @@ var scriptTexts = []string{
 	`return {1, redis.call('type', 'none'), redis.pcall('nosuch')}`,
 	`redis.call('set', 'kept', 1) error('stop')`,
 	`return redis.call('get', 'kept')`,
-	`return redis.call('blpop', 'nolist', 0)`,
 	`return redis.call('multi')`,
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Version is that of Redis whose commands a store has.
@@ -17,7 +18,7 @@ var serverCommands = append([]*command{
 	{name: "echo", arity: 2, flags: flagFast, run: echo, categories: "connection"},
 	{name: "time", arity: 1, flags: flagFast, run: timeNow},
 	{name: "info", arity: -1, run: info, categories: "dangerous"},
-	{name: "wait", arity: 3, flags: flagNoScript, run: wait, categories: "blocking connection"},
+	{name: "wait", arity: 3, run: wait, categories: "blocking connection"},
 	{name: "lastsave", arity: 1, flags: flagFast, run: lastSave, categories: "dangerous admin"},
 	{name: "save", arity: 1, flags: flagAdmin | flagNoScript | flagNoMulti, run: save},
 	{name: "bgsave", arity: -1, flags: flagAdmin | flagNoScript, run: bgSave},
@@ -152,8 +153,11 @@ var infoSections = []struct {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return []string{
-			fmt.Sprintf("connected_clients:%d", len(x.clients)), fmt.Sprintf("blocked_clients:%d", x.blockedClients()),
-			fmt.Sprintf("pubsub_clients:%d", x.subscribedClients()),
+			fmt.Sprintf("connected_clients:%d", len(x.clients)),
+			fmt.Sprintf("blocked_clients:%d", x.countClients(func(c *Client) bool { return c.blocked != nil || c.paused })),
+			fmt.Sprintf("pubsub_clients:%d", x.countClients(func(c *Client) bool { return c.subscriptions() > 0 })),
+			fmt.Sprintf("total_blocking_keys:%d", len(x.waiting)), fmt.Sprintf("total_blocking_keys_on_nokey:%d", x.awaitedGroups()),
+			fmt.Sprintf("tracking_clients:%d", x.countClients(func(c *Client) bool { return c.tracking.on })),
 		}
 	}},
 	{"Memory", func(x *call) []string {
@@ -177,9 +181,12 @@ var infoSections = []struct {
 			fmt.Sprintf("evicted_keys:%d", x.stats.evicted), fmt.Sprintf("keyspace_hits:%d", x.stats.hits),
 			fmt.Sprintf("keyspace_misses:%d", x.stats.misses), fmt.Sprintf("pubsub_channels:%d", len(x.channels)),
 			fmt.Sprintf("pubsub_patterns:%d", len(x.patterns)), fmt.Sprintf("total_error_replies:%d", x.stats.errorReplies),
+			fmt.Sprintf("tracking_total_keys:%d", len(x.tracked.readers)),
+			fmt.Sprintf("tracking_total_prefixes:%d", x.trackedPrefixes()),
 		}
 	}},
 	{"Replication", func(*call) []string { return []string{"role:master", "connected_slaves:0"} }},
+	{"Commandstats", commandStatsLines},
 	{"Errorstats", errorStats},
 	{"Cluster", func(*call) []string { return []string{"cluster_enabled:0"} }},
 	{"Keyspace", func(x *call) []string {
@@ -220,6 +227,37 @@ func (s *Store) countError(text string) {
 	s.stats.errorReplies++
 }
 
+// commandStats are what INFO tells of a command: how often it was run, how long that took, and how often it was refused
+// before, or failed.
+type commandStats struct {
+	calls, rejected, failed int64
+	took                    time.Duration
+}
+
+// commandStats returns the numbers of a command.
+func (s *Store) commandStats(cmd *command) *commandStats {
+	if s.stats.of == nil {
+		s.stats.of = map[*command]*commandStats{}
+	}
+	n := s.stats.of[cmd]
+	if n == nil {
+		n = &commandStats{}
+		s.stats.of[cmd] = n
+	}
+	return n
+}
+
+func commandStatsLines(x *call) []string {
+	var lines []string
+	for cmd, n := range x.stats.of {
+		usec := n.took.Microseconds()
+		lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			cmd.name, n.calls, usec, float64(usec)/float64(max(n.calls, 1)), n.rejected, n.failed))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
 // errorStats returns the counts of error replies.
 func errorStats(x *call) []string {
 	var lines []string
@@ -229,20 +267,20 @@ func errorStats(x *call) []string {
 	return lines
 }
 
-// blockedClients returns the number of clients that are blocked.
-func (s *Store) blockedClients() int {
+// awaitedGroups returns the number of keys whose deletion clients wait for: those that read from their groups.
+func (s *Store) awaitedGroups() int {
 	n := 0
-	for c := range s.clients {
-		n += flagNumber(c.blocked != nil)
+	for _, clients := range s.waiting {
+		n += flagNumber(slices.ContainsFunc(clients, func(c *Client) bool { return c.blocked.cmd.name == "xreadgroup" }))
 	}
 	return n
 }
 
-// subscribedClients returns the number of clients that have subscriptions.
-func (s *Store) subscribedClients() int {
+// countClients returns the number of clients that something is true of. The caller holds mu.
+func (s *Store) countClients(of func(*Client) bool) int {
 	n := 0
 	for c := range s.clients {
-		n += flagNumber(c.subscriptions() > 0)
+		n += flagNumber(of(c))
 	}
 	return n
 }

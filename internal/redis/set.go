@@ -10,20 +10,33 @@ type none struct{}
 
 // members is the value of a set.
 type members struct {
-	all dict[none]
-	// ints is whether all members have always been integers, and few.
-	ints bool
+	all  dict[none]
+	form setForm
 }
 
-func newMembers() *members { return &members{ints: true} }
+// setForm is how Redis would keep a set in memory, for OBJECT ENCODING. Their numbers are part of the format of dumps.
+type setForm uint64
+
+// A set has integers only, few short members, or any, now or once.
+const (
+	hashtable setForm = iota
+	intset
+	listpack
+)
+
+func newMembers() *members { return &members{form: intset} }
 
 func (*members) kind() kind { return kindSet }
 
 func (m *members) encoding() string {
-	if m.ints {
+	switch m.form {
+	case intset:
 		return "intset"
+	case listpack:
+		return "listpack"
+	default:
+		return "hashtable"
 	}
-	return "hashtable"
 }
 
 func (m *members) size() int64 { return 64 + m.all.size() }
@@ -31,11 +44,7 @@ func (m *members) size() int64 { return 64 + m.all.size() }
 func (m *members) empty() bool { return m.all.Len() == 0 }
 
 func (m *members) appendTo(b []byte) []byte {
-	ints := uint64(0)
-	if m.ints {
-		ints = 1
-	}
-	b = appendUint(appendUint(b, ints), uint64(m.all.Len()))
+	b = appendUint(appendUint(b, uint64(m.form)), uint64(m.all.Len()))
 	m.all.all(func(it *item[none]) bool {
 		b = appendString(b, it.key)
 		return true
@@ -44,7 +53,7 @@ func (m *members) appendTo(b []byte) []byte {
 }
 
 func loadSet(r *loader) value {
-	m := &members{ints: r.uint() != 0}
+	m := &members{form: setForm(r.uint())}
 	for range r.count() {
 		m.all.set(r.string(), none{})
 		if m.all.Len() > smallSet {
@@ -62,8 +71,14 @@ func (x *call) addMember(m *members, member string) bool {
 	if !m.all.set(member, none{}) {
 		return false
 	}
-	if _, ok := parseInt(member); !ok || m.all.Len() > x.limits.setMaxIntsetEntries {
-		m.ints = false
+	_, isInt := parseInt(member)
+	n := m.all.Len()
+	switch {
+	case m.form == intset && isInt && n <= x.limits.setMaxIntsetEntries:
+	case m.form == intset && isInt && n > 1, n > x.limits.setMaxListpackEntries, len(member) > x.limits.setMaxListpackValue:
+		m.form = hashtable
+	case m.form == intset:
+		m.form = listpack
 	}
 	if m.all.Len() > smallSet {
 		m.all.grow()

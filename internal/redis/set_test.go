@@ -31,7 +31,7 @@ var setExamples = []example{
 		return append(all, options(t, []string{"LIMIT", someInt(t)}, []string{"y"})...)
 	}},
 	{name: "sscan", same: sameScan(1), draw: scanWords},
-	{name: "object encoding", draw: words(someKey)},
+	{name: "object encoding", same: sameEncoding, draw: words(someKey)},
 	{name: "set", draw: words(someKey, someValue)},
 	{name: "del", draw: words(someKey)},
 	{name: "copy", draw: words(someKey, someKey)},

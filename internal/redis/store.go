@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -91,13 +92,19 @@ type Store struct {
 	keys   keyspace
 	limits configuration
 	// charged are the bytes that were taken of Charge.
-	charged   int64
-	log       *log
+	charged int64
+	log     *log
+	// opening ends when the store is not to be opened any more.
+	opening   context.Context
 	replaying bool
 	// current is the call of the current request. It is here so that requests need no memory for one.
 	current call
+	// running is the client whose command runs, or nil.
+	running *Client
 	// turn are the clients that have replies since the last sync.
 	turn []*Client
+	// rest are the clients that the current turn has not come to.
+	rest []*Client
 	slot turnSlot
 	// watched are the clients that watch a key, by key.
 	watched map[string]map[*Client]bool
@@ -106,8 +113,10 @@ type Store struct {
 	waiting map[string][]*Client
 	ready   []string
 	timers  timers
+	pause   pause
 	// channels, patterns and shards are the subscribers of each.
 	channels, patterns, shards subscribers
+	tracked                    trackedKeys
 	stats                      stats
 	reported                   reported
 	// opened is when the store was opened, in milliseconds.
@@ -127,7 +136,7 @@ type Store struct {
 	jobs     []job
 	// clients are those that have run requests.
 	clients map[*Client]bool
-	// pinned is the number of clients whose state would be lost if the store were closed.
+	// pinned is the number of clients whose state would be lost if the store were closed, and one more for a pause.
 	pinned int
 	used   time.Time
 	closed bool
@@ -147,15 +156,19 @@ type stats struct {
 	commands, expired, evicted, hits, misses, changes, errorReplies int64
 	// errors are the error replies by their first word.
 	errors map[string]int64
+	// of are the numbers of each command.
+	of map[*command]*commandStats
 }
 
-// Open opens the store of a directory, or creates one.
-func Open(dir FS, o Options) (*Store, error) {
+// Open opens the store of a directory, or creates one. It gives up when ctx ends.
+func Open(ctx context.Context, dir FS, o Options) (*Store, error) {
 	s := newStore(dir, o)
+	s.opening = ctx
 	if err := s.load(); err != nil {
 		s.releaseMemory()
 		return nil, fmt.Errorf("open key-value store: %w", err)
 	}
+	s.opening = context.Background()
 	s.settleMemory()
 	s.report()
 	go s.loop()
@@ -165,10 +178,12 @@ func Open(dir FS, o Options) (*Store, error) {
 // newStore returns a store that has not been read from its log.
 func newStore(dir FS, o Options) *Store {
 	s := &Store{
-		options: o.withDefaults(), fs: dir, table: newTable(), limits: configuration{encodings: defaultEncodings()},
-		minRewrite: minRewrite, rewriteStep: rewriteStep,
+		options: o.withDefaults(), fs: dir, table: newTable(),
+		limits:     configuration{encodings: defaultEncodings(), busyReplyThreshold: 5000},
+		minRewrite: minRewrite, rewriteStep: rewriteStep, opening: context.Background(),
 		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
-		ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},
+		tracked: trackedKeys{readers: subscribers{}, broadcasts: map[*Client]bool{}},
+		ended:   make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},
 	}
 	s.used = s.options.Now()
 	s.opened = s.now()
@@ -212,7 +227,12 @@ func (s *Store) replay() error {
 	s.replaying = true
 	s.log.off = true
 	x := &call{client: &Client{}, out: &reply{}}
-	torn, err := s.log.replay(func(args []string) error { return s.apply(args, x) })
+	torn, err := s.log.replay(func(args []string) error {
+		if err := s.opening.Err(); err != nil {
+			return err
+		}
+		return s.apply(args, x)
+	})
 	s.replaying = false
 	s.log.off = false
 	if err != nil {
@@ -336,6 +356,9 @@ func (s *Store) untilTimer() time.Duration {
 	if e, ok := s.keys.expiring.Min(); ok {
 		pause = max(time.Duration(e.expires-s.now())*time.Millisecond, expirePause)
 	}
+	if !s.pause.until.IsZero() {
+		pause = min(pause, max(s.pause.until.Sub(s.options.Now()), 0))
+	}
 	if at, ok := s.timers.next(); ok {
 		pause = min(pause, max(at.Sub(s.options.Now()), 0))
 	}
@@ -363,10 +386,12 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 			s.postpone(clients[i:])
 			break
 		}
+		s.rest = clients[i+1:]
 		s.runClient(c)
 	}
+	s.rest = nil
 	s.runTimers()
-	more := s.expireSome(turnExpired)
+	more := !s.paused() && s.expireSome(turnExpired)
 	s.serveBlocked()
 	s.slot.end()
 	if s.panicked {
@@ -422,6 +447,7 @@ func (s *Store) fail(cause error) {
 	err := s.log.discard()
 	if err == nil {
 		s.forgetClients()
+		s.dropTracked()
 		err = s.load()
 	}
 	if err != nil {
@@ -437,6 +463,7 @@ func (s *Store) fail(cause error) {
 // closed while it was in use. Otherwise they have come since, and their clients open the store again.
 func (s *Store) end() {
 	s.forgetClients()
+	s.dropTracked()
 	if !s.unused {
 		for _, c := range s.attached() {
 			c.refuse(ErrClosed)

@@ -16,7 +16,7 @@ import (
 func TestAllRequestsAreAnsweredWhenTheDiskFails(t *testing.T) {
 	d := newDisk(rand.New(rand.NewPCG(1, 2)))
 	var mu sync.Mutex
-	s, err := Open(d, Options{})
+	s, err := Open(t.Context(), d, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestAllRequestsAreAnsweredWhenTheDiskFails(t *testing.T) {
 		defer mu.Unlock()
 		select {
 		case <-s.ended:
-			again, err := Open(d, Options{})
+			again, err := Open(t.Context(), d, Options{})
 			if err != nil {
 				return nil, err
 			}

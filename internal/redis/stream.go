@@ -237,11 +237,13 @@ func (x *call) updated(e *entry) {
 	x.touched(e.key)
 }
 
-// groupsChanged is changed for changes of consumer groups and IDs, which do not break transactions.
+// groupsChanged is changed for changes of consumer groups and IDs, which do not break transactions. Clients may
+// have read what describes them.
 func (x *call) groupsChanged(e *entry) {
 	x.keys.charge(e)
 	x.changes++
 	x.note(e.key)
+	x.invalidate(e.key)
 }
 
 // lookupStream returns the entry and the stream of a key, nil if there is none, or errWrongType.

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -187,6 +188,13 @@ func TestBlockedReadsOfStreams(t *testing.T) {
 				})
 				return n
 			})
+			for i, reply := range ours {
+				if text, failed := theirs[i].(failure); failed && (strings.HasPrefix(string(text), "UNBLOCKED ") || strings.HasPrefix(string(text), "NOGROUP the ")) {
+					if error72 := fmt.Sprint(reply); strings.HasPrefix(error72, "NOGROUP No such key ") || strings.HasPrefix(error72, "WRONGTYPE ") {
+						theirs[i] = reply // Redis 7.2 runs the command again
+					}
+				}
+			}
 			if !reflect.DeepEqual(theirs, ours) {
 				t.Errorf("\nredis-server %#v\nhere         %#v", theirs, ours)
 			}

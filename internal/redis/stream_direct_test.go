@@ -165,7 +165,7 @@ func TestExpiryOfAStreamEndsBlockedReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != failure("UNBLOCKED the stream key no longer exists") {
+	if got != failure("NOGROUP No such key 'a' or consumer group 'g' in XREADGROUP with GROUP option") {
 		t.Errorf("%v", got)
 	}
 }

@@ -210,7 +210,7 @@ func (r *streamRead) parseIDs(x *call) error {
 			return err
 		}
 		if r.grouped && (s == nil || s.group(r.group) == nil) {
-			return errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, r.group)
+			return errReadGroup(key, r.group)
 		}
 		id, err := r.parseID(x.args[r.streamsAt+len(r.keys)+i], s)
 		if err != nil {
@@ -219,6 +219,10 @@ func (r *streamRead) parseIDs(x *call) error {
 		r.ids = append(r.ids, id)
 	}
 	return nil
+}
+
+func errReadGroup(key, group string) error {
+	return errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, group)
 }
 
 // parseID reads the ID of a stream, which may be nil.
@@ -300,21 +304,20 @@ func (r *reply) streamHeader(key string) {
 // nothing new.
 func (x *call) readAgain(r *streamRead) error {
 	key := x.client.blocked.woken
-	e := x.lookup(key)
-	if e == nil || e.value.kind() != kindStream {
-		if r.grouped {
-			return errorf("UNBLOCKED the stream key no longer exists")
-		}
+	e, s, err := x.lookupStream(key)
+	switch {
+	case r.grouped && err != nil:
+		return err
+	case r.grouped && (s == nil || s.group(r.group) == nil):
+		return errReadGroup(key, r.group)
+	case s == nil:
 		return errBlocked
 	}
-	s := e.value.(*stream)
 	i := slices.Index(r.keys, key)
 	var after streamID
 	var g *streamGroup
 	if r.grouped {
-		if g = s.group(r.group); g == nil {
-			return errorf("NOGROUP the consumer group this client was blocked on no longer exists")
-		}
+		g = s.group(r.group)
 		after = g.last
 	} else {
 		after, _ = parseStreamID(x.args[r.streamsAt+len(r.keys)+i], 0)

@@ -19,11 +19,11 @@ type queued struct {
 
 // transactionCommands are the commands of transactions.
 var transactionCommands = []*command{
-	{name: "multi", arity: 1, flags: flagNoScript | flagFast | flagNoMulti, run: multi, categories: "transaction"},
+	{name: "multi", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, run: multi, categories: "transaction"},
 	{name: "exec", arity: 1, flags: flagNoScript, run: execQueue, categories: "transaction"},
-	{name: "discard", arity: 1, flags: flagNoScript | flagFast, run: discard, categories: "transaction"},
-	{name: "watch", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, first: 1, last: -1, step: 1, run: watch, categories: "transaction"},
-	{name: "unwatch", arity: 1, flags: flagNoScript | flagFast, run: unwatch, categories: "transaction"},
+	{name: "discard", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast, run: discard, categories: "transaction"},
+	{name: "watch", arity: -2, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, first: 1, last: -1, step: 1, run: watch, categories: "transaction"},
+	{name: "unwatch", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast, run: unwatch, categories: "transaction"},
 }
 
 // immediate reports whether a command is run within a transaction instead of being queued.

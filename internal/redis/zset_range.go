@@ -22,8 +22,8 @@ var zsetRangeCommands = []*command{
 	{name: "zpopmin", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zPop, categories: "sortedset"},
 	{name: "zpopmax", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zPop, categories: "sortedset"},
 	{name: "zmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: zMPop, categories: "sortedset"},
-	{name: "bzpopmin", arity: -3, flags: flagWrite | flagNoScript | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
-	{name: "bzpopmax", arity: -3, flags: flagWrite | flagNoScript | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
+	{name: "bzpopmin", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
+	{name: "bzpopmax", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
 	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bZMPop, categories: "sortedset"},
 }
 

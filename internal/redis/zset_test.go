@@ -72,7 +72,7 @@ var zsetExamples = []example{
 		all := append([]string{oneOf("1", "2", "3", "0", "x")(t)}, someKeys(t)...)
 		return append(all, options(t, []string{"LIMIT", someInt(t)}, []string{"y"})...)
 	}},
-	{name: "object encoding", draw: words(someKey)},
+	{name: "object encoding", same: sameEncoding, draw: words(someKey)},
 	{name: "set", draw: words(someKey, someValue)},
 	{name: "del", draw: words(someKey)},
 	{name: "copy", draw: words(someKey, someKey)},

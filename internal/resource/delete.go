@@ -2,8 +2,10 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -23,6 +25,9 @@ func (m *Manager) Delete(ctx context.Context, caller *auth.Caller, region *Regio
 	}
 	m.step("begin deletion")
 	deleting, err := m.beginDeletion(ctx, caller, region, named, found)
+	if errors.Is(err, errLost) {
+		err = m.explainLoss(ctx, found)
+	}
 	if err != nil {
 		return err
 	}
@@ -87,6 +92,31 @@ func (m *Manager) hide(tx *db.Tx, found []*Provisioned) (deleting []*Provisioned
 		}
 	}
 	return deleting, nil
+}
+
+// explainLoss returns why resources that a request found could not be deleted: NotFound if another request
+// is deleting one, otherwise errLost. That request may have locked the row without having committed yet, or
+// it may be frozen, so we wait for a second at most.
+func (m *Manager) explainLoss(ctx context.Context, found []*Provisioned) error {
+	for range 20 {
+		for _, p := range found {
+			current, err := m.Store.one(m.Store.DB.Read(ctx), `WHERE id = $1`, p.ID)
+			switch {
+			case errors.Is(err, db.ErrNoRows), err == nil && current.version != p.version && current.State == Deleting:
+				return errs.Missing(p.Type.noun(), p.Name)
+			case err != nil:
+				return err
+			case current.version != p.version:
+				return errLost
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return errLost
 }
 
 // byID returns resources in the order in which all transactions change them.

@@ -189,6 +189,38 @@ func TestDeletionThatFailsInTheMiddleIsFinished(t *testing.T) {
 	})
 }
 
+func TestOneOfTwoDeletionsAtOnceIsNotFound(t *testing.T) {
+	each(t, func(f *fixture) {
+		_, err := f.create(NewResource{Type: KV, Name: new("x")})
+		f.must(err)
+		const n = 4
+		results := make(chan error, n)
+		var found sync.WaitGroup // by all, before the first one deletes it
+		found.Add(n)
+		f.Step = func(step string) {
+			if step == "begin deletion" {
+				found.Done()
+				found.Wait()
+			}
+		}
+		for range n {
+			go func() { results <- f.delete(Named{Type: KV, Name: "x"}) }()
+		}
+		deleted := 0
+		for range n {
+			err := <-results
+			if err == nil {
+				deleted++
+			} else {
+				f.want(errs.NotFound, err)
+			}
+		}
+		if deleted != 1 {
+			f.t.Errorf("%d of %d deletions succeeded", deleted, n)
+		}
+	})
+}
+
 func TestRotationReplacesThePassword(t *testing.T) {
 	each(t, func(f *fixture) {
 		created, err := f.create(NewResource{Type: KV, Name: new("x")})

@@ -49,6 +49,7 @@ func sources() []source {
 		{table: "oidc_authenticators", key: texts("user_id"), columns: []column{sealed("secret", "oidc.factor.secret")}},
 		{table: "buckets", key: texts("name"), columns: []column{sealed("secret", "bucket.secret")}},
 		{table: "resources", key: texts("id"), columns: []column{sealed("password", "resource.password")}},
+		{table: "webhooks", key: texts("org_id", "id"), columns: []column{sealed("token", "webhook.token")}},
 		{table: "webhook_destinations", key: texts("org_id", "webhook_id", "id"), columns: []column{
 			sealed("config", "webhook.destination.config"), sealed("secret", "webhook.destination.secret"),
 		}},

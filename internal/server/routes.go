@@ -27,7 +27,7 @@ func (s *Server) Routes() []web.Route {
 	hook := s.Webhook
 	return slices.Concat(
 		web.Group("Account",
-			web.On("GET /cli/auth/user", "getCurrentUser", auth.Self, 200, "Get the current user", account.WhoAmI),
+			web.On("GET /cli/auth/user", "getCurrentUser", auth.Self, 200, "Get the current user", s.Org.WhoAmI),
 			web.On("GET /cli/organization", "listOrganizations",
 				auth.ReadOrgs, 200, "List the organizations of the current user", account.Orgs),
 			web.On("PUT /cli/organization/{id}", "updateOrganization",
@@ -81,13 +81,13 @@ func (s *Server) Routes() []web.Route {
 			web.On("GET /oidc/clients", "listOAuthClients",
 				auth.ReadClients, 200, "List OAuth clients, newest first", oauth.List),
 			web.On("POST /oidc/clients", "createOAuthClient",
-				auth.WriteClients, 200, "Create an OAuth client", oauth.Create).RecentSignIn(),
+				auth.WriteClients, 200, "Create an OAuth client", oauth.Create).WithErrors(409).RecentSignIn(),
 			web.On("GET /oidc/clients/activity", "listOAuthActivity",
 				auth.ReadClients, 200, "Get the daily users of all OAuth clients", oauth.AllActivity),
 			web.On("GET /oidc/clients/{id}", "getOAuthClient", auth.ReadClients, 200, "Get an OAuth client", oauth.Get),
 			web.On("PUT /oidc/clients/{id}", "updateOAuthClient",
 				auth.WriteClients, 200, "Update an OAuth client", oauth.Update).
-				WithRules(web.RulesOf(oauth.CheckUpdate)).Small().RecentSignIn(),
+				WithRules(web.RulesOf(oauth.CheckUpdate)).WithErrors(409).Small().RecentSignIn(),
 			web.On("DELETE /oidc/clients/{id}", "deleteOAuthClient",
 				auth.WriteClients, 200, "Delete an OAuth client with its tokens and consents", oauth.Delete).
 				RecentSignIn(),
@@ -232,6 +232,8 @@ func (s *Server) Routes() []web.Route {
 				auth.ReadWebhooks, 200, "List webhooks, newest first", hook.List),
 			web.On("PUT /webhook/update/{webhookId}", "updateWebhook",
 				auth.WriteWebhooks, 200, "Update a webhook", hook.Update).Small(),
+			web.On("GET /webhook/url/{webhookId}", "getWebhookURL",
+				auth.WriteWebhooks, 200, "Get the ingest URL of a webhook", hook.URL).RecentSignIn(),
 			web.On("POST /webhook/rotate-url/{webhookId}", "rotateWebhookURL",
 				auth.WriteWebhooks, 200, "Rotate the ingest URL of a webhook", hook.Rotate).
 				Small().RecentSignIn(),

@@ -4,7 +4,9 @@
 package stamp
 
 import (
+	"bytes"
 	"errors"
+	"regexp"
 	"time"
 )
 
@@ -54,10 +56,16 @@ func (t Time) Append(to []byte) []byte {
 // twoDigits appends a number below 100.
 func twoDigits(to []byte, n int) []byte { return append(to, '0'+byte(n/10), '0'+byte(n%10)) }
 
-// UnmarshalText parses an RFC 3339 time with any offset.
+// rfc3339 is the form of RFC 3339 times. Package time also accepts offsets of 24 hours, commas and
+// hours of one digit.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// UnmarshalText parses an RFC 3339 time with any offset. T and Z may be in lower case. A time whose
+// year has more than four digits in UTC could not be written again and is refused.
 func (t *Time) UnmarshalText(text []byte) error {
+	text = bytes.ToUpper(text)
 	std, err := time.Parse(time.RFC3339Nano, string(text))
-	if err != nil {
+	if year := std.UTC().Year(); err != nil || !rfc3339.Match(text) || year < 0 || year > 9999 {
 		return errors.New("expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
 	}
 	*t = Of(std)

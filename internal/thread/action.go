@@ -17,7 +17,7 @@ import (
 	"steward/internal/web"
 )
 
-// frame is a message from a runtime after the one with its key.
+// frame is a message that a runtime sends after its key.
 type frame struct {
 	ID            json.RawMessage `json:"id"`
 	Action        string          `json:"action"`
@@ -25,7 +25,7 @@ type frame struct {
 	Data          frameData       `json:"data"`
 }
 
-// frameData is the data of an action. For save and merge, a field that is not sent stays as it is,
+// frameData is an action's data. For save and merge, a field that is not sent stays as it is,
 // and null clears it.
 type frameData struct {
 	ThreadID   string             `json:"thread_id"`
@@ -42,17 +42,17 @@ type response struct {
 	Error   string          `json:"error,omitempty"`
 }
 
-// wrongForm is the error for JSON of another form, such as a user_data that is not text.
+// wrongForm is the error for JSON with another form, such as a user_data that is not text.
 const wrongForm = `the frame does not have the form {"id", "action", "data": {"thread_id": "…", ` +
 	`"user_data": "JSON as text", "metadata": {…}, "operations": […]}}`
 
 // maxID is the longest id that is echoed.
 const maxID = 256
 
-// action is a frame that was read.
+// action is a frame that we have read.
 type action struct {
 	frame
-	// wrongForm is true if the frame is JSON of another form.
+	// wrongForm is true if the frame is JSON with another form.
 	wrongForm bool
 	// charge is the memory of the frame, of which it held as much when it was read.
 	charge *budget.Charge
@@ -95,7 +95,7 @@ func parseFrame(text []byte) (frame, error) {
 
 var errNotJSON = errors.New("not JSON")
 
-// actions are the actions of frames.
+// actions has the actions that a frame may name.
 var actions = map[string]struct {
 	permission auth.Permission
 	saves      bool
@@ -154,7 +154,7 @@ func (s *Socket) run(ctx context.Context, key string, f frame) (*string, error) 
 	return action.run(s.Store, auth.With(ctx, caller), caller, f.Data)
 }
 
-// visibleError returns the text of an error as a client may see it.
+// visibleError returns the text that a client may see for an error.
 func visibleError(ctx context.Context, err error) string {
 	visible := *web.Visible(ctx, err)
 	visible.Cause = nil

@@ -17,16 +17,16 @@ type conn struct {
 	ws *websocket.Conn
 	// net is the connection below ws.
 	net net.Conn
-	// ctx has the values of the request that opened the socket. It is never cancelled.
+	// ctx has the values from the request that opened the socket. It is never cancelled.
 	ctx context.Context
 	key string
-	// slot is charged to the address until the key is known, and then to the organization. id is the
+	// slot is charged to the address until we know the key, and then to the organization. id names the
 	// socket as an owner of memory.
 	slot      *budget.Charge
 	orgID, id string
 
-	// restoring is held while a restore loads and sends its response, so that a peer that reads
-	// slowly has one large response in memory and not one for each action.
+	// restoring is held while a restore loads and sends its response, so that a slow reader keeps one
+	// large response in memory rather than one for each action.
 	restoring sync.Mutex
 
 	mu       sync.Mutex
@@ -128,8 +128,7 @@ func (c *conn) drain() {
 	}
 }
 
-// close sends a close frame with the reason and waits for that of the peer, which may stall inside a
-// frame.
+// close sends a close frame with the reason and waits for the peer's, which may stall inside a frame.
 func (c *conn) close(status websocket.StatusCode) {
 	_ = c.net.SetReadDeadline(time.Now().Add(closeTimeout)) // it may be closed already
 	_ = c.ws.Close(status, closeReasons[status])            // the connection is closed in any case
@@ -171,7 +170,7 @@ func (c *conn) sendPing() {
 	c.ping.Reset(pingInterval)
 }
 
-// reads reports whether the socket is being read, which it is not while enough is in flight.
+// reads reports whether we read the socket; while enough is in flight, we do not.
 func (c *conn) reads() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"steward/internal/thread/term"
 )
 
-// maxFilterKeys bounds a metadata filter: each key is a condition of the statement.
+// maxFilterKeys bounds a metadata filter, since each key adds a condition to the statement.
 const maxFilterKeys = 20
 
-// Filter selects and orders the threads of a list.
+// Filter selects and orders threads for a list.
 type Filter struct {
 	ProjectID string
-	// Keys are the terms of the metadata keys that a thread must have.
+	// Keys has the terms for metadata keys that a thread must have.
 	Keys    []term.Term
 	Deleted bool
 	// Updated orders by the last change instead of the creation.
@@ -23,7 +23,7 @@ type Filter struct {
 	Ascending bool
 }
 
-// parseFilter reads the metadata parameter of a query. It returns Invalid if that is not an object.
+// parseFilter reads the metadata parameter. It returns Invalid unless that is an object.
 func parseFilter(text string) ([]term.Term, error) {
 	if text == "" {
 		return nil, nil
@@ -38,7 +38,7 @@ func parseFilter(text string) ([]term.Term, error) {
 	return term.OfKeys(object), nil
 }
 
-// term returns the term of the threads that have a key, in the project of the filter.
+// term returns the term for threads that have a key in the filter's project.
 func (f Filter) term(key term.Term) term.Term {
 	if f.ProjectID == "" {
 		return key
@@ -46,7 +46,7 @@ func (f Filter) term(key term.Term) term.Term {
 	return key.InProject(f.ProjectID)
 }
 
-// isWhole reports whether the filter selects all threads of an organization, or all deleted ones.
+// isWhole reports whether the filter selects all of an organization's threads, or all deleted ones.
 func (f Filter) isWhole() bool { return f.ProjectID == "" && len(f.Keys) == 0 }
 
 // column returns the column by which the list is ordered.
@@ -65,7 +65,7 @@ func (f Filter) table() string {
 	return "thread_index_created"
 }
 
-// lead returns the term whose index entries are read: that of the first key, or of the project.
+// lead returns the term whose index entries we read: the first key's, or the project's.
 func (f Filter) lead() term.Term {
 	if len(f.Keys) > 0 {
 		return f.term(f.Keys[0])
@@ -73,7 +73,7 @@ func (f Filter) lead() term.Term {
 	return term.OfProject(f.ProjectID)
 }
 
-// order returns the order of the list: that of threads, or of the index entries of the leading term.
+// order returns the list's order, over threads or over the leading term's index entries.
 func (f Filter) order() list.Order[Thread] {
 	o := list.Order[Thread]{Ascending: f.Ascending, Cursor: f.cursorAt, Position: f.parseCursor}
 	if f.isWhole() {
@@ -89,7 +89,7 @@ func (f Filter) order() list.Order[Thread] {
 	return o
 }
 
-// orderName names the order of the list. A cursor is valid for one order only.
+// orderName names the list's order. A cursor is valid for one order only.
 func (f Filter) orderName() string {
 	if f.Ascending {
 		return f.column() + " ASC"
@@ -97,7 +97,7 @@ func (f Filter) orderName() string {
 	return f.column() + " DESC"
 }
 
-// cursorAt returns the cursor of the page that follows t.
+// cursorAt returns the cursor for the page that follows t.
 func (f Filter) cursorAt(t Thread) page.Cursor {
 	at := t.CreatedAt
 	if f.Updated {
@@ -106,7 +106,7 @@ func (f Filter) cursorAt(t Thread) page.Cursor {
 	return page.NewCursor(f.orderName(), int64(at), t.ID)
 }
 
-// parseCursor returns the position of a cursor. It returns Invalid for the cursor of another list.
+// parseCursor returns a cursor's position. It returns Invalid for another list's cursor.
 func (f Filter) parseCursor(c page.Cursor) (position []any, err error) {
 	var order, threadID string
 	var at int64

@@ -53,7 +53,7 @@ func (s *Socket) parse(c *conn, kind websocket.MessageType, text []byte) (a *act
 	return a, status
 }
 
-// closeStatus returns the status for a frame that was not read to its end or not decoded; 0 if the
+// closeStatus returns the status for a frame that we could not read to its end or decode, or 0 if the
 // connection is lost.
 func closeStatus(err error) websocket.StatusCode {
 	switch {
@@ -67,14 +67,14 @@ func closeStatus(err error) websocket.StatusCode {
 	return 0
 }
 
-// read reads a frame to its end, at the pace that is demanded of request bodies.
+// read reads a frame to its end. The peer must keep the pace that we demand for request bodies.
 func (s *Socket) read(c *conn, charge *budget.Charge, body io.Reader) ([]byte, error) {
 	paced := budget.Body.Reader(body, c.net.SetReadDeadline)
 	large := &frameReader{r: paced, left: smallFrame, allow: func() error { return s.mayWrite(c) }}
 	return budget.ReadWhenRoom(charge, large, frameRoom-1, roomTimeout)
 }
 
-// errReadOnly is the error for a large frame of a caller that may not write threads.
+// errReadOnly is the error for a large frame from a caller that may not write threads.
 var errReadOnly = errors.New("the caller may not write threads")
 
 // mayWrite returns an error if the caller may not write threads.
@@ -137,8 +137,8 @@ func (s *Socket) handle(c *conn, a *action) {
 	}
 }
 
-// restore answers a restore. Its thread is charged while it is loaded and sent, so that peers that read
-// slowly have a bounded number of them in memory.
+// restore answers a restore. We charge its thread while we load and send it, which bounds how much
+// memory slow readers occupy.
 func (s *Socket) restore(c *conn, a *action) (websocket.StatusCode, error) {
 	c.restoring.Lock()
 	defer c.restoring.Unlock()

@@ -11,10 +11,10 @@ import (
 	"steward/internal/web"
 )
 
-// Handler has one method for each route of this package, except for the socket.
+// Handler has one method for each route but the socket.
 type Handler struct {
 	Store *Store
-	// Runs returns the latest runs of evaluations over a session.
+	// Runs returns a session's latest evaluation runs.
 	Runs func(ctx context.Context, caller *auth.Caller, sessionID string) ([]EvalRun, error)
 }
 
@@ -47,8 +47,8 @@ func (h *Handler) List(ctx context.Context, in *struct {
 	return h.Store.List(ctx, caller, f, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
-// visibleProject returns the project to list, "" for all. It returns false if the caller sees
-// nothing of what the filters name.
+// visibleProject returns the project to list, "" for all. It returns false if the filters name
+// nothing that the caller sees.
 func visibleProject(caller *auth.Caller, orgID, projectID string) (string, bool) {
 	if orgID != "" && orgID != caller.OrgID {
 		return "", false
@@ -67,14 +67,14 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx), in.ID)
 }
 
-// PutInput is the request of PUT /thread/{id}.
+// PutInput is the request for PUT /thread/{id}.
 type PutInput struct {
 	ID string `path:"id" doc:"Chosen by the caller: 1 to 128 characters of A-Z a-z 0-9 . _ : -"`
 	page.IfMatch
 	Body Put
 }
 
-// CheckPut adds a fault if the request does not name the project of a new thread.
+// CheckPut adds a fault if the request does not name a new thread's project.
 func (h *Handler) CheckPut(ctx context.Context, in *PutInput, faults *errs.Faults) {
 	caller := auth.From(ctx)
 	if in.Body.ProjectID != "" || caller.ProjectID != "" {
@@ -93,7 +93,7 @@ func (h *Handler) Put(ctx context.Context, in *PutInput) (Thread, error) {
 	return h.Store.Put(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
 }
 
-// checkID returns Invalid for a malformed id, and for the one whose path is that of the socket.
+// checkID returns Invalid for a malformed id, and for the one whose path is the socket's.
 func checkID(location, threadID string) error {
 	switch {
 	case threadID == "ws":

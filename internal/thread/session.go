@@ -7,8 +7,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Session is one run of an agent, as its runtime reports it: a start and a completion, which may
-// arrive in any order.
+// Session is one agent run, as its runtime reports it: a start and a completion, which may arrive in
+// any order.
 type Session struct {
 	ID           string      `json:"id" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
 	OrgID        string      `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
@@ -39,7 +39,7 @@ type Session struct {
 	version int64
 }
 
-// ETag returns the version of the row.
+// ETag returns the row's version.
 func (s Session) ETag() string { return page.ETag(s.version) }
 
 func (s Session) project() string {
@@ -49,7 +49,7 @@ func (s Session) project() string {
 	return *s.ProjectID
 }
 
-// Start is the body of POST /session.
+// Start is the request body for POST /session.
 type Start struct {
 	_ struct{} `goName:"NewSession"`
 
@@ -68,7 +68,7 @@ type Start struct {
 	Timestamp    stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
-// Completion is the body of PUT /session.
+// Completion is the request body for PUT /session.
 type Completion struct {
 	_ struct{} `goName:"SessionCompletion"`
 
@@ -87,8 +87,8 @@ const (
 	idRule    = "expected " + id.ExpectedForeign
 )
 
-// check brings the values into the form in which they are stored. It returns Invalid with all
-// errors of the body.
+// check brings the values into the form that we store. It returns Invalid with all errors in the
+// body.
 func (b *Start) check() error {
 	var faults errs.Faults
 	b.Check(&faults)

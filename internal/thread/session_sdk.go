@@ -12,7 +12,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// EvalRun is a run of an evaluation over a session, as SDKs show it with the session.
+// EvalRun is an evaluation run, as SDKs show it with its session.
 type EvalRun struct {
 	ID        string          `json:"id"`
 	CreatedAt stamp.Time      `json:"created_at"`
@@ -23,18 +23,18 @@ type EvalRun struct {
 	Result    json.RawMessage `json:"result"`
 }
 
-// SessionDetail is one session. On the SDK face it comes with the runs of evaluations over it.
+// SessionDetail is one session. On the SDK face it comes with its evaluation runs.
 type SessionDetail struct {
 	Session
 	runs []EvalRun
 }
 
-// Schema returns that of a session.
+// Schema returns a session's schema.
 func (SessionDetail) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[Session](), true, "")
 }
 
-// SDK returns the form of the value in an envelope.
+// SDK returns the envelope's data.
 func (d SessionDetail) SDK() any {
 	out := sdkDetail{Session: d.forSDK(), Agents: []sdkAgent{}, EvalRuns: []EvalRun{}}
 	for _, id := range d.AgentIDs {
@@ -52,13 +52,13 @@ func (d SessionDetail) SDK() any {
 	return out
 }
 
-// SDK returns the form of the value in an envelope.
+// SDK returns the envelope's data.
 func (r Session) SDK() any { return r.forSDK() }
 
 // Sessions is a page of sessions.
 type Sessions struct{ page.Page[Session] }
 
-// SDK returns the form of the value in an envelope.
+// SDK returns the envelope's data.
 func (p Sessions) SDK() any {
 	shown := make([]sdkSession, len(p.Items))
 	for i, r := range p.Items {
@@ -85,7 +85,7 @@ type sdkRoute struct {
 	Path   string `json:"path"`
 }
 
-// sdkSession is a session as SDKs read it. What Steward does not measure is null.
+// sdkSession is a session as SDKs read it. Steward does not measure the fields that are null.
 type sdkSession struct {
 	ID               string      `json:"id"`
 	CreatedAt        stamp.Time  `json:"created_at"`
@@ -136,7 +136,7 @@ func (r Session) forSDK() sdkSession {
 	return s
 }
 
-// succeeded reports whether the session has completed without an error of the agent or the server.
+// succeeded reports whether the session has completed, and neither agent nor server failed.
 func (r Session) succeeded() bool {
 	return !r.Pending && r.Error == nil && (r.StatusCode == nil || *r.StatusCode < 500)
 }
@@ -149,7 +149,7 @@ func absolute(text string) string {
 	return text
 }
 
-// pathOf returns the path of a URL, or its whole text if it is none.
+// pathOf returns a URL's path, or the whole text if it is no URL.
 func pathOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -29,10 +29,10 @@ const (
 	maxFrame = 4 << 20
 	// frameRoom is the memory for it, and for what shows that it is larger.
 	frameRoom = maxFrame + 2
-	// smallFrame is the size from which frames are read only of callers that may write threads.
+	// smallFrame is the size above which we read frames only from callers that may write threads.
 	smallFrame = 64 << 10
-	// maxInFlight is how many actions of one socket run at once, unless their frames have maxHeld bytes
-	// or more.
+	// maxInFlight caps the actions that one socket runs at once. It runs fewer if their frames reach
+	// maxHeld bytes.
 	maxInFlight = 16
 	maxHeld     = 1 << 20
 
@@ -45,28 +45,27 @@ const (
 	pongTimeout       = 45 * time.Second // more than actionTimeout: pongs are not read while maxInFlight actions run
 )
 
-// Socket serves GET /thread/ws, by which runtimes store threads. It must be made by NewSocket.
+// Socket serves GET /thread/ws, where runtimes store threads. It must be made by NewSocket.
 //
-// A socket has one goroutine that reads it, and one for each action, so that the actions of a
-// socket share transactions as those of different sockets do. Actions on the same thread run in the
-// order in which they arrived. With maxInFlight actions in flight the socket is not read any further,
-// so that a peer that sends faster than the database writes, or that does not read its responses,
-// is slowed down by TCP. The key is authenticated for each action, so that a socket does not
-// outlive it. Close ends all sockets: idle ones at once, the others after the responses that they
-// still owe.
+// One goroutine reads a socket, and each action has its own, so that actions can share transactions
+// whether they come from one socket or several. Actions on the same thread run in the order in which
+// they arrive. With maxInFlight actions in flight we stop reading, so TCP slows down a peer that sends
+// faster than the database writes, or that does not read its responses. We authenticate the key for
+// each action, because a socket must not outlive it. Close ends all sockets: idle ones at once, the
+// others after the responses that they still owe.
 //
-// Sockets, and the memory of what they receive and send, are charged to their organizations. Where
-// there is no room, a socket waits, and is closed with status 1013 if that takes too long.
+// We charge sockets, and the memory for frames and responses, to their organizations. If there is no
+// room, a socket waits; if it waits too long, we close it with status 1013.
 type Socket struct {
 	Store *Store
-	// Authenticate returns the caller of a key, or Unauthorized.
+	// Authenticate returns a key's caller, or Unauthorized.
 	Authenticate func(ctx context.Context, key string) (*auth.Caller, error)
-	// Open has a slot for each socket, and Unauthenticated one for each that has not sent its key,
-	// whose owner is the address.
+	// Open has a slot for each socket, and Unauthenticated one for each that has not sent its key yet,
+	// owned by its address.
 	Open, Unauthenticated *budget.Pool
-	// Frames is the memory of actions in flight, Responses that of restored threads.
+	// Frames is the memory for actions in flight, Responses the memory for restored threads.
 	Frames, Responses *budget.Pool
-	// Disk is that of the database, unless it is elsewhere.
+	// Disk is the database's, or nil if that is elsewhere.
 	Disk *disk.Space
 
 	ids     atomic.Int64
@@ -76,8 +75,8 @@ type Socket struct {
 	running sync.WaitGroup
 }
 
-// NewSocket returns a Socket for a number of open sockets, which share bytes of memory. There is always
-// memory for eight large frames and responses.
+// NewSocket returns a Socket that admits a number of open sockets, which share the given memory. Eight
+// large frames and responses always fit.
 func NewSocket(s *Store, authenticate func(context.Context, string) (*auth.Caller, error), sockets, memory int64) *Socket {
 	return &Socket{
 		Store: s, Authenticate: authenticate, conns: map[*conn]struct{}{},
@@ -88,15 +87,15 @@ func NewSocket(s *Store, authenticate func(context.Context, string) (*auth.Calle
 	}
 }
 
-// OpenSockets returns the number of open sockets.
+// OpenSockets counts the open sockets.
 func (s *Socket) OpenSockets() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// ServeHTTP upgrades a request and serves the socket in a goroutine of its own, so that the
-// resources of the request are freed.
+// ServeHTTP upgrades a request and serves the socket in its own goroutine, which frees the request's
+// resources.
 func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	slot := s.Unauthenticated.Charge(budget.Address(r.RemoteAddr), "")
 	if !slot.Take(1) {
@@ -104,8 +103,8 @@ func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	upgrade := &upgradeWriter{ResponseWriter: w}
-	// Any origin is accepted: the key in the first frame is what authenticates, and browsers do not
-	// add that by themselves.
+	// Any origin may connect: the key in the first frame authenticates, and browsers do not add that
+	// by themselves.
 	ws, err := websocket.Accept(upgrade, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		slot.Release()
@@ -125,8 +124,7 @@ func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	go s.serve(c)
 }
 
-// upgradeWriter drops the plain-text errors of the library, for a problem document to be written
-// instead.
+// upgradeWriter drops the library's plain-text errors, so that we can write a problem document instead.
 type upgradeWriter struct {
 	http.ResponseWriter
 	refused bool
@@ -139,7 +137,7 @@ func (u *upgradeWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error
 	return u.conn, rw, err
 }
 
-// WriteHeader writes the status of an upgrade only.
+// WriteHeader writes only an upgrade's status.
 func (u *upgradeWriter) WriteHeader(status int) {
 	u.refused = status != http.StatusSwitchingProtocols
 	if !u.refused {
@@ -260,7 +258,7 @@ func (s *Socket) own(c *conn, orgID string) bool {
 	return true
 }
 
-// readKey reads the key of the first frame, which is "" if the frame has none.
+// readKey reads the key in the first frame, or "" if there is none.
 func readKey(c *conn) (string, error) {
 	c.ws.SetReadLimit(maxFirstFrame)
 	timeout := time.AfterFunc(firstFrameTimeout, func() {

@@ -15,32 +15,32 @@ import (
 	"steward/internal/web"
 )
 
-// Store is all SQL of this package.
+// Store has this package's SQL.
 type Store struct {
 	DB   *db.DB
 	Now  func() time.Time
 	Ring *seal.Ring
-	// Decoding is that of metadata and of frames.
+	// Decoding bounds the memory for decoding metadata and frames.
 	Decoding *web.Decoding
-	// Retention is how long the rows of deleted threads are kept.
+	// Retention is the time for which we keep the rows of deleted threads.
 	Retention time.Duration
-	// Audit writes an entry of the audit log in the same transaction. Saves have none: a runtime saves
-	// a thread whenever it is used.
+	// Audit writes an audit entry in the same transaction. Saves have none: a runtime saves a thread
+	// whenever it uses it.
 	Audit func(tx *db.Tx, action, target string) error
 	// Project makes sure that a named project exists, or returns an error if the caller may not use
 	// it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
-	// DefaultProject returns the project of threads that are created without one.
+	// DefaultProject returns the project for threads that are created without one.
 	DefaultProject func(tx *db.Tx, orgID string) (string, error)
 
-	// large has the lists that are known to have more than page.MaxCounted rows.
+	// large remembers lists with more than page.MaxCounted rows.
 	large  page.CountCache
 	writes db.Gather[*queuedEdit]
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// open returns the plain text of a sealed value, or nil if there is none.
+// open returns a sealed value's plain text, or nil if there is none.
 func (s *Store) open(purpose string, sealed []byte) (*string, error) {
 	if sealed == nil {
 		return nil, nil
@@ -54,8 +54,8 @@ func (s *Store) open(purpose string, sealed []byte) (*string, error) {
 }
 
 // Put creates or replaces a thread. It returns Forbidden for a project that is not the caller's,
-// NotFound for a thread of such a project, Conflict for a deleted thread, Invalid for a body that
-// cannot be stored, and PreconditionFailed if the version is not that of match.
+// NotFound for a thread in such a project, Conflict for a deleted thread, Invalid for a body that
+// cannot be stored, and PreconditionFailed if match names another version.
 func (s *Store) Put(
 	ctx context.Context, caller *auth.Caller, threadID string, match page.IfMatch, p Put,
 ) (Thread, error) {
@@ -158,7 +158,7 @@ func (s *Store) isNew(ctx context.Context, orgID, threadID string) (bool, error)
 
 const threadColumns = `id, project_id, created_at, updated_at, deleted_at, deleted_by, version, metadata`
 
-// columns returns the destinations of threadColumns.
+// columns returns the destinations for threadColumns.
 func (t *Thread) columns() []any {
 	return []any{
 		&t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.DeletedBy, &t.version, (*[]byte)(&t.Metadata),

@@ -7,14 +7,14 @@ import (
 	"steward/internal/thread/term"
 )
 
-// indexedThread is a thread with the terms under which the index tables list it, sorted.
+// indexedThread is a thread with its terms, sorted.
 type indexedThread struct {
 	Thread
 	terms []term.Term
 }
 
-// indexWriter collects what a transaction changes in the index tables and counts, so that each kind
-// of change takes one statement for all threads of the transaction.
+// indexWriter collects a transaction's changes to the index tables and counts, so that each kind of
+// change takes one statement for all threads.
 type indexWriter struct {
 	created indexTable
 	updated indexTable
@@ -22,7 +22,7 @@ type indexWriter struct {
 	removed []indexedThread
 }
 
-// indexTable collects the changes of one of the tables.
+// indexTable collects the changes to one table.
 type indexTable struct {
 	name    string
 	removed db.Bulk[indexEntry]
@@ -30,8 +30,8 @@ type indexTable struct {
 	moved   db.Bulk[indexEntry]
 }
 
-// indexEntry is an entry of an index table: one to remove, one to add with its keys, or one to move to
-// another position.
+// indexEntry is an entry in an index table that we remove, add with its keys, or move to another
+// position.
 type indexEntry struct {
 	OrgID    string
 	Position []byte
@@ -62,7 +62,7 @@ func newIndexWriter() *indexWriter {
 	return &indexWriter{created: indexTable{name: "thread_index_created"}, updated: indexTable{name: "thread_index_updated"}}
 }
 
-// insert adds the entries of a thread, each of which has its metadata keys.
+// insert adds a thread's entries, each with its metadata keys.
 func (w *indexWriter) insert(t indexedThread, keys []term.Term) {
 	prefixes := term.PackPrefixes(keys)
 	for _, of := range t.terms {
@@ -72,7 +72,7 @@ func (w *indexWriter) insert(t indexedThread, keys []term.Term) {
 	w.added = append(w.added, t)
 }
 
-// remove removes the entries of a thread.
+// remove removes a thread's entries.
 func (w *indexWriter) remove(t indexedThread) {
 	for _, of := range t.terms {
 		w.created.removed = append(w.created.removed, createdEntry(t, of))
@@ -81,7 +81,7 @@ func (w *indexWriter) remove(t indexedThread) {
 	w.removed = append(w.removed, t)
 }
 
-// move moves the entries of a thread whose terms stay the same.
+// move moves the entries for a thread whose terms stay the same.
 func (w *indexWriter) move(from, to indexedThread) {
 	for _, of := range from.terms {
 		w.updated.moved = append(w.updated.moved, updatedEntry(from, of).movedTo(updatedEntry(to, of)))
@@ -129,15 +129,15 @@ func (t *indexTable) write(tx *db.Tx) error {
 	return t.moved.Send(tx, `UPDATE `+t.name+` AS i SET position = v.to {FROM v}`+where)
 }
 
-// counts has the number of threads, deleted threads and sessions of each project. termCounts has
-// the number of threads that have a term.
+// counts has each project's number of threads, deleted threads and sessions. termCounts has the number
+// of threads for each term.
 var (
 	counts = db.NewCounters("thread_counts",
 		[]string{"org_id", "project_id"}, []string{"threads", "deleted", "sessions"})
 	termCounts = db.NewCounters("thread_term_counts", []string{"org_id", "term"}, []string{"threads", "deleted"})
 )
 
-// countThread adds a thread n times to the counts of its project and terms.
+// countThread counts a thread n times for its project and terms.
 func countThread(tx *db.Tx, t indexedThread, n int64) error {
 	live, deleted := n, int64(0)
 	if t.Deleted {
@@ -154,7 +154,7 @@ func countThread(tx *db.Tx, t indexedThread, n int64) error {
 	return nil
 }
 
-// countSessions adds n to the sessions of a project, which is "" if it is not known.
+// countSessions adds n to a project's sessions. The project is "" until we know it.
 func countSessions(tx *db.Tx, orgID, projectID string, n int64) error {
 	if err := counts.Add(tx, []any{orgID, projectID}, 0, 0, n); err != nil {
 		return fmt.Errorf("count sessions: %w", err)
@@ -162,7 +162,7 @@ func countSessions(tx *db.Tx, orgID, projectID string, n int64) error {
 	return nil
 }
 
-// projectCounts returns the counts of a project, or of the organization if projectID is empty.
+// projectCounts returns a project's counts, or the organization's if projectID is empty.
 func projectCounts(q db.Querier, orgID, projectID string) (threads, deleted, sessions int64, err error) {
 	key := []any{orgID}
 	if projectID != "" {
@@ -175,7 +175,7 @@ func projectCounts(q db.Querier, orgID, projectID string) (threads, deleted, ses
 	return n[0], n[1], n[2], nil
 }
 
-// termCount returns the number of threads, or of deleted ones, that have a term.
+// termCount returns the number of threads with a term, either deleted ones or the others.
 func termCount(q db.Querier, orgID string, t term.Term, deleted bool) (int64, error) {
 	n, err := termCounts.Sum(q, orgID, t[:])
 	if err != nil {

@@ -13,13 +13,11 @@ import (
 	"steward/internal/thread/term"
 )
 
-// List returns a page of the threads that a caller sees. It returns Invalid for a cursor of another
-// list.
+// List returns a page with threads that a caller sees. It returns Invalid for another list's cursor.
 //
-// A filter by several keys reads the index entries of the rarest one, in the order of the list, and
-// skips those that do not have the other keys. So a page costs as much as it holds if one key
-// decides, however many threads share the others; if the keys never meet, it costs one pass over
-// the entries of the rarest.
+// A filter by several keys reads the rarest key's index entries in list order, and skips entries
+// without the other keys. If one key decides, a page costs as much as it holds, however many threads
+// share the others; if the keys never meet, it costs one pass over the rarest key's entries.
 func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p page.Paging) (page.Page[Thread], error) {
 	q := s.DB.Read(ctx)
 	keys, total, err := s.countFiltered(q, caller.OrgID, f)
@@ -30,7 +28,7 @@ func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p page.
 	return s.threads(caller.OrgID, f).Page(q, p, total)
 }
 
-// threadScanner returns a function that reads the rows of a page.
+// threadScanner returns a function that reads a page's rows.
 func (s *Store) threadScanner(orgID string) func(db.Row) (Thread, error) {
 	fields := pageFields{store: s, purpose: threadData}
 	var t Thread
@@ -51,9 +49,8 @@ func (s *Store) threadScanner(orgID string) func(db.Row) (Thread, error) {
 	}
 }
 
-// pageFields reads the large fields of a page's rows. Once page.MaxBytes of one field are on the
-// page, further rows leave it out and say so, so that neither the page nor its reading takes more
-// memory than that.
+// pageFields reads the large fields in a page's rows. Once one field fills page.MaxBytes, further rows
+// leave it out and say so. This bounds the memory for the page and for reading it.
 type pageFields struct {
 	store          *Store
 	purpose        string
@@ -61,7 +58,7 @@ type pageFields struct {
 	metadataBudget page.Budget
 }
 
-// userData opens the sealed user_data of a row, which is nil if there is none or if it is over
+// userData opens a row's sealed user_data, which is nil if there is none or if it has more than
 // MaxListed bytes.
 func (f *pageFields) userData(size int, sealed []byte) (text *string, omitted bool, err error) {
 	if size > MaxListed {
@@ -84,8 +81,8 @@ func (f *pageFields) metadata(m Metadata) (kept Metadata, omitted bool) {
 	return nil, true
 }
 
-// countFiltered returns the keys of a filter, the rarest first, and the number of threads that it
-// matches, or page.Unknown.
+// countFiltered returns a filter's keys, the rarest first, and the number of threads that match, or
+// page.Unknown.
 func (s *Store) countFiltered(q db.Querier, orgID string, f Filter) (keys []term.Term, total int64, err error) {
 	if len(f.Keys) == 0 {
 		threads, deleted, _, err := projectCounts(q, orgID, f.ProjectID)
@@ -113,11 +110,11 @@ func (s *Store) countFiltered(q db.Querier, orgID string, f Filter) (keys []term
 	return keys, total, err
 }
 
-// listedThreads are the columns of a page. A user_data over MaxListed stays in the database.
+// listedThreads has the columns for a page. A user_data over MaxListed stays in the database.
 var listedThreads = fmt.Sprintf(threadColumns+`, user_data_size,
 	CASE WHEN user_data_size > %d THEN NULL ELSE user_data END`, MaxListed)
 
-// threads returns the list of a filter, of which the first key is the rarest one.
+// threads returns the list for a filter, whose first key is its rarest.
 func (s *Store) threads(orgID string, f Filter) list.Query[Thread] {
 	l := list.Query[Thread]{Name: "threads", Columns: listedThreads, Scan: s.threadScanner(orgID), Order: f.order()}
 	if f.isWhole() {
@@ -131,8 +128,8 @@ func (s *Store) threads(orgID string, f Filter) list.Query[Thread] {
 	return l
 }
 
-// entries returns the conditions of the index entries i of a list: they are of the leading term, beyond
-// the beginning of the order, and have the other keys.
+// entries returns the conditions for a list's index entries i: they belong to the leading term, lie
+// beyond the order's beginning, and have the other keys.
 func (f Filter) entries(dialect db.Dialect, orgID string) list.Conditions {
 	where := list.Where(`i.org_id = ?`, orgID)
 	if f.Ascending {
@@ -146,10 +143,10 @@ func (f Filter) entries(dialect db.Dialect, orgID string) list.Conditions {
 	return where
 }
 
-// hasKey returns the condition that the thread of an index entry i has a key. The prefixes in the
-// entry answer that without another lookup: with 5,000 entries a page takes 2 ms on SQLite and 9 ms
-// on PostgreSQL, against 12 and 29 ms if the key is looked up in the index. Threads with too many
-// keys for that have the terms in their own row.
+// hasKey returns the condition that an index entry i belongs to a thread with a key. The entry's
+// prefixes answer that without another lookup: with 5,000 entries a page takes 2 ms on SQLite and 9 ms
+// on PostgreSQL, against 12 and 29 ms if we look up the key in the index. A thread with too many keys
+// for that has the terms in its own row.
 func hasKey(dialect db.Dialect) string {
 	const keys = `COALESCE(i.keys, (SELECT t.terms FROM threads t WHERE t.org_id = i.org_id AND t.id = i.thread_id))`
 	if dialect == db.Postgres {

@@ -10,11 +10,11 @@ import (
 	"steward/internal/thread/term"
 )
 
-// purgeBatch is how many rows one transaction removes.
+// purgeBatch caps the rows that one transaction removes.
 const purgeBatch = 200
 
-// Purge removes the threads that were deleted longer than the retention ago, and what is left of
-// deleted projects, in batches until there is nothing more or ctx ends.
+// Purge removes threads whose retention has passed and the remains of deleted projects, in batches,
+// until there is nothing more or ctx ends.
 func (s *Store) Purge(ctx context.Context) error {
 	before := s.now().Add(-s.Retention)
 	expired := func(tx *db.Tx) (int, error) { return purgeExpired(tx, before) }
@@ -76,9 +76,9 @@ func removeThreads(tx *db.Tx, threads []indexedThread) error {
 	return index.write(tx)
 }
 
-// ProjectGone removes the threads and sessions of a deleted project: a first batch in the
-// transaction that deletes it, the rest by Purge. What is written to a project of the same id later
-// stays.
+// ProjectGone removes a deleted project's threads and sessions. It removes a first batch in the
+// transaction that deletes the project, and leaves the rest to Purge. Later writes to a new project
+// with the same id stay.
 func (s *Store) ProjectGone(tx *db.Tx, orgID, projectID string) error {
 	now := s.now()
 	n, err := purgeProject(tx, orgID, projectID, now)
@@ -95,8 +95,8 @@ func (s *Store) ProjectGone(tx *db.Tx, orgID, projectID string) error {
 	return nil
 }
 
-// purgeProjects removes a batch of a deleted project, or the project from thread_purges if nothing
-// is left of it.
+// purgeProjects removes a batch from a deleted project, or the project from thread_purges if it is
+// empty.
 func purgeProjects(tx *db.Tx) (int, error) {
 	var orgID, projectID string
 	var deletedAt stamp.Time
@@ -116,8 +116,8 @@ func purgeProjects(tx *db.Tx) (int, error) {
 	return 1, err
 }
 
-// purgeProject removes a batch of the threads and sessions that a project had at a time, and
-// returns how many there were.
+// purgeProject removes a batch of threads and sessions that a project had at the given time, and
+// returns their number.
 func purgeProject(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, error) {
 	n := 0
 	project := term.OfProject(projectID)

@@ -12,14 +12,14 @@ import (
 	"steward/internal/thread/term"
 )
 
-// row is a locked thread: as it was found, and as it is to be written. Its version is 0 if it does
-// not exist.
+// row is a locked thread, as we found it and as we shall write it. Its version is 0 if it does not
+// exist.
 type row struct {
 	indexedThread
 	found  indexedThread
 	sealed []byte // the user_data that was found, if an edit needs it
 
-	// userData and metadata are to be written; nil stays as it is.
+	// We write userData and metadata unless they are nil.
 	userData *sealedText
 	metadata *indexedMetadata
 }
@@ -35,7 +35,7 @@ func scanLocked(from db.Row) (*row, error) {
 	return &row{indexedThread: t, found: t, sealed: sealed}, nil
 }
 
-// apply applies an edit to a row in memory, and leaves it as it is if there is an error. project
+// apply applies an edit to a row in memory. If it returns an error, the row is as before. project
 // decides where a new or moved thread goes.
 func (s *Store) apply(r *row, e *queuedEdit, project func(*queuedEdit) (string, error)) (Thread, error) {
 	isNew := r.version == 0
@@ -68,7 +68,7 @@ func (s *Store) apply(r *row, e *queuedEdit, project func(*queuedEdit) (string, 
 	return r.Thread, nil
 }
 
-// newUserData returns the user_data that an edit leads to, or nil if it stays.
+// newUserData returns an edit's user_data, or nil if the thread keeps its own.
 func (s *Store) newUserData(r *row, e *queuedEdit) (*sealedText, error) {
 	if e.merge == nil {
 		return e.userData, nil
@@ -91,8 +91,7 @@ func (s *Store) currentUserData(r *row) (*string, error) {
 	return s.open(threadData, r.sealed)
 }
 
-// change sets what an edit has decided. An edit that moves a thread to another project always has
-// metadata.
+// change writes an edit to the row. An edit that moves a thread to another project always has metadata.
 func (r *row) change(projectID string, userData *sealedText, metadata *indexedMetadata, now stamp.Time) {
 	if r.version == 0 {
 		r.CreatedAt = now
@@ -112,8 +111,8 @@ func (r *row) change(projectID string, userData *sealedText, metadata *indexedMe
 	}
 }
 
-// flush writes the rows that were changed with their index entries and counts. It returns
-// errInserted if another transaction has inserted one of them.
+// flush writes changed rows with their index entries and counts. It returns errInserted if another
+// transaction has inserted one of them.
 func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
 	index := newIndexWriter()
 	var inserts db.Bulk[threadRow]
@@ -153,7 +152,7 @@ func (r *row) collect(inserts *db.Bulk[threadRow], updates threadUpdates, index 
 	index.insert(r.indexedThread, r.metadata.keys)
 }
 
-// threadRow is a row of threads. An update uses only the columns that change.
+// threadRow is a row in threads. An update uses only the columns that change.
 type threadRow struct {
 	OrgID, ID, ProjectID string
 	CreatedAt, UpdatedAt stamp.Time
@@ -194,8 +193,8 @@ func insertThreads(tx *db.Tx, threads db.Bulk[threadRow]) error {
 	return nil
 }
 
-// threadUpdates has the rows to update by the text of their statement. That sets only the columns
-// that change: a user_data of a megabyte that stays the same is not written again.
+// threadUpdates groups rows by the statement that updates them. It sets only columns that change, since
+// we do not want to write an unchanged user_data, which may have a megabyte.
 type threadUpdates map[string]db.Bulk[threadRow]
 
 func (u threadUpdates) add(r *row) {

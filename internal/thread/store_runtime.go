@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxLockedMerge is the size up to which a merge is computed while the row is locked, on SQLite
-	// while all other writers wait.
+	// maxLockedMerge is the largest user_data that we merge while the row is locked; on SQLite, all
+	// other writers wait meanwhile.
 	maxLockedMerge = 64 << 10
-	// maxOptimisticMerges is how often a larger one is tried without a lock.
+	// maxOptimisticMerges caps the attempts to merge a larger one without a lock.
 	maxOptimisticMerges = 3
 )
 
-// save sets user_data and metadata of a thread, as far as they were sent.
+// save sets a thread's user_data and metadata, as far as they were sent.
 func (s *Store) save(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
 	e, err := s.newEdit(ctx, caller, d)
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Store) mergeWithoutLock(ctx context.Context, caller *auth.Caller, e edi
 	return &e, nil
 }
 
-// largeUserData returns the version of a thread, 0 if the caller sees none, and its sealed
-// user_data if that has more than limit bytes.
+// largeUserData returns a thread's version, 0 if the caller sees none, and its sealed user_data if that
+// has more than limit bytes.
 func (s *Store) largeUserData(
 	ctx context.Context, caller *auth.Caller, threadID string, limit int,
 ) (int64, []byte, error) {
@@ -109,8 +109,8 @@ func (s *Store) largeUserData(
 	return version, sealed, nil
 }
 
-// newEdit returns the edit of a save. It returns Invalid for values that cannot be stored, and the errors
-// of Decoding.
+// newEdit returns the edit for a save. It returns Invalid for values that we cannot store, and errors
+// from Decoding.
 func (s *Store) newEdit(ctx context.Context, caller *auth.Caller, d frameData) (edit, error) {
 	e := edit{id: d.ThreadID}
 	err := s.Decoding.Do(ctx, caller.OrgID, d.Metadata.Value, func() error {
@@ -133,7 +133,7 @@ func (s *Store) newEdit(ctx context.Context, caller *auth.Caller, d frameData) (
 	return e, nil
 }
 
-// restore returns the user_data of a thread, or nil if there is none or no such thread.
+// restore returns a thread's user_data, or nil if there is none or no such thread.
 func (s *Store) restore(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
 	t, err := s.Get(ctx, caller, d.ThreadID)
 	if errs.KindOf(err) == errs.NotFound {
@@ -142,8 +142,7 @@ func (s *Store) restore(ctx context.Context, caller *auth.Caller, d frameData) (
 	return t.UserData, err
 }
 
-// deleteIfExists deletes a thread. It ignores that there is none, since a runtime that missed the
-// response tries again.
+// deleteIfExists deletes a thread if there is one: a runtime that missed the response tries again.
 func (s *Store) deleteIfExists(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
 	err := s.Delete(ctx, caller, d.ThreadID, page.IfMatch{})
 	if errs.KindOf(err) == errs.NotFound {

@@ -50,8 +50,8 @@ func (s *Store) Session(ctx context.Context, caller *auth.Caller, sessionID stri
 	return found, err
 }
 
-// session returns a session, or ErrNoRows. It returns NotFound if the caller does not see it.
-// suffix ends the statement.
+// session returns a session, or ErrNoRows. It returns NotFound if the caller does not see it. suffix
+// ends the statement.
 func (s *Store) session(q db.Querier, caller *auth.Caller, sessionID, suffix string) (Session, error) {
 	var sealed []byte
 	found, err := scanSession(q.Row(`SELECT `+sessionColumns+`, s.user_data FROM sessions s
@@ -66,8 +66,7 @@ func (s *Store) session(q db.Querier, caller *auth.Caller, sessionID, suffix str
 	return found, err
 }
 
-// getOrInsert returns the locked row of a session. If there is none, it inserts r and returns that
-// and true.
+// getOrInsert returns a session's locked row. If there is none, it inserts and returns r, and true.
 func (s *Store) getOrInsert(
 	tx *db.Tx, caller *auth.Caller, r Session, userData *sealedText,
 ) (row Session, inserted bool, err error) {
@@ -152,7 +151,7 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (Sessio
 	return session, err
 }
 
-// start sets the fields of a start.
+// start sets the fields that a start has.
 func (r *Session) start(b Start, now stamp.Time) {
 	r.started = true
 	r.version++
@@ -174,8 +173,8 @@ func (r *Session) start(b Start, now stamp.Time) {
 	}
 }
 
-// updateStart writes the fields of a start to the row of a session, which was in another project
-// until now if that was not known.
+// updateStart writes a start's fields to the session's row. oldProject is "" if the project was not known
+// until now.
 func updateStart(tx *db.Tx, oldProject string, r Session) error {
 	if err := tx.Send(`UPDATE sessions SET project_id = @project_id, thread_id = @thread_id,
 		deployment_id = @deployment_id, route_id = @route_id, environment = @environment, devmode = @devmode,
@@ -228,7 +227,7 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion)
 	return session, err
 }
 
-// complete sets the fields of a completion.
+// complete sets the fields that a completion has.
 func (r *Session) complete(b Completion, now stamp.Time) {
 	at := b.Timestamp.Resolve(now)
 	r.Pending = false
@@ -264,8 +263,8 @@ func updateCompletion(tx *db.Tx, r Session, userData *sealedText) error {
 	return nil
 }
 
-// completionProject returns the project of a completion that arrives before its start: the
-// caller's, the thread's, or nil.
+// completionProject returns the project for a completion that arrives before its start: the caller's,
+// the thread's, or nil.
 func completionProject(tx *db.Tx, caller *auth.Caller, threadID *string) (*string, error) {
 	if caller.ProjectID != "" {
 		return &caller.ProjectID, nil

@@ -10,11 +10,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// SessionFilter selects the sessions of a list.
+// SessionFilter selects sessions for a list.
 type SessionFilter struct{ ProjectID, ThreadID string }
 
-// Sessions returns a page of the sessions of an organization, the latest start first. It returns
-// Invalid for a cursor of another list.
+// Sessions returns a page of an organization's sessions, the latest start first. It returns Invalid for
+// another list's cursor.
 func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p page.Paging) (page.Page[Session], error) {
 	q := s.DB.Read(ctx)
 	if f.ThreadID != "" {
@@ -27,11 +27,11 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p p
 	return s.sessions(orgID, f).Page(q, p, total)
 }
 
-// listedSessions are the columns of a page. A user_data over MaxListed stays in the database.
+// listedSessions has the columns for a page. A user_data over MaxListed stays in the database.
 var listedSessions = fmt.Sprintf(sessionColumns+`, s.user_data_size,
 	CASE WHEN s.user_data_size > %d THEN NULL ELSE s.user_data END`, MaxListed)
 
-// sessions returns the list of a filter.
+// sessions returns the list for a filter.
 func (s *Store) sessions(orgID string, f SessionFilter) list.Query[Session] {
 	where := list.Where(`s.org_id = ?`, orgID)
 	where.Equal(`s.project_id`, f.ProjectID)
@@ -42,7 +42,7 @@ func (s *Store) sessions(orgID string, f SessionFilter) list.Query[Session] {
 	}
 }
 
-// sessionScanner returns a function that reads the rows of a page.
+// sessionScanner returns a function that reads a page's rows.
 func (s *Store) sessionScanner() func(db.Row) (Session, error) {
 	fields := pageFields{store: s, purpose: sessionData}
 	return func(row db.Row) (Session, error) {

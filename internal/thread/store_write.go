@@ -14,7 +14,7 @@ import (
 	"steward/internal/thread/term"
 )
 
-// edit is a change of one thread. What is nil stays as it is.
+// edit is a change to one thread. Nil fields change nothing.
 type edit struct {
 	id string
 	// projectID may be empty: an existing thread then stays in its project, and chooseProject
@@ -27,19 +27,18 @@ type edit struct {
 	metadata *indexedMetadata
 	// merge returns the new user_data from the current one.
 	merge func(userData *string) (string, error)
-	// version is the one that the row must still have, 0 for no row; otherwise the edit fails with
-	// errStale.
+	// If the row no longer has this version (0 for no row), the edit fails with errStale.
 	version *int64
 }
 
-// sealedText is a user_data to be written. A merged one is sealed when it is written, since another
-// merge may follow.
+// sealedText is a user_data that we shall write. We seal a merged one only then, since another merge
+// may follow.
 type sealedText struct {
 	text   *string
 	sealed []byte
 }
 
-// indexedMetadata is a metadata with the terms of its keys.
+// indexedMetadata is metadata with its keys' terms.
 type indexedMetadata struct {
 	text Metadata
 	keys []term.Term
@@ -59,8 +58,8 @@ func (d *sealedText) size() int64 {
 	return int64(len(*d.text))
 }
 
-// queuedEdit is an edit that is written in a batch, and its result: a thread without user_data and
-// metadata, or an error.
+// queuedEdit is an edit that waits to be written in a batch, and its result: a thread without user_data
+// and metadata, or an error.
 type queuedEdit struct {
 	edit
 	caller *auth.Caller
@@ -68,7 +67,7 @@ type queuedEdit struct {
 	err    error
 }
 
-// Org returns the organization of the caller, for db.Gather.
+// Org returns the caller's organization, for db.Gather.
 func (e *queuedEdit) Org() string { return e.caller.OrgID }
 
 // Bytes estimates how much the edit adds to a transaction.
@@ -83,10 +82,10 @@ func (e *queuedEdit) Bytes() int {
 	return n
 }
 
-// threadID identifies the thread of the edit.
+// threadID identifies the edit's thread.
 func (e *queuedEdit) key() scopedID { return scopedID{e.caller.OrgID, e.id} }
 
-// scopedID is the id of something in an organization.
+// scopedID is an id within an organization.
 type scopedID struct{ orgID, id string }
 
 func (s scopedID) compare(o scopedID) int {
@@ -94,11 +93,11 @@ func (s scopedID) compare(o scopedID) int {
 }
 
 var (
-	// errStale means that a thread was changed since it was read.
+	// errStale means that a thread has changed since we read it.
 	errStale = errors.New("the thread was changed since it was read")
-	// errInserted means that another transaction has inserted a thread since this one looked for it.
+	// errInserted means that another transaction has inserted a thread since we looked for it.
 	errInserted = errors.New("the thread was inserted by another transaction")
-	// errNeedsTx means that an edit cannot be part of a batch.
+	// errNeedsTx means that an edit needs its own transaction.
 	errNeedsTx = errors.New("this edit needs a transaction of its own")
 )
 
@@ -117,8 +116,8 @@ func (s *Store) write(ctx context.Context, caller *auth.Caller, e edit) error {
 	})
 }
 
-// writeOne creates or changes a thread in a transaction of its own. It returns the thread without
-// user_data and metadata.
+// writeOne creates or changes a thread in its own transaction. It returns the thread without user_data
+// and metadata.
 func (s *Store) writeOne(tx *db.Tx, caller *auth.Caller, e edit) (Thread, error) {
 	queued := &queuedEdit{caller: caller, edit: e}
 	project := func(*queuedEdit) (string, error) { return s.chooseProject(tx, caller, e) }
@@ -139,9 +138,9 @@ func (s *Store) writeOne(tx *db.Tx, caller *auth.Caller, e edit) (Thread, error)
 	}
 }
 
-// writeBatch applies the edits of several callers as if each was written alone, and sets their
-// results. It creates threads only in projects that exist: to create a project, a transaction needs
-// the context of its caller.
+// writeBatch applies several callers' edits as if each was written alone, and sets their results. It
+// creates threads only in projects that exist: to create a project, a transaction needs its caller's
+// context.
 func (s *Store) writeBatch(tx *db.Tx, batch []*queuedEdit) error {
 	rows, err := s.lock(tx, batch)
 	if err != nil {
@@ -168,7 +167,7 @@ func (s *Store) writeBatch(tx *db.Tx, batch []*queuedEdit) error {
 	return err
 }
 
-// knownProjects reports which of the projects exist in which callers of a batch would create threads.
+// knownProjects looks up the projects in which a batch would create threads, and returns those that exist.
 func knownProjects(tx *db.Tx, batch []*queuedEdit, rows map[scopedID]*row) (map[scopedID]bool, error) {
 	known := map[scopedID]bool{}
 	queries := db.Bulk[scopedID]{}
@@ -192,7 +191,7 @@ func knownProjects(tx *db.Tx, batch []*queuedEdit, rows map[scopedID]*row) (map[
 
 func scanScopedID(row db.Row) (s scopedID, err error) { return s, row.Scan(&s.orgID, &s.id) }
 
-// lock returns the rows of the threads of a batch, and locks those that exist.
+// lock returns the rows for a batch's threads, and locks those that exist.
 func (s *Store) lock(tx *db.Tx, batch []*queuedEdit) (map[scopedID]*row, error) {
 	rows := map[scopedID]*row{}
 	merged := map[scopedID]bool{}
@@ -221,7 +220,7 @@ func (s *Store) lock(tx *db.Tx, batch []*queuedEdit) (map[scopedID]*row, error) 
 	return rows, nil
 }
 
-// forUpdate ends a SELECT of threads t that are to be changed. SQLite has one writer, so there is
+// forUpdate ends a SELECT from threads t whose rows we shall change. SQLite has one writer, so there is
 // nothing to lock.
 func forUpdate(tx *db.Tx) string {
 	if tx.Dialect() == db.Postgres {
@@ -230,8 +229,8 @@ func forUpdate(tx *db.Tx) string {
 	return ""
 }
 
-// chooseProject returns the project of a new thread: the one that the request names, the caller's
-// own, that of the newest session with the thread, or the organization's default.
+// chooseProject returns a new thread's project: the one that the request names, the caller's own, the
+// newest session's in the thread, or the organization's default.
 func (s *Store) chooseProject(tx *db.Tx, caller *auth.Caller, e edit) (string, error) {
 	projectID := cmp.Or(e.projectID, caller.ProjectID)
 	if projectID == "" && e.location != "" {

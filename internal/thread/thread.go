@@ -1,14 +1,14 @@
-// Package thread owns conversation threads and the sessions that run in them: what the runtimes of
-// agents write, and what the API lists. Besides base packages it imports state and term.
+// Package thread owns conversation threads and the sessions that run in them: agents' runtimes write
+// them, and the API lists them.
 //
 // Threads are written by PUT /thread/{id} or over the runtime's socket (socket.go, conn.go,
 // action.go, store_runtime.go). Both end in the same steps (store_write.go, store_row.go): lock the
-// row, apply the edit in memory, write the row, its index entries and its counts in one
+// row, apply the edit in memory, then write the row with its index entries and counts in one
 // transaction. Concurrent edits from sockets share a transaction.
 //
-// Lists are read from an inverted index (store_index.go, store_list.go). A term is the hash of
-// something that threads can be filtered by: a project, or a metadata key with its value. The index
-// lists the threads of each term in the order of the list.
+// Lists read an inverted index (store_index.go, store_list.go). A term is a hash for something by which
+// we filter threads: a project, or a metadata key with its value. The index has each term's threads in
+// list order.
 //
 // user_data is sealed at rest, metadata is not. Deleted threads lose their user_data at once and
 // are purged after the retention (store_purge.go). Sessions (session.go) name threads by id,
@@ -38,12 +38,12 @@ const (
 	MaxText = 1 << 20
 	// MaxListed is the largest user_data that a list includes.
 	MaxListed = 64 << 10
-	// MaxBody is the largest body of a request with both: JSON text inside a JSON string is escaped.
+	// MaxBody is the largest request with both: JSON text inside a JSON string is escaped.
 	MaxBody = 8 << 20
-	// maxKeys is the most top-level keys of a metadata: each has entries in the index.
+	// maxKeys caps the top-level keys in metadata, since each has entries in the index.
 	maxKeys = 1000
 
-	// threadData and sessionData are the purposes for which user_data is sealed.
+	// We seal user_data for the purposes threadData and sessionData.
 	threadData  = "thread.user_data"
 	sessionData = "session.user_data"
 )
@@ -67,7 +67,7 @@ type Thread struct {
 	version int64
 }
 
-// ETag returns the version of the row.
+// ETag returns the row's version.
 func (t Thread) ETag() string { return page.ETag(t.version) }
 
 // AppendJSON implements encode.Appender.
@@ -100,7 +100,7 @@ func appendTime(to []byte, at *stamp.Time) []byte {
 	return append(to, '"')
 }
 
-// appendMetadata appends the text as it is stored: encodeJSON has made it.
+// appendMetadata appends the stored text, which is valid JSON.
 func appendMetadata(to []byte, m Metadata) []byte {
 	if m == nil {
 		return append(to, "null"...)
@@ -111,7 +111,7 @@ func appendMetadata(to []byte, m Metadata) []byte {
 // MarshalJSON implements json.Marshaler.
 func (t Thread) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
 
-// Metadata is the text of a JSON object; nil is null.
+// Metadata is a JSON object's text; nil is null.
 type Metadata []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -141,7 +141,7 @@ func (Metadata) Schema(huma.Registry) *huma.Schema {
 
 const projectRule = "expected the project of the new thread"
 
-// Put is the body of PUT /thread/{id}.
+// Put is the request body for PUT /thread/{id}.
 type Put struct {
 	_ struct{} `goName:"NewThread"`
 
@@ -153,7 +153,7 @@ type Put struct {
 // Check implements web.Checked.
 func (p Put) Check(faults *errs.Faults) { p.check(faults) }
 
-// check returns the metadata in the form in which it is stored.
+// check returns the metadata as we store it.
 func (p Put) check(faults *errs.Faults) indexedMetadata {
 	faults.Check(p.ProjectID == "" || id.Foreign(p.ProjectID), "body.project_id", idRule)
 	if p.UserData != nil {
@@ -172,8 +172,7 @@ func checkUserData(faults *errs.Faults, location, text string) {
 	}
 }
 
-// checkMetadata returns metadata in the form in which it is stored, with the terms of its keys.
-// Null is stored as nil.
+// checkMetadata returns metadata as we store it, with its keys' terms. Null becomes nil.
 func checkMetadata(faults *errs.Faults, location string, m Metadata) indexedMetadata {
 	if m == nil {
 		return indexedMetadata{}
@@ -197,7 +196,7 @@ func checkMetadata(faults *errs.Faults, location string, m Metadata) indexedMeta
 
 var errNotObject = errors.New("not a JSON object")
 
-// decodeObject decodes an object. Its numbers keep their text, and the last of equal keys wins.
+// decodeObject decodes an object. Numbers keep their text; if a key repeats, its last value wins.
 func decodeObject(text []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

@@ -43,6 +43,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budge
 	if len(body) > 0 && !isJSON(r.Header.Get("Content-Type")) {
 		return nil, errs.New(errs.UnsupportedMediaType, "the Content-Type must be application/json")
 	}
+	if encoding := r.Header.Get("Content-Encoding"); len(body) > 0 && encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, errs.New(errs.UnsupportedMediaType, "the body must not have a Content-Encoding")
+	}
 	return body, nil
 }
 

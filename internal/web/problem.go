@@ -52,13 +52,9 @@ type Problem struct {
 // Visible returns the error that a client sees for err. An error that is not an *errs.Error is
 // logged and becomes an Internal without details.
 func Visible(ctx context.Context, err error) *errs.Error {
-	var e *errs.Error
-	switch {
-	case errors.As(err, &e):
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	e := errs.Of(err)
+	if e.Kind == errs.Internal && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		e = errs.Unavailablef(err, "the request was canceled or timed out")
-	default:
-		e = &errs.Error{Kind: errs.Internal, Message: "internal error", Cause: err}
 	}
 	if e.Kind == errs.Internal || e.Cause != nil {
 		Log(ctx).Error("request failed", slog.String("code", string(e.Kind)), slog.Any("error", err))
@@ -182,6 +178,9 @@ func addHumaFaults(faults *errs.Faults, details []error) {
 			continue
 		}
 		location, message := detail.Location, detail.Message
+		if message == validation.MsgExpectedRFC3339DateTime {
+			continue // also for t and z in lower case; the fields' types and rules find what is not a time
+		}
 		if name, ok := strings.CutPrefix(message, missing); ok {
 			location, message = location+"."+name, required
 		}

@@ -5,22 +5,27 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/errs"
 )
 
-// checkQuery returns Malformed for a query that url.ParseQuery rejects; r.URL.Query would silently
-// drop the malformed parameters.
-func checkQuery(raw string) error {
-	if !strings.ContainsAny(raw, "%;") {
-		return nil
+// parseQuery returns the values of a URL's query, or Malformed for one that url.ParseQuery rejects or
+// that is not UTF-8. It adds = to names without it, which huma takes for the value "true".
+func parseQuery(u *url.URL) (url.Values, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if decoded, _ := url.QueryUnescape(u.RawQuery); err != nil || !utf8.ValidString(decoded) {
+		return nil, errs.New(errs.Malformed, "the query string is malformed; special characters must be percent-encoded, as UTF-8")
 	}
-	if _, err := url.ParseQuery(raw); err != nil {
-		return errs.New(errs.Malformed, "the query string is malformed; special characters must be percent-encoded")
+	for parameter := range strings.SplitSeq(u.RawQuery, "&") {
+		if parameter != "" && !strings.Contains(parameter, "=") {
+			u.RawQuery = query.Encode()
+			break
+		}
 	}
-	return nil
+	return query, nil
 }
 
 // queryNames returns the names of a route's query parameters.

@@ -123,7 +123,7 @@ var failures = []struct {
 	{errs.Conflict, "The request contradicts what is stored", "thread support-1042 was deleted", nil},
 	{errs.PreconditionFailed, "If-Match does not have the current ETag", "the resource has changed since it was read", nil},
 	{errs.TooLarge, "The body is too large", "the body exceeds 1048576 bytes", nil},
-	{errs.UnsupportedMediaType, "The body is not JSON by its Content-Type", "the Content-Type must be application/json", nil},
+	{errs.UnsupportedMediaType, "The body is not JSON by its Content-Type, or has a Content-Encoding", "the Content-Type must be application/json", nil},
 	{errs.Invalid, "Parameters or fields of the body are invalid; `errors` lists them", "the request has invalid values", nil},
 	{errs.RateLimited, "Too many requests", "rate limit exceeded", []string{"Retry-After"}},
 	{errs.Internal, "Internal error; the log has the cause", "internal error", nil},
@@ -159,7 +159,8 @@ func errorRef(status int) *huma.Response {
 // addErrors documents the errors that follow from the path, the parameters and the body of a route,
 // and those of its own.
 func addErrors(op *huma.Operation, r Route) {
-	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: r.body != nil, 415: r.body != nil, 422: r.body != nil}
+	readsBody := r.Method != http.MethodGet // also where it ignores it
+	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: readsBody, 415: readsBody, 422: r.body != nil}
 	for _, p := range op.Parameters {
 		has[412] = has[412] || p.Name == "If-Match"
 		has[422] = has[422] || p.In == "query" || p.Name == "Idempotency-Key"

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -265,6 +266,9 @@ func checkURL(u *url.URL) error {
 	if strings.ContainsRune(u.Path, 0) || strings.Contains(u.RawQuery, "%00") {
 		return errs.New(errs.Malformed, "the URL must not contain the character U+0000")
 	}
+	if !utf8.ValidString(u.Path) {
+		return errs.New(errs.Malformed, "the path of the URL is not UTF-8")
+	}
 	escaped := u.EscapedPath()
 	if clean := path.Clean("/" + escaped); escaped != clean && escaped != clean+"/" {
 		return errNoPath()
@@ -382,11 +386,11 @@ func parsedRequest(ctx context.Context) *parsed { return ctx.Value(parsedKey{}).
 // parse checks the query of a request and decodes its body. It returns Malformed if nothing can be
 // said about their values. huma gets an empty object as the body.
 func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
-	if err := checkQuery(r.URL.RawQuery); err != nil {
+	query, err := parseQuery(r.URL)
+	if err != nil {
 		return nil, err
 	}
 	p := &parsed{}
-	query := r.URL.Query()
 	s.checkRepeats(&p.faults, query)
 	if FaceOf(r.Context()) == Bare {
 		s.suggest(&p.faults, query)
@@ -394,7 +398,6 @@ func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 	if s.schema == nil {
 		return p, nil
 	}
-	var err error
 	p.body, err = s.schema.decode(body, &p.faults)
 	r.Body = io.NopCloser(strings.NewReader("{}"))
 	if err == nil && len(body) > 0 {

@@ -52,6 +52,8 @@ type Delivery struct {
 	Failing       bool            `json:"failing,omitempty" doc:"True if it failed and no later attempt to deliver the receipt to the destination has ended"`
 	NextDueAt     *stamp.Time     `json:"next_due_at,omitempty" format:"date-time" doc:"When the next attempt is due, if it is failing and another one waits"`
 	ReplayID      string          `json:"replay_id,omitempty" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt" doc:"Id of the replay that it belongs to, if any"`
+	// Receipt is nil for a receipt that is no longer kept, and outside of lists.
+	Receipt *DeliveredReceipt `json:"receipt,omitempty" doc:"In lists, what it delivers; absent if that is no longer kept"`
 
 	orgID string
 	key   string // of its row
@@ -145,6 +147,11 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	}
 	if d.ReplayID != "" {
 		to = encode.String(append(to, `,"replay_id":`...), d.ReplayID)
+	}
+	if r := d.Receipt; r != nil {
+		to = encode.String(append(to, `,"receipt":{"content_type":`...), r.ContentType)
+		to = strconv.AppendInt(append(to, `,"size":`...), r.Size, 10)
+		to = append(encode.String(append(to, `,"preview":`...), r.Preview), '}')
 	}
 	return append(to, '}'), nil
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,6 +218,75 @@ func TestMigrationMarksWhatIsFailing(t *testing.T) {
 		after := h.failing(w, Filter{})
 		if diff := cmp.Diff(before, after, cmp.AllowUnexported(Delivery{})); diff != "" || len(after) != 2 {
 			t.Errorf("%d are failing: %s", len(after), diff)
+		}
+	})
+}
+
+// TestReceiptsTellHowTheirDeliveriesStand has one receipt delivered at once, one after a failure, and one not
+// at all, to several destinations, and then delivered again.
+func TestReceiptsTellHowTheirDeliveriesStand(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		first := h.accept(w, alice, "first")[0] // without a destination
+		works := h.destination(alice, w.ID, `{"url": "http://sink.test/works"}`)
+		fails := h.destination(alice, w.ID, `{"url": "http://sink.test/fails"}`)
+		second := h.accept(w, alice, "second")[0]
+		want := func(what string, want map[string]DeliveryStates) {
+			t.Helper()
+			listed, err := h.store.Receipts(as(alice), alice.OrgID, w.ID, ReceiptFilter{}, page.Paging{Limit: 10})
+			must(t, err)
+			got := map[string]DeliveryStates{}
+			for _, r := range listed.Items {
+				got[r.ID] = *r.Deliveries
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", what, diff)
+			}
+		}
+		want("before the first attempt", map[string]DeliveryStates{first: {}, second: {Pending: 2}})
+		h.end(works, 1, "", 8)
+		h.end(fails, 1, "the destination answered 503", 8)
+		want("while a retry waits", map[string]DeliveryStates{first: {}, second: {Succeeded: 1, Failing: 1}})
+		h.clock.advance(time.Minute)
+		h.end(fails, 1, "the destination answered 503", 1)
+		want("after the last retry", map[string]DeliveryStates{first: {}, second: {Succeeded: 1, Failing: 1}})
+		h.replayed(w, second, fails, "whrp_1")
+		h.replayed(w, first, works, "whrp_1")
+		want("while it is replayed", map[string]DeliveryStates{first: {Pending: 1}, second: {Succeeded: 1, Failing: 1}})
+		h.end(fails, 1, "", 8)
+		h.end(works, 1, "the destination answered 400", 0)
+		want("after the replay", map[string]DeliveryStates{first: {Failing: 1}, second: {Succeeded: 2}})
+	})
+}
+
+// TestDeliveriesTellWhatTheyDeliver lists deliveries of bodies of several kinds and sizes.
+func TestDeliveriesTellWhatTheyDeliver(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		h.destination(alice, w.ID, `{"url": "http://sink.test/works"}`)
+		for body, preview := range map[string]string{
+			"": "", `{"order": 1}`: `{"order": 1}`, "\xff\x00": "", "a" + strings.Repeat("ä", 1000): "a" + strings.Repeat("ä", 127),
+			strings.Repeat("€", 1000): strings.Repeat("€", 85), "valid\xc3": "", strings.Repeat("x", 255) + "\xff" + "more": strings.Repeat("x", 255),
+		} {
+			receiptID := h.accept(w, alice, body)[0]
+			for _, status := range []Status{"", Pending} { // the table, and the queue
+				listed, err := h.store.Deliveries(as(alice), alice.OrgID, w.ID, Filter{Status: status}, page.Paging{Limit: 1})
+				must(t, err)
+				got := listed.Items[0]
+				if got.ReceiptID != receiptID || got.Receipt == nil || got.Receipt.Size != int64(len(body)) || got.Receipt.Preview != preview {
+					t.Errorf("%.20q: %+v", body, got.Receipt)
+				}
+			}
+			h.clock.advance(time.Second)
+		}
+		_, err := d.Exec(t.Context(), `DELETE FROM webhook_receipts`)
+		must(t, err)
+		for _, got := range h.deliveries(alice, w.ID, Filter{}) {
+			if got.Receipt != nil {
+				t.Errorf("a receipt that is gone is shown: %+v", got.Receipt)
+			}
 		}
 	})
 }

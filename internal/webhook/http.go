@@ -97,6 +97,22 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 	return h.Store.Update(ctx, auth.From(ctx).OrgID, in.ID, in.Body, in.IfMatch)
 }
 
+// IngestURL is the response of GET /webhook/url/{webhookId}.
+type IngestURL struct {
+	_ struct{} `goName:"WebhookURL"`
+
+	URL string `json:"url" doc:"Send requests to it; whoever knows it can" example:"https://steward.example.com/in/wh_01jcq43f5h8k1n4q7t0w3z6c9f/4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8"`
+}
+
+// URL handles GET /webhook/url/{webhookId}.
+func (h *Handler) URL(ctx context.Context, in *Path) (IngestURL, error) {
+	token, err := h.Store.Token(ctx, auth.From(ctx).OrgID, in.ID)
+	if err != nil {
+		return IngestURL{}, err
+	}
+	return IngestURL{URL: h.url(in.ID, token)}, nil
+}
+
 // Rotate handles POST /webhook/rotate-url/{webhookId}.
 func (h *Handler) Rotate(ctx context.Context, in *struct {
 	Path

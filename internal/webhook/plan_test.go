@@ -102,6 +102,16 @@ func TestPlans(t *testing.T) {
 	if !strings.Contains(got, "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
 		t.Errorf("failing attempts of receipts: %s", got)
 	}
+	for text, index := range map[string]string{
+		statesOf:   "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)",
+		receiptsOf: "SEARCH r USING INDEX sqlite_autoindex_webhook_receipts_1 (key=?)",
+	} {
+		lines, err = db.CollectBulk(d.Read(t.Context()), db.Bulk[string]{"x", "y"}, scan, "EXPLAIN QUERY PLAN "+text)
+		must(t, err)
+		if got = strings.Join(lines, "; "); !strings.Contains(got, index) {
+			t.Errorf("latest states: %s", got)
+		}
+	}
 	got = plan(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE key = $1`, "x")
 	if !strings.Contains(got, "SEARCH n USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
 		t.Errorf("next attempt: %s", got)

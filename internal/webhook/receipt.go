@@ -28,6 +28,7 @@ type Receipt struct {
 	RemoteAddr  string            `json:"remote_addr" example:"203.0.113.7"`
 	Size        int64             `json:"size" doc:"Bytes of the body" example:"31"`
 	ContentType string            `json:"content_type" example:"application/json"`
+	Deliveries  *DeliveryStates   `json:"deliveries,omitempty" doc:"In lists, how its deliveries stand"`
 
 	orgID string
 	body  []byte
@@ -101,6 +102,11 @@ func (r Receipt) AppendJSON(to []byte) ([]byte, error) {
 	to = encode.String(append(to, `,"remote_addr":`...), r.RemoteAddr)
 	to = strconv.AppendInt(append(to, `,"size":`...), r.Size, 10)
 	to = encode.String(append(to, `,"content_type":`...), r.ContentType)
+	if s := r.Deliveries; s != nil {
+		to = strconv.AppendInt(append(to, `,"deliveries":{"succeeded":`...), s.Succeeded, 10)
+		to = strconv.AppendInt(append(to, `,"failing":`...), s.Failing, 10)
+		to = append(strconv.AppendInt(append(to, `,"pending":`...), s.Pending, 10), '}')
+	}
 	return append(to, '}'), nil
 }
 

@@ -372,3 +372,74 @@ func TestIsolation(t *testing.T) {
 		}
 	})
 }
+
+// TestOneOfTwoDeletionsAtOnceIsNotFound deletes destinations, and then their webhook, several times at once.
+func TestOneOfTwoDeletionsAtOnceIsNotFound(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		once := func(what string, remove func() error) {
+			t.Helper()
+			const n = 8
+			results := make(chan error, n)
+			for range n {
+				go func() { results <- remove() }()
+			}
+			deleted := 0
+			for range n {
+				err := <-results
+				if err == nil {
+					deleted++
+				} else if errs.KindOf(err) != errs.NotFound {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if deleted != 1 {
+				t.Errorf("%s: %d of %d deletions succeeded", what, deleted, n)
+			}
+		}
+		for range 5 {
+			to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+			ref := DestinationRef{OrgID: alice.OrgID, WebhookID: w.ID, ID: to.ID}
+			once("destination", func() error { return h.store.DeleteDestination(as(alice), ref, page.IfMatch{}) })
+		}
+		once("webhook", func() error { return h.store.Delete(as(alice), alice.OrgID, w.ID, page.IfMatch{}) })
+	})
+}
+
+// TestURLCanBeReadAgain reads a URL after its creation, its rotation, and that by a process of an earlier version,
+// which stores the hash of the new token alone.
+func TestURLCanBeReadAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, path := h.webhook(alice)
+		read := func(c *auth.Caller) (string, error) {
+			got, err := h.http.URL(as(c), &Path{ID: w.ID})
+			return got.URL, err
+		}
+		got, err := read(alice)
+		must(t, err)
+		if got != "http://steward.test"+path {
+			t.Errorf("got %s, want %s", got, path)
+		}
+		rotated, token, err := h.store.Rotate(as(alice), alice.OrgID, w.ID, page.IfMatch{})
+		must(t, err)
+		if got, err = read(alice); err != nil || got != h.http.url(rotated.ID, token) {
+			t.Errorf("after a rotation: %s %v", got, err)
+		}
+		_, err = read(bob)
+		mustBe(t, err, errs.NotFound)
+		for _, change := range []string{`token_hash = $1`, `token_hash = $1, token = NULL`} {
+			_, err = d.Exec(t.Context(), `UPDATE webhooks SET `+change, []byte("1234"))
+			must(t, err)
+			_, err = read(alice)
+			if errs.KindOf(err) != errs.NotFound || !strings.Contains(err.Error(), "rotate it") {
+				t.Errorf("%s: %v", change, err)
+			}
+		}
+		_, err = d.Exec(t.Context(), `UPDATE webhooks SET internal = $1`, true)
+		must(t, err)
+		_, err = read(alice)
+		mustBe(t, err, errs.Forbidden)
+	})
+}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,13 +102,14 @@ func (s *Store) CreateInternalTx(tx *db.Tx, by Creator, name string, metadata ma
 
 func (s *Store) insert(tx *db.Tx, w Webhook) (token string, err error) {
 	token = id.Secret(tokenSize)
-	if _, err := tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, retention_seconds,
+	if _, err := tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, token, retention_seconds,
 		created_by, created_at, updated_at, version)
-		VALUES (@org_id, @id, @name, @description, @internal, @metadata, @token_hash, @retention_seconds,
+		VALUES (@org_id, @id, @name, @description, @internal, @metadata, @token_hash, @token, @retention_seconds,
 		@created_by, @created_at, @updated_at, @version)`,
 		db.Args{
 			"org_id": w.orgID, "id": w.ID, "name": w.Name, "description": w.Description, "internal": w.Internal,
-			"metadata": textOf(w.Metadata), "token_hash": seal.Hash(token), "retention_seconds": w.Retention,
+			"metadata": textOf(w.Metadata), "token_hash": seal.Hash(token),
+			"token": s.Ring.Seal(tokenPurpose, []byte(token)), "retention_seconds": w.Retention,
 			"created_by": w.CreatedBy, "created_at": w.CreatedAt, "updated_at": w.UpdatedAt, "version": w.version,
 		}); err != nil {
 		return "", fmt.Errorf("insert webhook: %w", err)
@@ -121,7 +123,12 @@ func (s *Store) Get(ctx context.Context, orgID, webhookID string) (Webhook, erro
 }
 
 func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
-	w, err := scanWebhook(q.Row(`SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID))
+	return found(q.Row(`SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID), webhookID)
+}
+
+// found returns the webhook of a row, or NotFound.
+func found(row db.Row, webhookID string) (Webhook, error) {
+	w, err := scanWebhook(row)
 	if errors.Is(err, db.ErrNoRows) {
 		return Webhook{}, errs.Missing("webhook", webhookID)
 	}
@@ -154,10 +161,11 @@ func (s *Store) List(ctx context.Context, orgID string, internal *bool, p page.P
 	return webhookList(orgID, internal).Page(q, p, total)
 }
 
-// forChange returns a webhook that a user may change. It returns NotFound, Forbidden for an
+// forChange locks and returns a webhook that a user may change. It returns NotFound, Forbidden for an
 // internal one, and PreconditionFailed.
 func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
-	w, err := get(tx, orgID, webhookID)
+	w, err := found(tx.Row(`UPDATE webhooks SET version = version WHERE org_id = $1 AND id = $2 RETURNING `+webhookColumns,
+		orgID, webhookID), webhookID)
 	if err != nil {
 		return w, err
 	}
@@ -199,10 +207,11 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.
 		}
 		w.UpdatedAt = stamp.Of(s.Now())
 		w.version++
-		if _, err := tx.Exec(`UPDATE webhooks SET token_hash = @token_hash, updated_at = @updated_at, version = @version
+		if _, err := tx.Exec(`UPDATE webhooks SET token_hash = @token_hash, token = @token, updated_at = @updated_at, version = @version
 			WHERE org_id = @org_id AND id = @id`,
 			db.Args{
-				"org_id": orgID, "id": webhookID, "token_hash": seal.Hash(token), "updated_at": w.UpdatedAt, "version": w.version,
+				"org_id": orgID, "id": webhookID, "token_hash": seal.Hash(token),
+				"token": s.Ring.Seal(tokenPurpose, []byte(token)), "updated_at": w.UpdatedAt, "version": w.version,
 			}); err != nil {
 			return fmt.Errorf("update token: %w", err)
 		}
@@ -244,6 +253,36 @@ func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 		return err
 	}
 	return tx.Invalidate(destinationsChanged)
+}
+
+// tokenPurpose is that of sealed tokens.
+const tokenPurpose = "webhook.token"
+
+// Token returns the token in the URL of a webhook. It returns NotFound for a webhook of which only the hash
+// of the token is stored, and Forbidden for one that the system manages.
+func (s *Store) Token(ctx context.Context, orgID, webhookID string) (string, error) {
+	q := s.DB.Read(ctx)
+	w, err := get(q, orgID, webhookID)
+	if err != nil {
+		return "", err
+	}
+	if w.Internal {
+		return "", errs.New(errs.Forbidden, "this webhook is managed by the system, and its URL is not shown")
+	}
+	var sealed, hash []byte
+	if err := q.Row(`SELECT token, token_hash FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID).Scan(&sealed, &hash); err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	var token []byte
+	if len(sealed) > 0 {
+		if token, err = s.Ring.Open(tokenPurpose, sealed); err != nil {
+			return "", fmt.Errorf("open token: %w", err)
+		}
+	}
+	if !bytes.Equal(seal.Hash(string(token)), hash) {
+		return "", errs.New(errs.NotFound, "the URL of webhook %s was shown once, when an earlier version created it: rotate it to see it", webhookID)
+	}
+	return string(token), nil
 }
 
 // token returns the organization and the token's hash of a webhook, or ErrNoRows, also if the organization

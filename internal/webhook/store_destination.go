@@ -238,9 +238,13 @@ func (s *Store) DeleteDestination(ctx context.Context, to DestinationRef, match 
 		if _, err := s.destinationForChange(tx, to, match); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-			to.OrgID, to.WebhookID, to.ID); err != nil {
+		n, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+			to.OrgID, to.WebhookID, to.ID)
+		if err != nil {
 			return fmt.Errorf("delete destination: %w", err)
+		}
+		if n == 0 { // another request was faster
+			return errs.Missing("destination", to.ID)
 		}
 		if err := tx.Invalidate(destinationsChanged); err != nil {
 			return err

@@ -194,11 +194,19 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Receipt
 	if _, err := get(q, orgID, webhookID); err != nil {
 		return page.Page[Receipt]{}, err
 	}
-	l := s.receiptList(webhookID, f)
+	found, err := s.receiptPage(q, hookKey{orgID, webhookID}, f, p)
+	if err != nil {
+		return found, err
+	}
+	return found, addStates(q, found.Items)
+}
+
+func (s *Store) receiptPage(q db.Querier, hook hookKey, f ReceiptFilter, p page.Paging) (page.Page[Receipt], error) {
+	l := s.receiptList(hook.webhookID, f)
 	if f != (ReceiptFilter{}) {
 		return l.CountedPage(q, p, &s.large, s.Now())
 	}
-	total, err := s.totalOf(q, orgID, webhookID)
+	total, err := s.totalOf(q, hook.orgID, hook.webhookID)
 	if err != nil {
 		return page.Page[Receipt]{}, err
 	}
@@ -273,16 +281,24 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	if _, err := get(q, orgID, webhookID); err != nil {
 		return page.Page[Delivery]{}, err
 	}
+	found, err := s.deliveryPage(q, hookKey{orgID, webhookID}, f, p)
+	if err != nil {
+		return found, err
+	}
+	return found, addReceipts(q, webhookID, found.Items)
+}
+
+func (s *Store) deliveryPage(q db.Querier, hook hookKey, f Filter, p page.Paging) (page.Page[Delivery], error) {
 	isShort, err := f.isShort(q)
 	if err != nil {
 		return page.Page[Delivery]{}, err
 	}
-	l := deliveryList(orgID, webhookID, f, isShort)
+	l := deliveryList(hook.orgID, hook.webhookID, f, isShort)
 	isPending := f == Filter{Status: Pending}
 	if f != (Filter{}) && !isPending {
 		return l.CountedPage(q, p, &s.large, s.Now())
 	}
-	total, err := s.totalOf(q, orgID, webhookID)
+	total, err := s.totalOf(q, hook.orgID, hook.webhookID)
 	if err != nil {
 		return page.Page[Delivery]{}, err
 	}

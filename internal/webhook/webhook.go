@@ -23,12 +23,12 @@ package webhook
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/name"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -103,7 +103,9 @@ func (p Patch) apply(w Webhook, now time.Time) (Webhook, error) {
 	p.set(&w)
 	w.UpdatedAt = stamp.Of(now)
 	w.version++
-	return w, w.check()
+	var faults errs.Faults
+	p.Check(&faults) // what stays may be older than a rule
+	return w, faults.Err()
 }
 
 func (p Patch) set(w *Webhook) {
@@ -126,8 +128,8 @@ func (w Webhook) check() error {
 }
 
 func (w Webhook) inspect(faults *errs.Faults) {
-	faults.Check(strings.TrimSpace(w.Name) != "" && utf8.RuneCountInString(w.Name) <= maxName,
-		"body.name", "expected 1 to %d characters that are not all blank", maxName)
+	faults.Check(name.Valid(w.Name) && utf8.RuneCountInString(w.Name) <= maxName,
+		"body.name", "expected %s, of at most %d characters", name.Expected, maxName)
 	faults.Check(w.Description == nil || utf8.RuneCountInString(*w.Description) <= maxDescription,
 		"body.description", "expected at most %d characters", maxDescription)
 	faults.Check(w.Retention == nil || *w.Retention >= 60 && *w.Retention <= 10*365*86400,

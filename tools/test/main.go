@@ -1,5 +1,7 @@
 // Command test runs the tests of packages, and prints how long each package took and the ten slowest
-// tests. `make test` and `make test-all` call it.
+// tests. `make test` and `make test-all` call it. Arguments after -- go to `go test`:
+//
+//	go run ./tools/test -- -cover ./internal/...
 //
 // It starts one PostgreSQL server with a template database and builds the binary once, so that no
 // package has to do that for itself. In the end it names functions whose SQL ran on one database only
@@ -23,7 +25,7 @@ import (
 func main() {
 	statements := flag.Bool("statements", false, "name functions whose SQL ran on one database only")
 	parallel := flag.Int("p", 6, "`packages` that are tested at once")
-	timeout := flag.Duration("timeout", 30*time.Minute, "limit for a package that hangs")
+	timeout := flag.Duration("timeout", time.Hour, "limit for a package that hangs")
 	flag.Parse()
 	if err := run(*statements, *parallel, *timeout, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,7 +51,7 @@ func run(statements bool, parallel int, timeout time.Duration, args []string) er
 		return err
 	}
 	args = append([]string{
-		"test", "-json", "-count=1", "-vet=off", "-ldflags=-w", // without debug information it links in half the time
+		"test", "-json", "-count=1", "-vet=off", "-ldflags=-s", // without symbols it links in half the time
 		fmt.Sprintf("-p=%d", parallel), fmt.Sprintf("-timeout=%s", timeout),
 	}, args...)
 	cmd := exec.Command("go", args...)
@@ -84,7 +86,7 @@ func prepare(dir, server string) ([]string, error) {
 		return nil, fmt.Errorf("create the template database: %w", err)
 	}
 	binary := filepath.Join(dir, "steward")
-	build := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./cmd/steward")
+	build := exec.Command("go", "build", "-ldflags=-s", "-o", binary, "./cmd/steward")
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("build the binary: %w", err)

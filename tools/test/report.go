@@ -24,6 +24,7 @@ type event struct {
 type report struct {
 	output   map[string]*strings.Builder // of tests that run, by package and name
 	builds   map[string]*strings.Builder // of packages that do not compile
+	coverage map[string]string           // of packages, with -cover
 	packages []timed
 	tests    []timed
 	passed   int
@@ -32,7 +33,7 @@ type report struct {
 }
 
 func newReport() *report {
-	return &report{output: map[string]*strings.Builder{}, builds: map[string]*strings.Builder{}}
+	return &report{output: map[string]*strings.Builder{}, builds: map[string]*strings.Builder{}, coverage: map[string]string{}}
 }
 
 // read reads events until they end.
@@ -48,6 +49,8 @@ func (r *report) read(events io.Reader) error {
 		case e.Action == "build-output":
 			write(r.builds, e.ImportPath, e.Output)
 		case e.Action == "output" && strings.HasPrefix(e.Output, "=== "): // RUN, PAUSE, CONT
+		case e.Action == "output" && strings.HasPrefix(e.Output, "coverage: "):
+			r.coverage[e.Package] = "\t" + strings.TrimSpace(e.Output)
 		case e.Action == "output":
 			write(r.output, e.Package+" "+e.Test, e.Output)
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
@@ -90,7 +93,7 @@ func (r *report) testEnded(e event) {
 func (r *report) packageEnded(e event) {
 	switch e.Action {
 	case "pass":
-		fmt.Printf("ok  \t%s\t%.1fs\n", e.Package, e.Elapsed)
+		fmt.Printf("ok  \t%s\t%.1fs%s\n", e.Package, e.Elapsed, r.coverage[e.Package])
 		r.packages = append(r.packages, timed{e.Package, seconds(e.Elapsed)})
 	case "fail":
 		if text := r.builds[e.FailedBuild]; text != nil {

@@ -11,6 +11,8 @@ export interface Profile {
   lastName?: string | null;
   role: string;
   organizations: Organization[];
+  can_create_organizations: boolean;
+  in_first_organization: boolean;
 }
 
 // Organization is an organization of the user. One that was deleted can be restored until removed_at.

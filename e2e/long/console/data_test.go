@@ -226,6 +226,7 @@ func TestConsoleEvaluations(t *testing.T) {
 		{ID: "r1", SessionID: "s1", EvalID: "polite", ProjectID: "p1"},
 		{ID: "r2", SessionID: "s1", EvalID: "right", ProjectID: "p1"},
 		{ID: "r3", SessionID: "s1", EvalID: "polite", ProjectID: "p1"},
+		{ID: "r4", SessionID: "s1", EvalID: "never-registered", ProjectID: "p1"},
 	} {
 		body := r.Body(s.OrgID, 0)
 		delete(body, "timestamp") // now
@@ -233,17 +234,20 @@ func TestConsoleEvaluations(t *testing.T) {
 	}
 	s.Call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": true, "score": 0.9, "reason": hostile}}).Want(200)
 	s.Call("PUT", "/evalrun", object{"id": "r3", "result": object{"success": true, "score": 0.7}}).Want(200)
+	s.Call("PUT", "/evalrun", object{"id": "r4", "result": object{"success": true, "passed": false, "score": 0.2}}).Want(200)
 	s.Call("PUT", "/evalrun", object{"id": "r2", "error": "judge failed " + hostile}).Want(200)
 	c.at("/evaluations", "passed")
 	c.See("judge failed")
-	c.See("66.7%")
+	c.See("50%")
 	c.inert("the runs of evaluations")
 	c.Press("By evaluation")
-	c.Wait("a line for each evaluation", `[...document.querySelectorAll(".legend span")].map((l) => l.innerText.replace(/\s+/g, " ")).sort().join() === "Is polite 100%,Is right 0%"`)
+	c.Wait("a line for each evaluation", `[...document.querySelectorAll(".legend span")].map((l) => l.innerText.replace(/\s+/g, " ")).sort().join() === "Is polite 100%,Is right 0%,stable 0%"`)
 	c.Wait("the plot", `document.querySelector(".plot canvas")`)
 	c.Check("console-evaluations")
 	c.Press("By agent")
-	c.Wait("a line for the agent", `document.querySelector(".legend").innerText.replace(/\s+/g, " ").includes("support 66.7%")`)
+	c.Wait("a line for the agent and one for runs without", `[...document.querySelectorAll(".legend span")].map((l) => l.innerText.replace(/\s+/g, " ")).sort().join() === "no agent 0%,support 66.7%"`)
+	c.choose("Outcome of the listed runs", "failed")
+	c.Wait("the runs that failed", `document.querySelectorAll("table tbody tr").length === 2 && !document.querySelector("table .good")`)
 	c.choose("Evaluation", "right")
 	c.Wait("one run", `document.querySelectorAll("table tbody tr").length === 1`)
 	c.at("/evaluations?tab=evals", "Is polite")

@@ -2,12 +2,10 @@ package console
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"steward/e2e/chromium"
 	"steward/e2e/installation"
@@ -97,49 +95,5 @@ func TestConsoleSetupWithPasskey(t *testing.T) {
 	c.Press("Invite")
 	c.Press("Use a passkey")
 	c.See("/invite/")
-	c.Clean()
-}
-
-var stepUp = regexp.QuoteMeta("This needs a sign-in of the last ten minutes.")
-
-// TestConsoleAsksForARecentSignIn invites a member an hour after the sign-in: the page asks for the password in a
-// dialog, and then sends the request with what was entered.
-func TestConsoleAsksForARecentSignIn(t *testing.T) {
-	t.Parallel()
-	s := fixedPort(t)
-	c := signedIn(t, s)
-	s.AgeSignIns()
-	c.at("/members", "ada@example.com")
-	c.Press("Invite member")
-	c.Fill("email", "grace@example.com")
-	c.Press("Invite")
-	dialog := `[...document.querySelectorAll('dialog')].find(d => /` + stepUp + `/.test(d.innerText))`
-	asked := `document.activeElement === ` + dialog + `?.querySelector('input[type="password"]')`
-	c.Wait("the focus in the prompt", asked)
-	c.LoadAxe()
-	c.Check("sign-in-again")
-	for range 8 { // the focus stays in the dialog, or is at the browser's own controls
-		c.keys(kb.Tab)
-		if !chromium.Evaluate[bool](c.Browser, `document.activeElement === document.body || `+dialog+`.contains(document.activeElement)`) {
-			t.Fatal("the focus has left the prompt")
-		}
-	}
-	c.keys(kb.Escape)
-	c.See("A new sign-in is needed")
-	c.Wait("no prompt", `!`+dialog)
-	c.Press("Invite")
-	c.Wait("the prompt", asked)
-	password := func(text string) {
-		c.Do(chromedp.SendKeys(chromedp.CSS(`dialog input[type="password"]`), text+kb.Enter))
-	}
-	password("a guess")
-	c.See("The email address or the password is wrong.")
-	c.Wait("the focus in the prompt", asked)
-	password(installation.AdminPassword)
-	c.See("/invite/")
-	c.Wait("no prompt", `!`+dialog)
-	if m := s.MemberOf("grace@example.com"); !m.Pending {
-		t.Errorf("the member is %+v", m)
-	}
 	c.Clean()
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -123,19 +125,75 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestFewDescriptors has 256 file descriptors, and connections that use them up.
+// TestFewDescriptors has 256 file descriptors, and connections that use them up for a while. Resources that cannot be
+// created then are refused, and nothing fails with status 500.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "", 1, func(s *process.Steward) { s.MaxFiles = 256 })
-	w := c.work()
-	w.more(w.areas)
-	for range 250 {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(c.api, "http://"))
-		c.must(err)
-		defer func() { _ = conn.Close() }()
+	for _, database := range process.Databases {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, newDatabase(t, database), 1, func(s *process.Steward) { s.MaxFiles = 256 })
+			w := c.work()
+			w.more(w.areas)
+			release := c.useDescriptors()
+			for _, kind := range []string{"kv", "db"} {
+				w.tenants[0].refuseResource(kind)
+			}
+			release()
+			w.more(w.areas)
+			w.finish("256 file descriptors, " + database)
+			for _, a := range w.areas {
+				for _, err := range a.refusals() {
+					var got *statusError
+					if errors.As(err, &got) && got.status == http.StatusInternalServerError {
+						t.Errorf("%s: %v", a.name, err)
+					}
+				}
+			}
+		})
 	}
-	w.more(w.areas)
-	w.finish("256 file descriptors")
+}
+
+// useDescriptors has connections use all descriptors of the first process, also when that closes some, until the returned
+// function is called.
+func (c *cluster) useDescriptors() (release func()) {
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	for range 300 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(c.nodes[0].URL, "http://"))
+				if err != nil {
+					continue
+				}
+				end := context.AfterFunc(ctx, func() { _ = conn.Close() })
+				_, _ = io.Copy(io.Discard, conn)
+				end()
+				_ = conn.Close()
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// refuseResource creates resources of a kind until one is refused, which has to be with status 503.
+func (u *tenant) refuseResource(kind string) {
+	u.t.Helper()
+	n := 0
+	waittest.True(u.t, "a "+kind+" to be refused", func() bool {
+		n++
+		body := object{"resources": []object{{"type": kind, "name": fmt.Sprintf("%s-refused-%d", kind, n)}}}
+		err := u.call(context.Background(), "POST", u.cluster.api+"/resource/"+u.orgID+"/local", body, nil)
+		var got *statusError
+		if !errors.As(err, &got) {
+			return false // created, or there was no connection
+		}
+		wantUnavailable(u.t, []error{err})
+		return true
+	})
 }
 
 // TestPostgresKilled kills all processes of PostgreSQL and starts it again.

@@ -260,7 +260,7 @@ func (w *workload) wantNoneRefused() {
 
 // wantUnavailable fails the test unless refused requests got a response that says when to come back, or that
 // they may have been executed.
-func wantUnavailable(t *testing.T, refused []error) {
+func wantUnavailable(t testing.TB, refused []error) {
 	t.Helper()
 	for _, err := range refused {
 		var none *url.Error

@@ -16,6 +16,29 @@ type Handler struct {
 	Open bool
 }
 
+// WhoAmI serves GET /cli/auth/user.
+func (h *Handler) WhoAmI(ctx context.Context, _ *struct{}) (account.Profile, error) {
+	caller := auth.From(ctx)
+	p, err := h.Store.Accounts.Profile(ctx, caller)
+	if err != nil {
+		return account.Profile{}, err
+	}
+	firstID, err := first(h.Store.db().Read(ctx))
+	if err != nil {
+		return account.Profile{}, err
+	}
+	p.InFirstOrg = caller.OrgID == firstID
+	err = caller.Require(auth.CreateOrgs)
+	if err == nil {
+		err = h.mayCreate(ctx, caller)
+	}
+	p.CreatesOrgs = err == nil
+	if errs.KindOf(err) == errs.Forbidden {
+		err = nil
+	}
+	return p, err
+}
+
 // Create serves POST /cli/organization.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body New }) (account.Org, error) {
 	caller := auth.From(ctx)

@@ -29,6 +29,10 @@ func TestConfinedUserKnowsNoOtherOrganization(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		alone := false
+		h := &organization.Handler{Store: &organization.Store{
+			Accounts: accounts, NeedsProvider: func(*db.Tx, string) (bool, error) { return alone, nil },
+		}}
 		caller := &auth.Caller{UserID: other.UserID, OrgID: other.OrgID, Role: auth.Owner}
 		for _, caller.Confined = range []bool{false, true} {
 			want := 2
@@ -40,15 +44,11 @@ func TestConfinedUserKnowsNoOtherOrganization(t *testing.T) {
 			if err != nil || len(listed) != want {
 				t.Errorf("confined %t: the list is %+v, %v", caller.Confined, listed, err)
 			}
-			profile, err := accounts.Profile(ctx, caller)
-			if err != nil || len(profile.Organizations) != want {
+			profile, err := h.WhoAmI(ctx, nil)
+			if err != nil || len(profile.Organizations) != want || profile.CreatesOrgs == caller.Confined || profile.InFirstOrg {
 				t.Errorf("confined %t: the profile is %+v, %v", caller.Confined, profile, err)
 			}
 		}
-		alone := false
-		h := &organization.Handler{Store: &organization.Store{
-			Accounts: accounts, NeedsProvider: func(*db.Tx, string) (bool, error) { return alone, nil },
-		}}
 		create := func(what string, want errs.Kind) {
 			t.Helper()
 			_, err := h.Create(auth.With(t.Context(), caller), &struct{ Body organization.New }{organization.New{Name: "Third"}})

@@ -301,7 +301,7 @@ func (s *servers) copyStore(ctx context.Context, from, to *resource.Provisioned)
 	engine := &embedkv.Engine{
 		Dir: filepath.Join(s.cfg.Data, "stores"), Node: from.Node, ByID: s.store.ByID,
 		KeyMemory: budget.NewPool(max(s.cfg.KVMemory, 8*s.cfg.KVStoreMemory), embedkv.KeyGrant),
-		Limits:    embedkv.Limits{Memory: s.cfg.KVStoreMemory}, Log: s.log, Now: time.Now,
+		Limits:    embedkv.Limits{Memory: s.cfg.KVStoreMemory, Loading: 5 * time.Minute}, Log: s.log, Now: time.Now,
 	}
 	if err := engine.Open(); err != nil {
 		return 0, err

@@ -47,7 +47,7 @@ func webhookNoun() noun.Noun {
 			{
 				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
 				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields,
-				Note: "Send requests to the url, and store it: it is not shown again.",
+				Note: "Send requests to the url. `steward webhook url` shows it again.",
 			},
 			{
 				Name: "update", Short: "Change a webhook", Route: "PUT /webhook/update/{webhook}",
@@ -57,10 +57,11 @@ func webhookNoun() noun.Noun {
 				Name: "delete", Short: "Delete a webhook and everything in it", Route: "DELETE /webhook/delete/{webhook}",
 				With: " with its destinations, receipts and deliveries",
 			},
+			{Name: "url", Short: "Show the URL to which a webhook's requests are sent", Route: "GET /webhook/url/{webhook}"},
 			{
 				Name: "rotate-url", Short: "Replace the URL of a webhook", Route: "POST /webhook/rotate-url/{webhook}",
 				Ask: "Replacing the URL of", With: ", to which others may send requests,",
-				Note: "The old URL is refused from now on. Store it now: it is not shown again.",
+				Note: "The old URL is refused from now on.",
 			},
 		},
 		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), deliveryNoun()},

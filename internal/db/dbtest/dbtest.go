@@ -113,10 +113,24 @@ func Options(t testing.TB, dialect db.Dialect) db.Options {
 		return postgresOptions(t, Postgres(t))
 	}
 	o := Empty(t, dialect)
-	if err := os.WriteFile(o.Path, sqliteTemplate(t), 0o600); err != nil {
+	WriteSQLite(t, o.Path)
+	return o
+}
+
+// WriteSQLite makes a SQLite file with the current schema, unless there is one.
+func WriteSQLite(t testing.TB, path string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return
+	}
+	if err == nil {
+		_, err = file.Write(sqliteTemplate(t))
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return o
 }
 
 // Empty returns the options of a new database without a schema, for tests of migrations.

@@ -17,8 +17,8 @@ func logName(name string) string { return prefix + name }
 
 // types are the types of columns in a log.
 var types = map[db.Dialect]map[db.Kind]string{
-	db.SQLite:   {db.Integer: "INTEGER", db.Boolean: "INTEGER", db.Text: "TEXT", db.Bytes: "BLOB"},
-	db.Postgres: {db.Integer: "bigint", db.Boolean: "boolean", db.Text: "text", db.Bytes: "bytea"},
+	db.SQLite:   {db.Integer: "INTEGER", db.Boolean: "INTEGER", db.Float: "REAL", db.Text: "TEXT", db.Bytes: "BLOB"},
+	db.Postgres: {db.Integer: "bigint", db.Boolean: "boolean", db.Float: "double precision", db.Text: "text", db.Bytes: "bytea"},
 }
 
 // statements return what creates the log of a table and the triggers that write to it.

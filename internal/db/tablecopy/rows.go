@@ -293,6 +293,8 @@ func arrayOf(kind db.Kind, rows [][]any, i int) any {
 		return columnOf[int64](rows, i)
 	case db.Boolean:
 		return columnOf[bool](rows, i)
+	case db.Float:
+		return columnOf[float64](rows, i)
 	case db.Text:
 		return columnOf[string](rows, i)
 	}

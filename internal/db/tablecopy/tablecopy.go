@@ -194,6 +194,8 @@ func appendLine(line []byte, row []any) ([]byte, error) {
 			line = strconv.AppendInt(line, v, 10)
 		case bool:
 			line = append(line, '0'+boolDigit(v))
+		case float64:
+			line = strconv.AppendFloat(line, v, 'g', -1, 64)
 		case string:
 			line = encode.String(line, v)
 		case []byte:
@@ -250,6 +252,8 @@ func decodeCell(kind db.Kind, cell json.RawMessage) (any, error) {
 			return nil, errKind
 		}
 		return n == 1, err
+	case db.Float:
+		return decodeInto[float64](cell)
 	case db.Text:
 		return decodeInto[string](cell)
 	case db.Bytes:
@@ -299,7 +303,7 @@ func (t Table) insertEach(tx *db.Tx, rows [][]any) error {
 }
 
 // arrayTypes are the types of PostgreSQL for a column of rows.
-var arrayTypes = map[db.Kind]string{db.Integer: "bigint[]", db.Boolean: "boolean[]", db.Text: "text[]", db.Bytes: "bytea[]"}
+var arrayTypes = map[db.Kind]string{db.Integer: "bigint[]", db.Boolean: "boolean[]", db.Float: "float8[]", db.Text: "text[]", db.Bytes: "bytea[]"}
 
 // insertArrays inserts rows in one statement, with an array for each column.
 func (t Table) insertArrays(tx *db.Tx, rows [][]any) error {
@@ -307,16 +311,7 @@ func (t Table) insertArrays(tx *db.Tx, rows [][]any) error {
 	arrays := make([]any, len(t.Columns))
 	for i, c := range t.Columns {
 		params[i] = "$" + strconv.Itoa(i+1) + "::" + arrayTypes[c.Kind]
-		switch c.Kind {
-		case db.Integer:
-			arrays[i] = columnOf[int64](rows, i)
-		case db.Boolean:
-			arrays[i] = columnOf[bool](rows, i)
-		case db.Text:
-			arrays[i] = columnOf[string](rows, i)
-		case db.Bytes:
-			arrays[i] = bytesOf(rows, i)
-		}
+		arrays[i] = arrayOf(c.Kind, rows, i)
 	}
 	_, err := tx.Exec("INSERT INTO "+t.Name+" ("+db.Quoted(t.Columns)+") SELECT * FROM unnest("+strings.Join(params, ", ")+")", arrays...)
 	return err

@@ -99,8 +99,16 @@ func copyAll(t *testing.T, from, to *db.DB) map[string]tablecopy.Sum {
 func TestRowsSurviveBothDatabases(t *testing.T) {
 	first := fixture(t)
 	must(t, first.Write(t.Context(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2)`, "odd \" text \u2028 \U0001f600 \x7f", "<&>\n\\\t")
-		return err
+		if _, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2)`, "odd \" text \u2028 \U0001f600 \x7f", "<&>\n\\\t"); err != nil {
+			return err
+		}
+		for i, score := range []float64{1, 0.1, -1.5e-300, 1e21} {
+			if _, err := tx.Exec(`UPDATE eval_runs SET score = $1 WHERE id = (SELECT id FROM eval_runs WHERE score IS NULL
+				ORDER BY id LIMIT 1) AND $2 >= 0`, score, i); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
 	middle := dbtest.Open(t, db.Postgres)
 	last := dbtest.Open(t, db.SQLite)

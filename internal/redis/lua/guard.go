@@ -26,6 +26,8 @@ type guard struct {
 
 	began   time.Time
 	timeout time.Duration
+	// poll returns why the script has to end, or "".
+	poll func(elapsed time.Duration) StopError
 	// stopped says why the script has to end; "" if it may go on.
 	stopped StopError
 	// ticks and charged have come since the guard has looked at the clock, and at the memory.
@@ -119,8 +121,14 @@ func (g *guard) tick(n int) {
 
 // checkTime stops the script if its time is over.
 func (g *guard) checkTime() {
-	if g.stopped == "" && time.Since(g.began) > g.timeout {
+	if g.stopped != "" {
+		return
+	}
+	elapsed := time.Since(g.began)
+	if elapsed > g.timeout {
 		g.stopped = StopError(fmt.Sprintf("Script stopped: it ran longer than %v.", g.timeout))
+	} else {
+		g.stopped = g.poll(elapsed)
 	}
 }
 

@@ -38,6 +38,8 @@ type Interpreter struct {
 	// Kept calls a function for the functions of scripts that are called again, which are measured between scripts. It may
 	// be nil.
 	Kept func(yield func(*gopher.LFunction))
+	// Poll is called now and then with how long the script has run, and stops it unless it returns "". It may be nil.
+	Poll func(elapsed time.Duration) StopError
 	// running are the stacks of protected calls that are in use, after the first one, and building the tables that functions
 	// make, which scripts cannot reach yet.
 	running  []*gopher.LState
@@ -79,6 +81,7 @@ func New(memory int64, budget Budget) *Interpreter {
 	i.guard.limit = memory
 	i.guard.budget = budget
 	i.guard.measure = i.measure
+	i.guard.poll = i.poll
 	i.random = randomStart
 	i.seed = maphash.MakeSeed()
 	i.json = defaultJSONOptions
@@ -271,6 +274,14 @@ func (i *Interpreter) handleError(l *gopher.LState) int {
 	}
 	l.Push(t)
 	return 1
+}
+
+// poll calls Poll.
+func (i *Interpreter) poll(elapsed time.Duration) StopError {
+	if i.Poll == nil {
+		return ""
+	}
+	return i.Poll(elapsed)
 }
 
 // Call calls a function, and done with what it returns, within the limits of scripts. It returns the error of done, an

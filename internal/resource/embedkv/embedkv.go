@@ -87,8 +87,8 @@ type Limits struct {
 	Pace budget.Pace
 	// Unused is how long a store stays open without a command, and Wait how long a client waits for a store to
 	// be opened while too many are, or there is no memory for it. Reclaim is how long a store is unused that is
-	// closed because others need its memory.
-	Unused, Wait, Reclaim time.Duration
+	// closed because others need its memory. Loading is how long a client waits for a store that is being opened.
+	Unused, Wait, Reclaim, Loading time.Duration
 	// Running is the number of stores that run what takes long at a time. Others wait for their turn.
 	Running int
 }
@@ -105,6 +105,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Unused, 5*time.Minute)
 	setDefault(&l.Wait, 30*time.Second)
 	setDefault(&l.Reclaim, 5*time.Second)
+	setDefault(&l.Loading, 5*time.Second)
 	setDefault(&l.Running, max(2, runtime.GOMAXPROCS(0)))
 	if l.Pace == (budget.Pace{}) {
 		l.Pace = budget.Body
@@ -157,7 +158,9 @@ func (e *Engine) Open() error {
 		return fmt.Errorf("create directory of stores: %w", err)
 	}
 	e.setPools()
-	e.pool = newPool(e.Limits, e.openStore)
+	e.pool = newPool(e.Limits)
+	e.pool.open = e.openStore
+	e.pool.unused = e.markUnused
 	e.sessions = &sessions{byStore: map[string]*members{}, all: map[*session]bool{}}
 	e.verify = make(chan struct{}, 1)
 	e.logins = budget.NewQueue(maxLogins)
@@ -244,8 +247,12 @@ func (e *Engine) Forget() {
 	}
 }
 
-// Run verifies connections after Forget, and closes stores that are not used, until ctx ends.
+// Run opens the stores that were in use when the process ended, verifies connections after Forget, and closes stores
+// that are not used, until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
+	var warming sync.WaitGroup
+	warming.Go(func() { e.openUsed(ctx) })
+	defer warming.Wait()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for {

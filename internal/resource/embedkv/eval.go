@@ -46,17 +46,14 @@ func (e *Engine) clientOptions(p *resource.Provisioned) *redis.Options {
 	}
 }
 
-// openTimeout is how long the first reply of a store may take, which is read from its log before.
-const openTimeout = 5 * time.Minute
-
-// Client returns a client of a store whose files are here, which has to be closed. It is for copying all keys: it
-// waits until the store is open, however large it is.
+// Client returns a client of a store whose files are here, which has to be closed. It is for copying all keys, with
+// a Limits.Loading in which the largest store is opened.
 func (e *Engine) Client(p *resource.Provisioned) (*redis.Client, error) {
 	if err := e.mine(p); err != nil {
 		return nil, err
 	}
 	options := e.clientOptions(p)
-	options.ReadTimeout = openTimeout
+	options.ReadTimeout = e.Limits.Loading + time.Minute
 	return redis.NewClient(options), nil
 }
 
@@ -69,5 +66,6 @@ func (e *Engine) dialPipe(context.Context, string, string) (net.Conn, error) {
 
 // busy reports whether an error says that there is no slot, memory or open store for a client now.
 func busy(text string) bool {
-	return strings.HasSuffix(text, "try again") || text == errTooManyClients.Error() || text == errClosed.Error()
+	return strings.HasSuffix(text, "try again") || text == errTooManyClients.Error() || text == errClosed.Error() ||
+		strings.HasPrefix(text, "LOADING ")
 }

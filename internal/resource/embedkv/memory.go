@@ -1,6 +1,7 @@
 package embedkv
 
 import (
+	"context"
 	"time"
 
 	"steward/internal/budget"
@@ -12,13 +13,14 @@ type keyMemory struct {
 	engine *Engine
 	store  *resource.Provisioned
 	charge *budget.Charge
-	// deadline is until when the store waits to be opened.
+	// opening is the context of the opening, and deadline until when that waits for memory.
+	opening  context.Context
 	deadline time.Time
 }
 
-func (e *Engine) newKeyMemory(p *resource.Provisioned) *keyMemory {
+func (e *Engine) newKeyMemory(ctx context.Context, p *resource.Provisioned) *keyMemory {
 	return &keyMemory{
-		engine: e, store: p, charge: e.KeyMemory.Charge(p.OrgID, p.ID), deadline: time.Now().Add(e.Limits.Wait),
+		engine: e, store: p, charge: e.KeyMemory.Charge(p.OrgID, p.ID), opening: ctx, deadline: time.Now().Add(e.Limits.Wait),
 	}
 }
 
@@ -34,7 +36,7 @@ func (m *keyMemory) reclaim(n int64, opening bool) bool {
 	if e.pool.closeOne(org, e.Now().Add(-e.Limits.Reclaim)) {
 		return true
 	}
-	if !opening || time.Now().After(m.deadline) || e.pool.isClosing(m.store.ID) {
+	if !opening || time.Now().After(m.deadline) || m.opening.Err() != nil {
 		return false
 	}
 	return e.pool.pause() == nil

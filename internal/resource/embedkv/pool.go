@@ -15,7 +15,11 @@ import (
 type pool struct {
 	max  int
 	wait time.Duration
-	open func(p *resource.Provisioned) (*redis.Store, error)
+	// loading is how long a client waits for a store that is being opened.
+	loading time.Duration
+	// open opens a store, until ctx ends. unused is called when one was closed because nobody used it.
+	open   func(ctx context.Context, p *resource.Provisioned) (*redis.Store, error)
+	unused func(id string)
 
 	mu     sync.Mutex
 	stores map[string]*entry
@@ -30,8 +34,10 @@ type pool struct {
 type entry struct {
 	org   string
 	ready chan struct{}
-	store *redis.Store
-	err   error
+	// cancel ends the opening.
+	cancel context.CancelFunc
+	store  *redis.Store
+	err    error
 }
 
 var (
@@ -39,15 +45,16 @@ var (
 	errClosed        = errors.New("ERR the store is closed")
 )
 
-func newPool(l Limits, open func(p *resource.Provisioned) (*redis.Store, error)) *pool {
+func newPool(l Limits) *pool {
 	return &pool{
-		max: l.Stores, wait: l.Wait, open: open, stores: map[string]*entry{}, dropped: map[string]chan struct{}{},
-		closing: make(chan struct{}),
+		max: l.Stores, wait: l.Wait, loading: l.Loading, stores: map[string]*entry{}, dropped: map[string]chan struct{}{},
+		closing: make(chan struct{}), unused: func(string) {},
 	}
 }
 
 // get returns a store, which it opens if necessary. While too many are open it waits until one of them can
-// be closed. A store that is closed meanwhile has ended; get then returns another one.
+// be closed. A store that is closed meanwhile has ended; get then returns another one. It returns redis.ErrLoading if opening
+// takes long, and the next get waits for the same opening.
 func (p *pool) get(of *resource.Provisioned) (*redis.Store, error) {
 	deadline := time.Now().Add(p.wait)
 	for {
@@ -64,11 +71,25 @@ func (p *pool) get(of *resource.Provisioned) (*redis.Store, error) {
 		case err != nil:
 			return nil, err
 		}
-		<-e.ready
+		if !e.isReady(p.loading) {
+			return nil, redis.ErrLoading
+		}
 		if e.err != nil || !hasEnded(e.store) {
 			return e.store, e.err
 		}
 		p.forget(of.ID, e)
+	}
+}
+
+// isReady waits for a store to be opened, for a while, and reports whether it was, or could not be.
+func (e *entry) isReady(within time.Duration) bool {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case <-e.ready:
+		return true
+	case <-late.C:
+		return false
 	}
 }
 
@@ -93,9 +114,10 @@ func (p *pool) acquire(of *resource.Provisioned) (*entry, error) {
 	if len(p.stores) >= p.max || p.hasShare(of.OrgID) {
 		return nil, errTooManyStores
 	}
-	e := &entry{org: of.OrgID, ready: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &entry{org: of.OrgID, ready: make(chan struct{}), cancel: cancel}
 	p.stores[id] = e
-	go p.fill(of, e)
+	go p.fill(ctx, of, e)
 	return e, nil
 }
 
@@ -135,8 +157,9 @@ func hasEnded(s *redis.Store) bool {
 }
 
 // fill opens the store of an entry.
-func (p *pool) fill(of *resource.Provisioned, e *entry) {
-	e.store, e.err = p.open(of)
+func (p *pool) fill(ctx context.Context, of *resource.Provisioned, e *entry) {
+	defer e.cancel()
+	e.store, e.err = p.open(ctx, of)
 	if e.err != nil {
 		p.forget(of.ID, e)
 	}
@@ -196,28 +219,31 @@ func (p *pool) closeOne(org string, since time.Time) bool {
 		if org != "" && o.entry.org != org {
 			continue
 		}
-		if o.entry.store.CloseUnused(since) || hasEnded(o.entry.store) {
-			p.forget(o.id, o.entry)
+		if p.closeIfUnused(o, since) {
 			return true
 		}
 	}
 	return false
 }
 
-// isClosing reports whether a store that is being opened is to be closed.
-func (p *pool) isClosing(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed || p.dropped[id] != nil
-}
-
 // closeUnused closes stores that have not been used since a time.
 func (p *pool) closeUnused(since time.Time) {
 	for _, o := range p.ready() {
-		if o.entry.store.CloseUnused(since) || hasEnded(o.entry.store) {
-			p.forget(o.id, o.entry)
-		}
+		p.closeIfUnused(o, since)
 	}
+}
+
+// closeIfUnused closes a store if it has not been used since a time, and reports whether it is closed.
+func (p *pool) closeIfUnused(o opened, since time.Time) bool {
+	unused := o.entry.store.CloseUnused(since)
+	if unused {
+		p.unused(o.id)
+	}
+	if unused || hasEnded(o.entry.store) {
+		p.forget(o.id, o.entry)
+		return true
+	}
+	return false
 }
 
 // drop closes a store and calls remove. Nobody can open the store before that returns.
@@ -255,6 +281,7 @@ func (p *pool) end(id string, e *entry) {
 	if e == nil {
 		return
 	}
+	e.cancel()
 	<-e.ready
 	if e.store != nil {
 		_ = e.store.Close() // what was acknowledged is on disk

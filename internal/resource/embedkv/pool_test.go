@@ -14,9 +14,10 @@ import (
 // TestOneOrganizationCannotKeepAllStoresOpen has clients of one organization subscribe in as many stores as may be
 // open, and another organization open one.
 func TestOneOrganizationCannotKeepAllStoresOpen(t *testing.T) {
-	p := newPool(Limits{Stores: 8, Wait: time.Millisecond}, func(*resource.Provisioned) (*redis.Store, error) {
-		return redis.Open(redis.Dir(t.TempDir()), redis.Options{})
-	})
+	p := newPool(Limits{Stores: 8, Wait: time.Millisecond, Loading: time.Minute})
+	p.open = func(ctx context.Context, _ *resource.Provisioned) (*redis.Store, error) {
+		return redis.Open(ctx, redis.Dir(t.TempDir()), redis.Options{})
+	}
 	t.Cleanup(func() { must(t, p.close(context.WithoutCancel(t.Context()))) })
 	var refused int
 	for i := range 8 {

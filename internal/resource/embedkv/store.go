@@ -20,16 +20,16 @@ var (
 
 func (e *Engine) dir(id string) string { return filepath.Join(e.Dir, id) }
 
-// openStore opens a store. Its errors are replies.
-func (e *Engine) openStore(p *resource.Provisioned) (*redis.Store, error) {
+// openStore opens a store, until ctx ends. Its errors are replies.
+func (e *Engine) openStore(ctx context.Context, p *resource.Provisioned) (*redis.Store, error) {
 	log := e.Log.With("organization", p.OrgID, "store", p.ID)
 	if err := e.convert(p.ID, log); err != nil {
 		log.Error("convert key-value store", "error", err)
 		return nil, errOpen
 	}
-	memory := e.newKeyMemory(p)
+	memory := e.newKeyMemory(ctx, p)
 	use := e.usage.Of(p.OrgID, p.ID)
-	s, err := redis.Open(redis.Dir(e.dir(p.ID)), redis.Options{
+	s, err := redis.Open(ctx, redis.Dir(e.dir(p.ID)), redis.Options{
 		Log: log, Memory: e.Limits.Memory, Charge: memory.charge, ScriptCharge: e.ScriptMemory.Charge(p.OrgID, ""), Reclaim: memory.reclaim, Writable: e.writable,
 		Counters: &use.store, Enter: func() func() { return e.enter(p) },
 		Reply: e.Limits.Reply, Queue: e.Limits.Queue, QueueBytes: e.Limits.Request,
@@ -39,10 +39,14 @@ func (e *Engine) openStore(p *resource.Provisioned) (*redis.Store, error) {
 		use.refused.Add(1)
 		return nil, redis.ErrNoMemory
 	}
+	if ctx.Err() != nil && err != nil {
+		return nil, errClosed
+	}
 	if err != nil {
 		log.Error("open key-value store", "error", err)
 		return nil, errOpen
 	}
+	e.markUsed(p.ID)
 	return s, nil
 }
 

@@ -56,6 +56,7 @@ var pragmas = map[string]pragma{
 	"user_version": filePragma, "application_id": filePragma,
 	"foreign_keys": privatePragma, "defer_foreign_keys": privatePragma, "recursive_triggers": privatePragma,
 	"legacy_alter_table": privatePragma, "analysis_limit": privatePragma,
+	"busy_timeout": argPragma, // many clients set it; Authorize ignores it
 }
 
 // Authorize implements sqlite.Authorizer.
@@ -63,6 +64,9 @@ func (a *authorizer) Authorize(action sqlite.Action) sqlite.AuthResult {
 	if denied := a.refusal(action); denied != "" && !a.own {
 		a.denied = denied
 		return sqlite.AuthResultDeny
+	}
+	if action.Type() == sqlite.OpPragma && strings.EqualFold(action.Pragma(), "busy_timeout") && !a.own {
+		return sqlite.AuthResultIgnore // it would replace the engine's own queue of writers
 	}
 	a.record(action)
 	return sqlite.AuthResultOK

@@ -56,11 +56,11 @@ func connect(db *database) (*conn, error) {
 	hooks := &sqlite.Hooks{Progress: c.turn.progress, Busy: c.turn.busy, Commit: c.turn.pause}
 	opened, err := sqlite.OpenWithHooks(db.path, pragmas, hooks)
 	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, fmt.Errorf("open database: %w", explainOpen(err))
 	}
 	c.Conn = opened
 	if err := c.prepareForClients(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database: %w", err), c.close())
+		return nil, errors.Join(fmt.Errorf("open database: %w", explainOpen(err)), c.close())
 	}
 	return c, nil
 }

@@ -8,13 +8,17 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
+
+	"steward/internal/errs"
 )
 
-// failure is an error that the client sees. Its code is that of libSQL's server, where it has one, or
-// the name of SQLite's extended result code.
+// failure is an error that the client sees. Its code is that of libSQL's server: for SQLite's errors,
+// the name of the primary result code.
 type failure struct {
 	Message string `json:"message"`
 	Code    string `json:"code"`
+	// ExtendedCode is the name of SQLite's extended result code, if it says more than Code.
+	ExtendedCode string `json:"extended_code,omitempty"`
 
 	status int // of a response that consists of the failure; 0 if it is the result of a statement
 }
@@ -27,12 +31,12 @@ func failf(code, format string, args ...any) *failure {
 
 // withStatus returns the failure as that of a whole request.
 func (f *failure) withStatus(status int) *failure {
-	return &failure{Message: f.Message, Code: f.Code, status: status}
+	return &failure{Message: f.Message, Code: f.Code, ExtendedCode: f.ExtendedCode, status: status}
 }
 
 // append appends the JSON of the failure.
 func (f *failure) append(to []byte) []byte {
-	text, _ := json.Marshal(f) // two strings can always be encoded
+	text, _ := json.Marshal(f) // strings can always be encoded
 	return append(to, text...)
 }
 
@@ -65,7 +69,21 @@ func explain(ctx context.Context, err error) *failure {
 	if offset, ok := sqlite.ErrorOffset(err); ok {
 		return failf("SQL_INPUT_ERROR", "SQLite input error: %s (at offset %d)", message(err, code), offset)
 	}
-	return failf(codeName(code), "SQLite error: %s", message(err, code))
+	f := failf(code.ToPrimary().String(), "SQLite error: %s", message(err, code))
+	if name := code.String(); code != code.ToPrimary() && strings.HasPrefix(name, "SQLITE_") { // else the library does not name it
+		f.ExtendedCode = name
+	}
+	return f
+}
+
+// explainOpen returns Unavailable if SQLite could not open a file for want of descriptors, memory or space, which it does
+// not tell apart.
+func explainOpen(err error) error {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCantOpen, sqlite.ResultNoMem, sqlite.ResultFull, sqlite.ResultIOErr:
+		return errs.Unavailablef(err, "the database cannot be opened at the moment")
+	}
+	return err
 }
 
 // message returns what SQLite says, without what the library writes around it.
@@ -78,12 +96,4 @@ func message(err error, code sqlite.ResultCode) string {
 		return strings.TrimPrefix(err.Error(), "sqlite: step: ")
 	}
 	return general
-}
-
-// codeName returns the name of a result code, or of its primary code if the library does not name it.
-func codeName(code sqlite.ResultCode) string {
-	if name := code.String(); strings.HasPrefix(name, "SQLITE_") {
-		return name
-	}
-	return code.ToPrimary().String()
 }

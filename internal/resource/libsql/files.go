@@ -47,7 +47,7 @@ func createFile(path string) error {
 func initialize(path string) error {
 	c, err := sqlite.Open(path, []string{"page_size = 4096", "journal_mode = WAL", "synchronous = FULL", "user_version = 0"})
 	if err != nil {
-		return err
+		return explainOpen(err)
 	}
 	return c.Close()
 }

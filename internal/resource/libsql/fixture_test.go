@@ -2,6 +2,7 @@ package libsql_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -136,8 +137,9 @@ func (s *server) createOf(org string) *database {
 func newDatabase(t testing.TB) *database { return start(t, libsql.Limits{}).create() }
 
 type failure struct {
-	Message string
-	Code    string
+	Message      string
+	Code         string
+	ExtendedCode string `json:"extended_code"`
 }
 
 type column struct {
@@ -271,10 +273,13 @@ func (r streamResult) batch(t testing.TB) batchResult {
 
 func (r streamResult) fails(t testing.TB, what, code, message string) {
 	t.Helper()
-	if r.Type != "error" || r.Error.Code != code || !strings.Contains(r.Error.Message, message) {
+	if r.Type != "error" || r.Error.code() != code || !strings.Contains(r.Error.Message, message) {
 		t.Errorf("%s: got %s %+v, want %s %q", what, r.Type, r.Error, code, message)
 	}
 }
+
+// code returns the extended code, if there is one.
+func (f *failure) code() string { return cmp.Or(f.ExtendedCode, f.Code) }
 
 // number returns an integer argument.
 func number(n string) object  { return object{"type": "integer", "value": n} }

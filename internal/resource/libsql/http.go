@@ -28,7 +28,11 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "v3/cursor":
 		serve = e.serveCursor
 	default:
-		writeFailure(w, failf("NOT_FOUND", "no such endpoint").withStatus(http.StatusNotFound))
+		message := "no such endpoint"
+		if databaseID == "v2" || databaseID == "v3" { // the path of an endpoint replaced the id
+			message = "no such endpoint: the URL of a database ends with a slash, as in /db/{id}/"
+		}
+		writeFailure(w, failf("NOT_FOUND", "%s", message).withStatus(http.StatusNotFound))
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -263,15 +267,14 @@ func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream
 	}, nil
 }
 
-// requestFailure returns the failure of a request that failed as a whole, and whether an error tells it.
+// requestFailure returns the failure of a request that failed as a whole, and whether it tells all of the error.
 func requestFailure(err error) (*failure, bool) {
 	var f *failure
-	var unavailable *errs.Error
-	switch {
-	case errors.As(err, &f) && f.status != 0:
+	if errors.As(err, &f) && f.status != 0 {
 		return f, true
-	case errors.As(err, &unavailable) && unavailable.Kind == errs.Unavailable:
-		return failf("UNAVAILABLE", "%s", unavailable.Message).withStatus(http.StatusServiceUnavailable), true
+	}
+	if e := errs.Of(err); e.Kind == errs.Unavailable {
+		return failf("UNAVAILABLE", "%s", e.Message).withStatus(http.StatusServiceUnavailable), e.Cause == nil
 	}
 	return failf("INTERNAL_ERROR", "internal error").withStatus(http.StatusInternalServerError), false
 }

@@ -3,8 +3,11 @@ package libsql_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -133,6 +136,9 @@ func TestErrorsHaveTheCodesOfSQLite(t *testing.T) {
 		"COMMIT":                                    "SQLITE_ERROR",
 	} {
 		d.fails(sql, code, "")
+		if got := d.one(execute(sql)).Error; strings.HasPrefix(code, "SQLITE_CONSTRAINT_") != (got.Code == "SQLITE_CONSTRAINT") {
+			t.Errorf("%s: the code is %s", sql, got.Code)
+		}
 	}
 	d.fails("INSERT INTO p VALUES (1)", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLite error: UNIQUE constraint failed: p.id")
 	d.fails("SELECT nope", "SQL_INPUT_ERROR", "SQLite input error: no such column: nope (at offset 7)")
@@ -172,7 +178,7 @@ func TestBatchRunsStepsByCondition(t *testing.T) {
 	if became.String() != "RRE-R-RR" {
 		t.Errorf("steps became %s", became.String())
 	}
-	if code := got.StepErrors[2].Code; code != "SQLITE_CONSTRAINT_PRIMARYKEY" {
+	if code := got.StepErrors[2].code(); code != "SQLITE_CONSTRAINT_PRIMARYKEY" {
 		t.Errorf("step 2 failed with %s", code)
 	}
 	if n := got.StepResults[7].only(t); n != "2" {
@@ -289,6 +295,21 @@ func TestVersionsAreAnsweredWithoutCredentials(t *testing.T) {
 	}
 }
 
+func TestAURLWithoutItsLastSlashIsExplained(t *testing.T) {
+	d := newDatabase(t)
+	base, err := url.Parse(d.url + "/db/" + d.p.ID) // as clients resolve their endpoints
+	d.must(err)
+	for _, endpoint := range []string{"v2/pipeline", "v3/pipeline", "v3/cursor"} {
+		got, err := http.Post(base.JoinPath("..", endpoint).String(), "application/json", strings.NewReader("{}"))
+		d.must(err)
+		body, err := io.ReadAll(got.Body)
+		d.must(errors.Join(err, got.Body.Close()))
+		if got.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "ends with a slash") {
+			t.Errorf("%s: %d %s", endpoint, got.StatusCode, body)
+		}
+	}
+}
+
 func TestCredentialsAreChecked(t *testing.T) {
 	s := newDatabase(t)
 	other := s.create()
@@ -347,7 +368,7 @@ func TestCursorStreamsEntries(t *testing.T) {
 		`{"type":"row","row":[{"type":"integer","value":"2"}]}`,
 		`{"type":"step_end","affected_row_count":0,"last_insert_rowid":null}`,
 		`{"type":"step_begin","step":2,"cols":[]}`,
-		`{"type":"step_error","step":2,"error":{"message":"SQLite error: UNIQUE constraint failed: t.id","code":"SQLITE_CONSTRAINT_PRIMARYKEY"}}`,
+		`{"type":"step_error","step":2,"error":{"message":"SQLite error: UNIQUE constraint failed: t.id","code":"SQLITE_CONSTRAINT","extended_code":"SQLITE_CONSTRAINT_PRIMARYKEY"}}`,
 		`{"type":"step_begin","step":4,"cols":[]}`,
 		`{"type":"step_end","affected_row_count":0,"last_insert_rowid":null}`,
 	}

@@ -69,7 +69,7 @@ func codesOf(all []streamResult) []string {
 	for _, r := range all {
 		code := ""
 		if r.Error != nil {
-			code = r.Error.Code
+			code = r.Error.code()
 		}
 		codes = append(codes, code)
 	}

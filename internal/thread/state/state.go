@@ -1,4 +1,4 @@
-// Package state changes the state inside the user_data of a thread. It imports base packages only.
+// Package state changes the state inside a thread's user_data.
 //
 // A user_data is JSON text: either {"state": {…}, "metadata": {…}} or the state itself.
 package state
@@ -11,19 +11,19 @@ import (
 	"steward/internal/errs"
 )
 
-// Operation is one step of a merge. It changes the state inside a user_data.
+// Operation is one step in a merge. It changes the state inside a user_data.
 type Operation struct {
 	Op    string          `json:"op"`
 	Key   *string         `json:"key"`
 	Value json.RawMessage `json:"value"`
-	// MaxRecords is how many of the last elements a push keeps.
+	// MaxRecords caps the array after a push: only the last elements stay.
 	MaxRecords *int `json:"maxRecords"`
 }
 
-// maxOperations is the most operations of one merge.
+// maxOperations caps the operations in one merge.
 const maxOperations = 10_000
 
-// Check returns Invalid with all errors of a merge.
+// Check returns Invalid with all errors in a merge.
 func Check(ops []Operation) error {
 	var faults errs.Faults
 	faults.Check(len(ops) <= maxOperations, "data.operations", "expected at most %d", maxOperations)

@@ -1,7 +1,6 @@
-// Package term has the terms by which threads are listed. A term is the hash of something that
-// threads can be filtered by: a project, or a top-level key of the metadata with its value. The
-// index tables of package thread list the threads of each term in the order of their positions. It
-// imports base packages only.
+// Package term has the terms by which we list threads. A term is a hash for something by which we
+// filter threads: a project, or a top-level metadata key with its value. Package thread's index tables
+// have each term's threads in the order of their positions.
 package term
 
 import (
@@ -13,18 +12,18 @@ import (
 	"steward/internal/stamp"
 )
 
-// Term is a hash. Its 128 bits of SHA-256 make accidental collisions negligible; a deliberate one
-// would only let callers find threads of their own organization.
+// Term is a hash. Its 128 bits from SHA-256 make accidental collisions negligible; a deliberate one
+// would only let callers find threads in their own organization.
 type Term [16]byte
 
-// OfProject returns the term that the threads of a project have.
+// OfProject returns the term for a project's threads.
 func OfProject(projectID string) Term { return hash('p', projectID, nil) }
 
-// OfKey returns the term of the threads whose metadata has this value at this key. Numbers in the
-// value are of type json.Number.
+// OfKey returns the term for threads whose metadata has this value at this key. Numbers in the value
+// have the type json.Number.
 func OfKey(key string, value any) Term { return hash('k', key, appendCanonical(nil, value)) }
 
-// InProject returns the term of the threads of a project that have t.
+// InProject returns the term for a project's threads that have t.
 func (t Term) InProject(projectID string) Term { return hash('b', projectID, t[:]) }
 
 func hash(kind byte, name string, value []byte) (t Term) {
@@ -37,7 +36,7 @@ func hash(kind byte, name string, value []byte) (t Term) {
 	return t
 }
 
-// OfKeys returns the terms of an object's keys.
+// OfKeys returns the terms for an object's keys.
 func OfKeys(object map[string]any) []Term {
 	terms := make([]Term, 0, len(object))
 	for key, value := range object {
@@ -46,9 +45,9 @@ func OfKeys(object map[string]any) []Term {
 	return terms
 }
 
-// All returns the terms of a thread, sorted: its project, its metadata keys, and its keys
-// within the project. The latter make a filter by project and key as fast as one by key; every list
-// of a caller that is confined to a project has both.
+// All returns a thread's terms, sorted: its project, its metadata keys, and its keys within the
+// project. The latter make a filter by project and key as fast as one by key; a caller that is confined
+// to a project always uses both.
 func All(projectID string, keys []Term) []Term {
 	terms := make([]Term, 0, 1+2*len(keys))
 	terms = append(terms, OfProject(projectID))
@@ -61,13 +60,13 @@ func All(projectID string, keys []Term) []Term {
 
 func compare(a, b Term) int { return bytes.Compare(a[:], b[:]) }
 
-// Position returns where a thread stands among those of a term: the term, whether the thread is
-// deleted, and a time. A list of a term's threads is a range of positions, in the order of time.
+// Position returns a thread's place among a term's threads: the term, whether the thread is deleted,
+// and a time. A list of a term's threads is a range of positions, in the order of time.
 func (t Term) Position(deleted bool, at stamp.Time) []byte {
 	return binary.BigEndian.AppendUint64(t.First(deleted), uint64(at))
 }
 
-// First returns the prefix of all positions of a term.
+// First returns the prefix that a term's positions share.
 func (t Term) First(deleted bool) []byte {
 	if deleted {
 		return append(t[:], 1)
@@ -75,7 +74,7 @@ func (t Term) First(deleted bool) []byte {
 	return append(t[:], 0)
 }
 
-// End returns a value after all positions of a term.
+// End returns a value after all of a term's positions.
 func (t Term) End(deleted bool) []byte {
 	end := t.First(deleted)
 	end[len(end)-1]++
@@ -83,18 +82,17 @@ func (t Term) End(deleted bool) []byte {
 }
 
 const (
-	// prefixLen is how much of a key's term is stored beside the other keys: 64 bits make
-	// accidental collisions within an organization negligible.
+	// prefixLen is the length of the prefix that we store for a key's term beside the other keys: with
+	// 64 bits, accidental collisions within an organization are negligible.
 	prefixLen = 8
-	// MaxPrefixes is the most keys that are stored in this way, since all of them are stored in the
-	// entry of each.
+	// MaxPrefixes caps the keys that we store in this way, since each key's entry has all of them.
 	MaxPrefixes = 16
 )
 
-// Prefix returns what PackPrefixes stores of a key's term.
+// Prefix returns the part of a key's term that PackPrefixes stores.
 func (t Term) Prefix() []byte { return t[:prefixLen] }
 
-// PackPrefixes returns the column value of a thread's keys in its index entries, or nil if they are
+// PackPrefixes returns the column value for a thread's keys in its index entries, or nil if there are
 // too many.
 func PackPrefixes(keys []Term) []byte {
 	if len(keys) > MaxPrefixes {
@@ -107,7 +105,7 @@ func PackPrefixes(keys []Term) []byte {
 	return packed
 }
 
-// Pack returns the column value of terms.
+// Pack returns the column value for terms.
 func Pack(terms []Term) []byte {
 	packed := make([]byte, 0, len(terms)*len(Term{}))
 	for _, t := range terms {

@@ -1,0 +1,40 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+)
+
+// Audience is what an API has registered about the tokens for it.
+type Audience struct {
+	orgID   string
+	clients []string
+}
+
+// Admits reports whether a client may get tokens for the audience without the consent of a user.
+func (a *Audience) Admits(c *Registered) bool {
+	return c.OrgID == a.orgID || slices.Contains(a.clients, c.ID)
+}
+
+// Audience returns the audience with a URI, or NotFound if no client has registered it.
+func (s *Store) Audience(ctx context.Context, uri string) (*Audience, error) {
+	var a Audience
+	var clients string
+	err := s.DB.Read(ctx).Row(`SELECT org_id, allowed_clients FROM oidc_clients WHERE audience = $1`, uri).Scan(&a.orgID, &clients)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.New(errs.NotFound, "no client has registered the audience")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read audience: %w", err)
+	}
+	if err := json.Unmarshal([]byte(clients), &a.clients); err != nil {
+		return nil, fmt.Errorf("decode audience: %w", err)
+	}
+	return &a, nil
+}

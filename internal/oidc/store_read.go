@@ -1,0 +1,84 @@
+package oidc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/list"
+	"steward/internal/page"
+)
+
+const (
+	detailsColumns = clientColumns + `, s.user_count, s.last_activity`
+	fromDetails    = `oidc_clients c
+		JOIN (SELECT org_id AS state_org, client_id, user_count, last_activity FROM oidc_client_states) s
+		ON s.state_org = c.org_id AND s.client_id = c.id`
+)
+
+func scanDetails(row db.Row) (ClientDetails, error) {
+	var d ClientDetails
+	var err error
+	d.Client, err = scanClient(row, &d.UserCount, &d.LastActivity)
+	return d, err
+}
+
+// List returns a page of the clients of an organization, newest first, without built-in ones.
+func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[ClientDetails], error) {
+	q := s.DB.Read(ctx)
+	var total int64
+	if err := q.Row(`SELECT count(*) FROM oidc_clients WHERE org_id = $1 AND NOT internal`, orgID).Scan(&total); err != nil {
+		return page.Page[ClientDetails]{}, fmt.Errorf("count clients: %w", err)
+	}
+	clients := list.Query[ClientDetails]{
+		Name: "clients", From: list.Text(fromDetails), Where: list.Where(`c.org_id = ? AND NOT c.internal`, orgID),
+		Columns: detailsColumns, Scan: scanDetails, Order: list.ByID(`c.id`, id.Client, func(d ClientDetails) string { return d.ID }),
+	}
+	return clients.Page(q, p, total)
+}
+
+// Get returns a client of an organization, or NotFound.
+func (s *Store) Get(ctx context.Context, orgID, clientID string) (ClientDetails, error) {
+	row := s.DB.Read(ctx).Row(`SELECT `+detailsColumns+` FROM `+fromDetails+` WHERE c.org_id = $1 AND c.id = $2`, orgID, clientID)
+	d, err := scanDetails(row)
+	if err != nil {
+		return ClientDetails{}, notFound(err, clientID)
+	}
+	return d, nil
+}
+
+// registered reads a client as the protocol uses it, or returns NotFound. The URI of a document stands for the client
+// of the organization that has requested it last.
+func (s *Store) registered(ctx context.Context, clientID string) (*Registered, error) {
+	named := `c.id = $1`
+	if IsDocumentURI(clientID) {
+		named = `c.id = (SELECT n.id FROM oidc_clients n WHERE n.document_uri = $1
+			AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = n.org_id) ORDER BY n.document_expires_at DESC LIMIT 1)`
+	}
+	row := s.DB.Read(ctx).Row(`SELECT `+clientColumns+`, secret_hash,
+		(SELECT s.epoch FROM oidc_client_states s WHERE s.org_id = c.org_id AND s.client_id = c.id),
+		EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = c.org_id)
+		FROM oidc_clients c WHERE `+named, clientID)
+	var r Registered
+	var err error
+	r.Client, err = scanClient(row, &r.SecretHash, &r.Epoch, &r.Suspended)
+	if err != nil {
+		return nil, notFound(err, clientID)
+	}
+	slices.Sort(r.AllowedUserIDs)
+	if text := r.encodeKeys(); text != nil {
+		r.Keys, err = ParseKeys([]byte(*text), maxClientKeys)
+	}
+	return &r, err
+}
+
+// clientNames finds clients.
+var clientNames = db.NameIndex{Table: "oidc_clients", ID: "id", Index: "oidc_clients_name"}
+
+// Search returns clients of an organization by id or words of the name.
+func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
+	return clientNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
+}
