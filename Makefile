@@ -1,7 +1,7 @@
 # `make help` lists the targets.
 
 GO       ?= go
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION  ?= $(shell ./tools/version)
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
@@ -56,9 +56,11 @@ client: ## generate the Go client from the route table
 	./tools/client
 
 .PHONY: docs
-docs: ## generate docs/cli.md from the commands
+docs: ## generate docs/cli.md and docs/settings.md from the commands and their settings
 	$(GO) run ./cmd/steward docs markdown > docs/cli.md.tmp
 	mv docs/cli.md.tmp docs/cli.md
+	$(GO) run ./cmd/steward docs settings > docs/settings.md.tmp
+	mv docs/settings.md.tmp docs/settings.md
 
 .PHONY: console
 console: ## build the web console into internal/console/dist (needs Node.js)

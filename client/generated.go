@@ -2026,6 +2026,9 @@ type StatusWebhooks struct {
 	// Number of destinations that are failing
 	FailingTotal int64 `json:"failing_total"`
 
+	// How long the oldest event has waited that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server; 0 if none waits
+	TailLagSeconds float64 `json:"tail_lag_seconds"`
+
 	// When the first pending delivery is or was due; absent if none is pending
 	OldestDueAt *time.Time `json:"oldest_due_at,omitempty"`
 }
@@ -3959,4 +3962,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 bab914f6d6344bfd9acecb6444476af9296118f673789415a1fe7acfe642226b
+// Sources: sha256 1ac122212fd10a5817f6058f6b589a43943e4f8a8fb773857f8cfcd913fde0a8

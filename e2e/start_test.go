@@ -205,10 +205,28 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 	})
 }
 
-func checkMasterKeyRefused(s *installation.Steward, env string) {
+// TestRefusedStartCreatesNoMasterKey starts on a data directory that has lost its master key.
+func TestRefusedStartCreatesNoMasterKey(t *testing.T) {
+	t.Parallel()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		s.Stop()
+		path := filepath.Join(s.Dir, "master.key")
+		key, err := os.ReadFile(path)
+		s.Must(err)
+		s.Must(os.Remove(path))
+		checkMasterKeyRefused(s)
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("the refused start left a master key: %v", err)
+		}
+		s.Must(os.WriteFile(path, key, 0o600))
+		s.Start()
+	})
+}
+
+func checkMasterKeyRefused(s *installation.Steward, env ...string) {
 	s.T.Helper()
 	cmd := s.Serve()
-	cmd.Env = append(cmd.Env, env)
+	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "master key") {
 		s.T.Fatalf("got %v: %s", err, out)

@@ -4,6 +4,10 @@
 set -e
 case "$1" in
 remove | 0)
-	[ ! -d /run/systemd/system ] || systemctl disable --now steward.service
+	if [ -d /run/systemd/system ]; then
+		systemctl disable --now steward.service
+	else
+		systemctl --root=/ disable steward.service
+	fi
 	;;
 esac

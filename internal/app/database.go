@@ -36,7 +36,7 @@ type database struct {
 
 // openDatabase opens the database and checks that the master key is the one it was written with.
 func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) (*database, error) {
-	ring, err := masterkey.Ring(ctx, cfg)
+	key, err := masterkey.ForStart(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 		return nil, err
 	}
 	processID := id.New("rep")
-	unneeded, err := admit(ctx, &status.Processes{DB: d, Now: time.Now, ID: processID, KeyID: ring.KeyID()}, ring)
+	unneeded, err := admit(ctx, &status.Processes{DB: d, Now: time.Now, ID: processID, KeyID: key.Ring.KeyID()}, key)
 	if err != nil {
 		d.Close()
 		return nil, err
@@ -61,7 +61,7 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 		}
 	}
 	opened := &database{
-		db: d, ring: ring, node: node, dataDisk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve},
+		db: d, ring: key.Ring, node: node, dataDisk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve},
 		processID: processID, unneededKeys: unneeded,
 	}
 	if d.Dialect() == db.SQLite {
@@ -75,12 +75,12 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 
 // admit checks the master key of this process and tells others that it runs, in one transaction: a rotation
 // of the master key that begins meanwhile either knows of this process, or is known here.
-func admit(ctx context.Context, p *status.Processes, ring *seal.Ring) (unneeded []string, err error) {
+func admit(ctx context.Context, p *status.Processes, key masterkey.Start) (unneeded []string, err error) {
 	err = p.DB.Write(ctx, func(tx *db.Tx) error {
-		if unneeded, err = masterkey.Admit(tx, ring); err != nil {
+		if unneeded, err = key.Admit(tx); err != nil {
 			return err
 		}
-		if err := rotation.CheckOldKeys(tx, ring); err != nil || tx.Dialect() == db.SQLite {
+		if err := rotation.CheckOldKeys(tx, key.Ring); err != nil || tx.Dialect() == db.SQLite {
 			return err
 		}
 		return p.Announce(tx)

@@ -8,15 +8,17 @@ import (
 	"testing"
 )
 
-// TestReferenceIsUpToDate compares docs/cli.md with the commands. `make docs` writes it again.
-func TestReferenceIsUpToDate(t *testing.T) {
-	_, want, _ := runProgram(nil, nil, "docs", "markdown")
-	got, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Error("docs/cli.md differs from the commands; run `make docs`")
+// TestReferencesAreUpToDate compares the generated documents with the program. `make docs` writes them again.
+func TestReferencesAreUpToDate(t *testing.T) {
+	for format, document := range map[string]string{"markdown": "docs/cli.md", "settings": "docs/settings.md"} {
+		_, want, _ := runProgram(nil, nil, "docs", format)
+		got, err := os.ReadFile("../../" + document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s differs from the program; run `make docs`", document)
+		}
 	}
 }
 
@@ -97,9 +99,9 @@ func quotedPaths(text string, top map[string]bool) []string {
 	return paths
 }
 
-// TestDocsLinkToExistingFiles checks the relative links of all documents.
-func TestDocsLinkToExistingFiles(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)\s]*)?\)`)
+// TestDocsLinkToExistingSections checks the relative links of all documents, and the headings that they lead to.
+func TestDocsLinkToExistingSections(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/decisions/*.md"} {
 		documents, err := filepath.Glob(pattern)
 		if err != nil {
@@ -111,10 +113,49 @@ func TestDocsLinkToExistingFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(document), m[1])); err != nil {
+				target := document
+				if m[1] != "" {
+					target = filepath.Join(filepath.Dir(document), m[1])
+				}
+				if _, err := os.Stat(target); err != nil {
 					t.Errorf("%s links to %s, which does not exist", document, m[1])
 				}
+				if m[2] != "" && filepath.Ext(target) == ".md" && !headings(t, target)[m[2]] {
+					t.Errorf("%s links to %s#%s, which has no such heading", document, m[1], m[2])
+				}
 			}
+		}
+	}
+}
+
+// headings returns the anchors of a document's headings.
+func headings(t *testing.T, document string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		words := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		anchors[strings.ReplaceAll(words, " ", "-")] = true
+	}
+	return anchors
+}
+
+// TestOperatorsPagesAreShort keeps each page to one task.
+func TestOperatorsPagesAreShort(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := regexp.MustCompile(`\]\((\w[\w-]*\.md)\)`).FindAllStringSubmatch(string(text), -1)
+	if len(pages) < 10 {
+		t.Errorf("docs/operations.md leads to %d pages", len(pages))
+	}
+	for _, m := range pages {
+		if info, err := os.Stat("../../docs/" + m[1]); err != nil || m[1] != "settings.md" && info.Size() > 12<<10 {
+			t.Errorf("docs/%s is too long, or missing: %v", m[1], err)
 		}
 	}
 }

@@ -132,7 +132,7 @@ To use a server from here or from another machine:
 	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	commands := []*cobra.Command{
-		p.serveCommand(), doctor.Command(p.Program), top.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
+		p.serveCommand(), doctor.Command(p.Program), doctor.Health(p.Program), top.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
 		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(), p.mailCommand(),
 		migrate.Command(p.Program),
 	}

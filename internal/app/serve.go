@@ -27,6 +27,7 @@ import (
 	"steward/internal/job"
 	"steward/internal/resource"
 	"steward/internal/sdk"
+	"steward/internal/server"
 	"steward/internal/web"
 	"steward/internal/webhook/eventlog"
 )
@@ -101,12 +102,12 @@ func serveOnce(ctx context.Context, program session.Program, cfg config.Config) 
 		return err
 	}
 	if cfg.MetricsListen != "" {
-		server, err := collected.Serve(cfg.MetricsListen, log)
+		scraped, err := collected.Serve(cfg.MetricsListen, log)
 		if err != nil {
 			return err
 		}
-		defer server.Stop()
-		s.addresses.Listen["metrics"] = server.Address
+		defer scraped.Stop()
+		s.addresses.Listen["metrics"] = scraped.Address
 	}
 	return s.run(ctx)
 }
@@ -176,6 +177,7 @@ func (s *process) run(ctx context.Context) error {
 func (s *process) prepare(ctx context.Context, p *parts) error {
 	p.measure(s.metrics)
 	s.secure.measure(s.metrics)
+	s.metrics.Ready(succeeds(s.ready))
 	p.storage.server.TLS = s.secure.s3()
 	p.server.Status.Certificates = s.secure.states
 	p.server.Ready = s.ready
@@ -254,7 +256,7 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 // ready reports whether requests can be served.
 func (s *process) ready(ctx context.Context) error {
 	if s.stopping.Load() {
-		return errors.New("the process is stopping")
+		return server.ErrStopping
 	}
 	return s.db.Ping(ctx)
 }

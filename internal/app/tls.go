@@ -116,6 +116,15 @@ func (t *secure) measure(m *metrics.Metrics) {
 		return
 	}
 	m.Pool("tls_handshakes", t.tls.Handshakes.Usage)
+	m.CertificatesFailing(fromDatabase(func(ctx context.Context) (n int, err error) {
+		states, err := t.certificates.States(ctx)
+		for _, s := range states {
+			if s.LastError != "" {
+				n++
+			}
+		}
+		return n, err
+	}))
 	for i, e := range t.certificates.Expiries() {
 		m.CertificateExpiry(e.Domain, func() float64 {
 			end := t.certificates.Expiries()[i].NotAfter

@@ -14,7 +14,7 @@ import (
 // backupSource returns what backups of this installation are made of.
 func (b base) backupSource() *backups.Source {
 	return &backups.Source{
-		DB: b.db, Blobs: b.blobs, Data: b.cfg.Data, Node: b.node, Version: Version(), KeyID: b.ring.KeyID(),
+		DB: b.db, Blobs: b.blobs, Data: b.cfg.Data, Node: b.node, Version: Version(), BaseURL: b.addresses.BaseURL, KeyID: b.ring.KeyID(),
 		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, b.cfg) }, Now: b.now,
 	}
 }

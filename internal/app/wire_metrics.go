@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/app/metrics"
 	"steward/internal/budget"
+	"steward/internal/disk"
 	"steward/internal/mail"
 )
 
@@ -37,6 +38,15 @@ func (p *parts) measure(m *metrics.Metrics) {
 	m.OldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
 	m.OpenSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
 	m.OpenTails(func() float64 { return float64(p.webhooks.tails.Open()) })
+	m.TailLag(fromDatabase(p.webhooks.store.TailLag))
+	m.Disk(func() float64 {
+		free, err := disk.Free(p.cfg.Data)
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(free)
+	}, p.cfg.DiskReserve)
+	m.DatabaseReachable(succeeds(p.db.Ping))
 	m.FailingDestinations(fromDatabase(p.webhooks.store.CountFailing))
 	m.Connections(func() float64 { return float64(p.db.Connections().Used) }, func() float64 { return float64(p.db.Connections().Limit) })
 	m.QueueDepth(fromDatabase(p.webhooks.store.QueueDepth))
@@ -80,6 +90,18 @@ func (p *parts) pools() map[string]*budget.Pool {
 	}
 	maps.Copy(pools, p.engines.embeddedDB.Pools())
 	return pools
+}
+
+// succeeds returns the value of a gauge: 1 if a check returns no error, else 0.
+func succeeds(check func(context.Context) error) func() float64 {
+	return func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		if check(ctx) != nil {
+			return 0
+		}
+		return 1
+	}
 }
 
 // fromDatabase returns the value of a gauge that is read from the database: NaN if that fails.

@@ -25,7 +25,7 @@ func (p *parts) wireStatus() *status.Handler {
 		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
 			health, err := hooks.Health(ctx, orgID)
 			shown := status.Webhooks{
-				Pending: health.Pending, OldestDueAt: health.OldestDueAt, FailingTotal: health.FailingTotal,
+				Pending: health.Pending, OldestDueAt: health.OldestDueAt, FailingTotal: health.FailingTotal, TailLag: health.TailLag.Seconds(),
 				Failing: make([]status.Failing, len(health.Failing)),
 			}
 			for i, f := range health.Failing {

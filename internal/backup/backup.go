@@ -56,6 +56,8 @@ type Header struct {
 	KeyID string `json:"key_id"`
 	// Node is the id of the data directory, which the rows of embedded databases and stores have.
 	Node string `json:"node"`
+	// BaseURL is the public URL of the API, which tokens and passkeys are bound to; "" if it was not known.
+	BaseURL string `json:"base_url,omitempty"`
 	// NextNumber is a number above those of all commits.
 	NextNumber int64 `json:"next_number"`
 }

@@ -22,6 +22,8 @@ type State struct {
 	Skew time.Duration
 	// Concerns are what is wrong with a PostgreSQL server.
 	Concerns []Concern
+	// Writer is the oldest open transaction that writes on the PostgreSQL server, in any of its databases; nil if there is none.
+	Writer *Writer
 	// Meta is the value that Tx.Once has stored under the key of the inspection, or "".
 	Meta string
 }
@@ -116,5 +118,31 @@ func (s *State) readServer(ctx context.Context, pool *sql.DB, o Options) error {
 		}
 	}
 	s.Concerns = server.concerns(o)
+	var w Writer
+	switch err := tx.QueryRowContext(ctx, readWriter).Scan(&w.ID, &w.Name, &w.Since); {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return err
+	default:
+		s.Writer = &w
+	}
 	return nil
 }
+
+// Writer is an open transaction that writes. Live tails show no event that is newer.
+type Writer struct {
+	ID   string // of the transaction
+	Name string // whose it is
+	// Since is when it began, or nil if the role of the inspection may not see that.
+	Since *time.Time
+}
+
+// readWriter reads the oldest transaction with an id. Everybody sees those of others, but not when they began.
+const readWriter = `SELECT id, name, since FROM (
+	SELECT backend_xid AS xid, CAST(backend_xid AS TEXT) AS id, xact_start AS since,
+		concat('process ', pid, ' (user ', usename, ', database ', datname, ', application ', NULLIF(application_name, ''), ')') AS name
+	FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+	UNION ALL
+	SELECT transaction, CAST(transaction AS TEXT), prepared,
+		concat('the prepared transaction ', quote_literal(gid), ' (user ', owner, ', database ', database, ')')
+	FROM pg_prepared_xacts) AS writers ORDER BY age(xid) DESC LIMIT 1`

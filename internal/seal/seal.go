@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -204,14 +203,10 @@ func Hash(secret string) []byte {
 	return sum[:]
 }
 
-// KeyFile returns the master key in master.key in a directory, in base64. It creates the file if
-// there is none, readable by its owner only.
+// KeyFile returns the master key in master.key in a directory. The error wraps fs.ErrNotExist if there is none.
 func KeyFile(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "master.key")
 	text, err := ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return createKeyFile(path)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read master key %s: %w", path, err)
 	}
@@ -243,24 +238,18 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxKeyFile))
 }
 
-// createKeyFile syncs the file and its directory, so that the key is durable before anything is
-// sealed with it.
-func createKeyFile(path string) ([]byte, error) {
+// WriteKeyFile writes a master key to master.key in a directory, readable by its owner only. It syncs the file and the
+// directory, so that the key is durable before anything sealed with it is committed.
+func WriteKeyFile(dir string, key []byte) error {
+	if err := durable.WriteFile(filepath.Join(dir, "master.key"), []byte(base64.StdEncoding.EncodeToString(key)+"\n")); err != nil {
+		return fmt.Errorf("write master key: %w", err)
+	}
+	return nil
+}
+
+// NewKey returns a random master key.
+func NewKey() []byte {
 	key := make([]byte, KeySize)
 	rand.Read(key) // never fails
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("create master key: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	if _, err := f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n"); err != nil {
-		return nil, fmt.Errorf("write master key: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return nil, fmt.Errorf("sync master key: %w", err)
-	}
-	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("sync directory of master key: %w", err)
-	}
-	return key, nil
+	return key
 }

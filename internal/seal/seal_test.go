@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -94,15 +95,17 @@ func BenchmarkSeal(b *testing.B) {
 	})
 }
 
-func TestKeyFileIsCreatedOnce(t *testing.T) {
+func TestKeyFileIsReadAsItWasWritten(t *testing.T) {
 	dir := t.TempDir()
-	first, err := seal.KeyFile(dir)
-	if err != nil {
+	if _, err := seal.KeyFile(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("without a file it returns %v", err)
+	}
+	key := seal.NewKey()
+	if err := seal.WriteKeyFile(dir, key); err != nil {
 		t.Fatal(err)
 	}
-	again, err := seal.KeyFile(dir)
-	if err != nil || !bytes.Equal(first, again) || len(first) != seal.KeySize {
-		t.Fatalf("the second call returns another key: %v", err)
+	if read, err := seal.KeyFile(dir); err != nil || !bytes.Equal(key, read) || len(key) != seal.KeySize {
+		t.Fatalf("another key is read: %v", err)
 	}
 	path := filepath.Join(dir, "master.key")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -140,7 +143,7 @@ func TestMACDependsOnTheCurrentKeyPurposeAndText(t *testing.T) {
 
 func TestKeyFileOfOthersIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := seal.KeyFile(dir); err != nil {
+	if err := seal.WriteKeyFile(dir, seal.NewKey()); err != nil {
 		t.Fatal(err)
 	}
 	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o440: true, 0o644: false, 0o604: false, 0o602: false} {

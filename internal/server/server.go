@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -142,12 +143,21 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	web.Write(w, r, http.StatusOK, health{Status: "ok"})
 }
 
+// ErrStopping is what Ready returns while the process is stopping.
+var ErrStopping = errors.New("the process is stopping")
+
 // ready responds with 503 while the database is unreachable or the process is stopping. An almost full
 // disk is told in the body of a 200: things can be read and deleted.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if err := s.Ready(ctx); err != nil {
+	err := s.Ready(ctx)
+	// HAProxy lets the requests of a server end that answers 404, and cuts off those of one that fails.
+	if errors.Is(err, ErrStopping) && r.URL.RawQuery == "draining=404" {
+		web.Fail(w, r, errs.New(errs.NotFound, "the process is stopping"))
+		return
+	}
+	if err != nil {
 		web.Fail(w, r, errs.Unavailablef(err, "not ready"))
 		return
 	}

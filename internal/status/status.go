@@ -100,6 +100,7 @@ type Webhooks struct {
 	OldestDueAt  *stamp.Time `json:"oldest_due_at,omitempty" format:"date-time" doc:"When the first pending delivery is or was due; absent if none is pending"`
 	Failing      []Failing   `json:"failing" doc:"Destinations that are failing, those that began last first; at most 100"`
 	FailingTotal int64       `json:"failing_total" doc:"Number of destinations that are failing"`
+	TailLag      float64     `json:"tail_lag_seconds" doc:"How long the oldest event has waited that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server; 0 if none waits" example:"0"`
 }
 
 // Failing is a destination that is failing: the last attempt of some of its deliveries failed.

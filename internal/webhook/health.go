@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"steward/internal/db"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/eventlog"
 	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
@@ -28,6 +30,8 @@ type Health struct {
 	// there are.
 	Failing      []FailingDestination
 	FailingTotal int64
+	// TailLag is how long the oldest event that live tails may not show yet has waited.
+	TailLag time.Duration
 }
 
 // maxFailingCounted bounds what CountFailing reads.
@@ -200,8 +204,17 @@ func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 		orgID).Scan(&h.FailingTotal); err != nil {
 		return Health{}, fmt.Errorf("count failing destinations: %w", err)
 	}
+	if h.TailLag, err = eventlog.Lag(q, orgID, stamp.Of(time.Now())); err != nil {
+		return Health{}, err
+	}
 	h.Failing, err = s.failing(q, orgID)
 	return h, err
+}
+
+// TailLag returns how many seconds the events of any organization have waited at most until live tails may show them.
+func (s *Store) TailLag(ctx context.Context) (float64, error) {
+	lag, err := eventlog.MaxLag(s.DB.Read(ctx), stamp.Of(time.Now()))
+	return lag.Seconds(), err
 }
 
 // maxCounted is up to how many waiting attempts of a destination are counted.

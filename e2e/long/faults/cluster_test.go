@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,9 +111,26 @@ defaults
 	timeout client 5m
 	%s
 	option redispatch
-	option httpchk GET /readyz
-	default-server check inter 300ms fall 2 rise 1
-`
+%s`
+
+// checks returns how HAProxy checks the processes: the lines of the example in docs/upgrade.md. patient leaves
+// out that requests of a process which stops or hangs are cut off, so that every request gets its time.
+func checks(t *testing.T, timeouts string) string {
+	t.Helper()
+	docs, err := os.ReadFile("../../../docs/upgrade.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(docs), "\nbackend steward\n")
+	example, _, found := strings.Cut(example, "    server ")
+	if !found {
+		t.Fatal("docs/upgrade.md has no example for HAProxy")
+	}
+	if timeouts == patient {
+		example = strings.Replace(example, " on-marked-down shutdown-sessions", "", 1)
+	}
+	return example
+}
 
 // balance starts HAProxy in front of the processes, as an operator would: it sends requests to those
 // that are ready.
@@ -121,7 +139,7 @@ func (c *cluster) balance(api, s3, timeouts string) {
 	dir := c.t.TempDir()
 	c.proxy = filepath.Join(dir, "socket")
 	var config strings.Builder
-	fmt.Fprintf(&config, haproxyConfig, c.proxy, timeouts)
+	fmt.Fprintf(&config, haproxyConfig, c.proxy, timeouts, checks(c.t, timeouts))
 	for i, name := range []string{"api", "s3"} {
 		fmt.Fprintf(&config, "listen %s\n\tbind %s\n", name, []string{api, s3}[i])
 		for k, s := range c.nodes {
@@ -148,10 +166,11 @@ func (c *cluster) balance(api, s3, timeouts string) {
 	}
 }
 
-// waitProxied waits until HAProxy's checks have found that a process is UP or DOWN.
-func (c *cluster) waitProxied(node int, state string) {
+// waitProxied waits until HAProxy's checks have found that a process is in one of some states: UP, DOWN or NOLB, which is
+// draining.
+func (c *cluster) waitProxied(node int, wanted ...string) {
 	c.t.Helper()
-	waittest.Until(c.t, fmt.Sprintf("HAProxy to see that process %d is %s", node, state), func() (states string, done bool) {
+	waittest.Until(c.t, fmt.Sprintf("HAProxy to see that process %d is %s", node, wanted), func() (states string, done bool) {
 		conn, err := net.Dial("unix", c.proxy)
 		if err != nil {
 			return err.Error(), false // it has not started yet
@@ -167,7 +186,7 @@ func (c *cluster) waitProxied(node int, state string) {
 		for _, row := range table {
 			if len(row) > 17 && row[1] == fmt.Sprint("node", node) {
 				states += row[17] + " "
-				if row[17] == state {
+				if slices.Contains(wanted, row[17]) {
 					n++
 				}
 			}
@@ -181,8 +200,8 @@ func (c *cluster) drain(node int) {
 	c.t.Helper()
 	s := c.nodes[node]
 	c.must(s.Cmd.Process.Signal(syscall.SIGTERM))
-	c.waitProxied(node, "DOWN")
-	s.Drain() // the second signal ends the drain delay
+	c.waitProxied(node, "NOLB", "DOWN") // an earlier version answers 503
+	s.Drain()                           // the second signal ends the drain delay
 }
 
 func (c *cluster) must(err error) {

@@ -56,7 +56,7 @@ func TestBackupCommands(t *testing.T) {
 	s.Stop()
 
 	restored := filepath.Join(dir, "restored")
-	must("STEWARD_DATABASE_URL=", "Restored and checked", "restore", kept, "--data", restored)
+	must("STEWARD_DATABASE_URL=", "--base-url "+s.URL, "restore", kept, "--data", restored)
 	refuse("STEWARD_DATABASE_URL=", "is not empty", "restore", kept, "--data", restored)
 	s.Dir = restored
 	s.Start()

@@ -128,6 +128,30 @@ func TestAPIOverTLS(t *testing.T) {
 			t.Errorf("no expiry in %s", scrape.Body)
 		}
 	})
+	t.Run("broken files", func(t *testing.T) {
+		certificate := filepath.Join(dir, "cert.pem")
+		good, err := os.ReadFile(certificate)
+		s.Must(err)
+		s.Must(os.Chmod(filepath.Join(dir, "key.pem"), 0o600))
+		failing := func(n string) func() bool {
+			return func() bool {
+				res, err := http.Get("http://" + s.Addresses().Listen["metrics"] + "/metrics")
+				s.Must(err)
+				scrape, err := installation.ReadResponse(t, res)
+				s.Must(err)
+				return strings.Contains(string(scrape.Body), "\nsteward_tls_certificates_failing "+n+"\n")
+			}
+		}
+		s.Must(os.WriteFile(certificate, good[:len(good)/2], 0o600))
+		out, code := s.RunDoctor(s.Args...)
+		installation.WantChecks(t, out, "TLS certificates  failed  .*; correct --tls-cert and --tls-key")
+		if code != 1 {
+			t.Errorf("doctor exits with %d", code)
+		}
+		waittest.True(t, "the metric to tell", failing("1"))
+		s.Must(os.WriteFile(certificate, good, 0o600))
+		waittest.True(t, "the metric to forget", failing("0"))
+	})
 	t.Run("changed files", func(t *testing.T) {
 		first, err := leaf(address, "localhost", ca.Pool)
 		s.Must(err)

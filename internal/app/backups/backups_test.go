@@ -65,7 +65,8 @@ func newFixture(t testing.TB, dialect db.Dialect) *fixture {
 	_, _ = rand.Read(f.key)
 	ring, err := seal.NewRing(f.key)
 	must(t, err)
-	must(t, masterkey.Check(t.Context(), d, ring))
+	_, err = masterkey.Existing(t.Context(), d, config.Config{MasterKey: config.Secret(f.key)})
+	must(t, err)
 	f.Source = &Source{
 		DB: d, Blobs: store, Data: dir, Node: "local", Version: "test", KeyID: ring.KeyID(), Now: time.Now,
 		Key: func(context.Context) ([]byte, error) { return f.key, nil },

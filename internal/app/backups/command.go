@@ -366,8 +366,15 @@ func printRestored(p session.Program, cfg config.Config, r *Restored) error {
 	if !r.KeyWritten && err == nil {
 		_, err = fmt.Fprintln(p.Out, "The master key is not in the data directory: the server needs the same setting of it as this command.")
 	}
+	settings := otherSettings(cfg)
+	if r.Header.BaseURL != "" {
+		settings += " --base-url " + output.Clean(r.Header.BaseURL)
+	}
 	if err == nil {
-		_, err = fmt.Fprintf(p.Out, "Start it with: steward serve --data %s%s\n", cfg.Data, otherSettings(cfg))
+		_, err = fmt.Fprintf(p.Out, "Start it with: steward serve --data %s%s\n", cfg.Data, settings)
+	}
+	if r.Header.BaseURL != "" && err == nil {
+		_, err = fmt.Fprintln(p.Out, "With another base URL, access tokens, passkeys and links of the backup are not valid any more.")
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,9 @@ func openSource(ctx context.Context, cfg config.Config, version string) (s *Sour
 		closeAll()
 		return nil, nil, err
 	}
+	last, _ := datadir.ReadAddresses(cfg.Data) // of the last start, if there was one here
 	s = &Source{
-		DB: d, Data: cfg.Data, Node: "local", Version: version, KeyID: ring.KeyID(), Now: time.Now,
+		DB: d, Data: cfg.Data, Node: "local", Version: version, BaseURL: cmp.Or(cfg.BaseURL, last.BaseURL), KeyID: ring.KeyID(), Now: time.Now,
 		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, cfg) },
 	}
 	if s.Blobs, err = blobs.Open(ctx, cfg); err == nil && d.Dialect() == db.Postgres {

@@ -3,7 +3,6 @@ package backups
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -439,9 +438,8 @@ func (r *restoring) checkTable(q db.Querier, name string, table tablecopy.Table)
 // finish migrates the database, writes the master key, and opens the installation to others.
 func (r *restoring) finish(ctx context.Context) error {
 	if r.writeKey {
-		text := base64.StdEncoding.EncodeToString(r.key) + "\n"
-		if err := durable.WriteFile(filepath.Join(r.cfg.Data, "master.key"), []byte(text)); err != nil {
-			return fmt.Errorf("write the master key: %w", err)
+		if err := seal.WriteKeyFile(r.cfg.Data, r.key); err != nil {
+			return err
 		}
 	}
 	options := r.cfg.Database()

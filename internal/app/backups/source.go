@@ -52,6 +52,7 @@ type Source struct {
 	// Node is the id of the directory.
 	Node    string
 	Version string
+	BaseURL string
 	KeyID   string
 	// Key returns the master key, for a backup that has it.
 	Key func(context.Context) ([]byte, error)
@@ -132,7 +133,7 @@ func (w *writing) run(to io.Writer, r Request) (err error) {
 // snapshot writes the header, the key and all rows.
 func (w *writing) snapshot(q db.Querier, to io.Writer, r Request) error {
 	header := backup.Header{
-		Steward: w.Version, CreatedAt: w.Now().UTC(), Engine: q.Dialect().String(), KeyID: w.KeyID, Node: w.Node,
+		Steward: w.Version, CreatedAt: w.Now().UTC(), Engine: q.Dialect().String(), KeyID: w.KeyID, Node: w.Node, BaseURL: w.BaseURL,
 	}
 	var err error
 	if header.Schema, err = db.Schema(q); err != nil {

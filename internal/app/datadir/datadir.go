@@ -92,7 +92,8 @@ type Addresses struct {
 	BaseURL string            `json:"base_url"`
 	S3URL   string            `json:"s3_url"`
 	KVURL   string            `json:"kv_url,omitempty"`
-	Listen  map[string]string `json:"listen"` // actual addresses, by listener: api, s3, kv, metrics, internal
+	TLS     bool              `json:"tls,omitempty"` // whether the listeners of clients serve TLS
+	Listen  map[string]string `json:"listen"`        // actual addresses, by listener: api, s3, kv, metrics, internal
 }
 
 // WriteAddresses writes steward.json in the data directory. The file is replaced in one step; if it

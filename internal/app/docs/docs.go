@@ -24,7 +24,7 @@ func Command(p session.Program) *cobra.Command {
 		Args:  config.NoArguments,
 		RunE:  session.ShowHelp,
 	}
-	cmd.AddCommand(manCommand(p), markdownCommand(p))
+	cmd.AddCommand(manCommand(p), markdownCommand(p), settingsCommand(p))
 	return cmd
 }
 
@@ -54,6 +54,18 @@ func markdownCommand(p session.Program) *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprint(p.Out, text)
+			return err
+		},
+	}
+}
+
+func settingsCommand(p session.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "settings",
+		Short: "Print the reference of all settings as Markdown",
+		Args:  config.NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(p.Out, config.Reference())
 			return err
 		},
 	}

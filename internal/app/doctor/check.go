@@ -211,6 +211,43 @@ func (d *doctor) settings(ctx context.Context) Finding {
 	return warn(strings.Join(advice, "; "), "%s", strings.Join(problems, "; "))
 }
 
+const (
+	// longWrite is how long a transaction may be open before live tails noticeably lag.
+	longWrite = 5 * time.Second
+	// secondLook is when a transaction is looked for again whose beginning this role may not see.
+	secondLook = 2 * time.Second
+)
+
+// tails looks for a transaction that holds live tails back: they show only what is older than all open transactions of the server.
+func (d *doctor) tails(ctx context.Context) Finding {
+	if d.cfg.DatabaseURL == "" {
+		return fine("SQLite has one writer")
+	}
+	state, err := d.inspect(ctx)
+	if err != nil {
+		return warn("see the check of the database", "not checked")
+	}
+	first := state.Writer
+	if first != nil && first.Since == nil {
+		select {
+		case <-time.After(secondLook):
+		case <-ctx.Done():
+		}
+		if state, err = d.inspect(ctx); err != nil {
+			return warn("see the check of the database", "not checked")
+		}
+	}
+	const advice = "end it, with pg_terminate_backend or ROLLBACK PREPARED; ingest and deliveries do not wait for it"
+	switch last := state.Writer; {
+	case last == nil || last.ID != first.ID:
+	case last.Since == nil:
+		return warn(advice, "a transaction of %s stays open; live tails show nothing newer", last.Name)
+	case time.Since(*last.Since) > longWrite:
+		return warn(advice, "a transaction of %s has been open for %v; live tails show nothing newer", last.Name, time.Since(*last.Since).Round(time.Second))
+	}
+	return fine("no transaction holds them back")
+}
+
 func (d *doctor) masterKey(ctx context.Context) Finding {
 	_, err := os.Stat(filepath.Join(d.cfg.Data, "master.key"))
 	missing := !masterkey.Configured(d.cfg) && errors.Is(err, fs.ErrNotExist)

@@ -64,6 +64,7 @@ func Examine(ctx context.Context, cfg config.Config, version string) []Finding {
 		{"clock", d.clock},
 		{"database", d.database},
 		{"database settings", d.settings},
+		{"live tails", d.tails},
 		{"master key", d.masterKey},
 		{"API listener", d.listener("api", cfg.Listen, "--listen")},
 		{"S3 listener", d.listener("s3", cfg.S3Listen, "--s3-listen")},

@@ -18,21 +18,25 @@ func (d *doctor) certificates(ctx context.Context) Finding {
 	switch {
 	case !d.cfg.TLS():
 		return fine("none; the listeners are plain")
+	case d.cfg.TLSCert != "":
+		return d.certificateFiles(ctx)
 	case d.running != nil:
 		return d.servedCertificates(ctx)
-	case d.cfg.TLSCert == "":
-		return fine("the server obtains those of %s", strings.Join(d.cfg.ACMEDomains, ", "))
 	}
-	pair, err := tls.LoadX509KeyPair(d.cfg.TLSCert, d.cfg.TLSKey)
-	if err != nil {
-		return fail("correct --tls-cert and --tls-key", "%v", err)
-	}
-	return d.certificateFiles(pair.Leaf)
+	return fine("the server obtains those of %s", strings.Join(d.cfg.ACMEDomains, ", "))
 }
 
-// certificateFiles checks a certificate in a file, and who can read its key.
-func (d *doctor) certificateFiles(leaf *x509.Certificate) Finding {
-	if f := lifetime(leaf); f.Status != OK {
+// certificateFiles checks the files, who can read the key, and that the running server serves what is in them.
+func (d *doctor) certificateFiles(ctx context.Context) Finding {
+	pair, err := tls.LoadX509KeyPair(d.cfg.TLSCert, d.cfg.TLSKey)
+	if err != nil {
+		advice := "correct --tls-cert and --tls-key"
+		if d.running != nil {
+			advice += "; until then the running server serves the last certificate, and does not start again"
+		}
+		return fail(advice, "%v", err)
+	}
+	if f := lifetime(pair.Leaf); f.Status == Failed {
 		return f
 	}
 	info, err := os.Stat(d.cfg.TLSKey)
@@ -42,25 +46,29 @@ func (d *doctor) certificateFiles(leaf *x509.Certificate) Finding {
 	if info.Mode().Perm()&0o007 != 0 {
 		return warn("run chmod o= "+d.cfg.TLSKey, "every user of the machine can read %s (mode %o)", d.cfg.TLSKey, info.Mode().Perm())
 	}
+	if d.running == nil {
+		return lifetime(pair.Leaf)
+	}
+	leaf, err := d.served(ctx, "") // a client that sends no name gets the certificate
+	if err != nil {
+		return fail("see the log of the server", "no certificate is served: %v", err)
+	}
+	if !leaf.Equal(pair.Leaf) {
+		return warn("run this again in 10 seconds, and then see the log of the server", "the running server serves another certificate than %s has: %s",
+			d.cfg.TLSCert, lifetime(leaf).Detail)
+	}
 	return lifetime(leaf)
 }
 
 // servedCertificates connects to the API as clients do, once for each domain.
 func (d *doctor) servedCertificates(ctx context.Context) Finding {
-	names := d.cfg.ACMEDomains
-	if d.cfg.TLSCert != "" {
-		names = []string{""} // a client that sends no name gets the certificate
-	}
 	var found []string
-	for _, name := range names {
+	for _, name := range d.cfg.ACMEDomains {
 		leaf, err := d.served(ctx, name)
 		if err != nil {
 			return fail("see the log of the server", "no certificate for %s: %v", name, err)
 		}
 		f := lifetime(leaf)
-		if d.cfg.TLSCert != "" {
-			f = d.certificateFiles(leaf)
-		}
 		if f.Status != OK {
 			return f
 		}

@@ -68,7 +68,7 @@ func (l *Listeners) Close() {
 // Addresses returns where the listeners of a program can be reached.
 func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Addresses {
 	a := datadir.Addresses{
-		PID: os.Getpid(), Version: version, BaseURL: cfg.BaseURL, S3URL: cfg.S3URL,
+		PID: os.Getpid(), Version: version, BaseURL: cfg.BaseURL, S3URL: cfg.S3URL, TLS: cfg.TLS(),
 		Listen: map[string]string{"api": l.API.Addr().String(), "s3": l.S3.Addr().String()},
 	}
 	if l.Redirect != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +20,19 @@ import (
 	"steward/internal/stamp"
 )
 
-// Ring returns the configured master keys, or the one in the data directory.
+// Ring returns the configured master keys, or the one in the data directory. It creates none.
 func Ring(ctx context.Context, cfg config.Config) (*seal.Ring, error) {
 	key, err := Current(ctx, cfg)
+	if errors.Is(err, fs.ErrNotExist) && !Configured(cfg) {
+		return nil, errMasterKey
+	}
 	if err != nil {
 		return nil, err
 	}
+	return ringOf(cfg, key)
+}
+
+func ringOf(cfg config.Config, key []byte) (*seal.Ring, error) {
 	keys := [][]byte{key}
 	for _, old := range cfg.OldMasterKeys {
 		keys = append(keys, []byte(old))
@@ -46,16 +54,16 @@ func Current(ctx context.Context, cfg config.Config) ([]byte, error) {
 // Configured reports whether the configuration has a master key, so that the data directory needs none.
 func Configured(cfg config.Config) bool { return cfg.MasterKey != "" || cfg.MasterKeyCommand != "" }
 
-// Existing returns the master keys that a database was written with, and creates none.
+// Existing returns the master keys that a database was written with.
 func Existing(ctx context.Context, d *db.DB, cfg config.Config) (*seal.Ring, error) {
-	if _, err := os.Stat(filepath.Join(cfg.Data, "master.key")); err != nil && !Configured(cfg) {
-		return nil, errMasterKey
-	}
 	ring, err := Ring(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return ring, Check(ctx, d, ring)
+	return ring, d.Write(ctx, func(tx *db.Tx) error {
+		_, err := Start{Ring: ring}.Admit(tx)
+		return err
+	})
 }
 
 // knownText is sealed at the first start; a master key that opens it is the right one.
@@ -67,27 +75,52 @@ const Setting = "master_key_check"
 var errMasterKey = errors.New("the master key is not the one that this database was written with; " +
 	"set STEWARD_MASTER_KEY, or copy the right master.key into the data directory")
 
-// Check returns an error if a database was written with another master key. The first call stores what
-// later ones compare.
-func Check(ctx context.Context, d *db.DB, ring *seal.Ring) error {
-	return d.Write(ctx, func(tx *db.Tx) error {
-		_, err := Admit(tx, ring)
-		return err
-	})
+// Start is the master key of a server that starts.
+type Start struct {
+	Ring *seal.Ring
+	// dir is the data directory, and fresh a key that is not in it yet. Without fresh, there was a key.
+	dir   string
+	fresh []byte
 }
 
-// Admit is Check in a transaction. It also returns Conflict if the master key was replaced, and the IDs of
-// old keys that are not needed any more.
-func Admit(tx *db.Tx, ring *seal.Ring) (unneeded []string, err error) {
-	fresh := base64.StdEncoding.EncodeToString(ring.Seal(Setting, knownText))
-	text, _, err := tx.Once(Setting, fresh)
+// ForStart returns the master keys with which a server starts: those of Ring, or a new one. Admit stores the new key if the
+// database is new.
+func ForStart(ctx context.Context, cfg config.Config) (Start, error) {
+	s := Start{dir: cfg.Data}
+	key, err := Current(ctx, cfg)
+	if errors.Is(err, fs.ErrNotExist) && !Configured(cfg) {
+		s.fresh = seal.NewKey()
+		key, err = s.fresh, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Ring, err = ringOf(cfg, key)
+	return s, err
+}
+
+// Admit returns an error if the database was written with another master key, and Conflict if the key was replaced since. Its
+// first call for a database stores the text that later ones compare, and a new key before that. It returns the IDs of
+// old keys that are no longer needed.
+func (s Start) Admit(tx *db.Tx) (unneeded []string, err error) {
+	mine := base64.StdEncoding.EncodeToString(s.Ring.Seal(Setting, knownText))
+	text, first, err := tx.Once(Setting, mine)
 	if err != nil {
 		return nil, fmt.Errorf("read the check of the master key: %w", err)
 	}
-	if err := Verify(ring, text); err != nil {
+	if first && s.fresh != nil {
+		if err := seal.WriteKeyFile(s.dir, s.fresh); err != nil {
+			return nil, err
+		}
+	}
+	if err := Verify(s.Ring, text); err != nil {
+		if s.fresh != nil {
+			// The transaction may have run before, and another replica may have been first since.
+			_ = os.Remove(filepath.Join(s.dir, "master.key"))
+		}
 		return nil, err
 	}
-	return rotation.Admit(tx, ring, WrittenWith(text), stamp.Of(time.Now()))
+	return rotation.Admit(tx, s.Ring, WrittenWith(text), stamp.Of(time.Now()))
 }
 
 // WrittenWith returns the ID of the key that sealed what Check has stored: the current one, unless secrets

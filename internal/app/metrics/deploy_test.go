@@ -139,29 +139,52 @@ func readRoot(t *testing.T, path ...string) []byte {
 	return content
 }
 
-func TestAlertsUseWhatIsExported(t *testing.T) {
-	var file struct {
-		Groups []struct {
-			Rules []struct{ Alert, Expr string }
-		}
-	}
+// rule is an alert of deploy/alerts.yaml.
+type rule struct {
+	Alert, Expr         string
+	Labels, Annotations map[string]string
+}
+
+func alerts(t *testing.T) (rules []rule) {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []rule } }
 	if err := yaml.Unmarshal(readRoot(t, "deploy", "alerts.yaml"), &file); err != nil {
 		t.Fatal(err)
 	}
-	all := exported(t)
-	docs := string(readRoot(t, "docs", "operations.md"))
-	rules := 0
 	for _, group := range file.Groups {
-		for _, rule := range group.Rules {
-			rules++
-			all.check(t, rule.Alert, rule.Expr, "")
-			if rule.Alert != "StewardDown" && !strings.Contains(docs, rule.Alert) {
-				t.Errorf("docs/operations.md does not mention %s", rule.Alert)
-			}
+		rules = append(rules, group.Rules...)
+	}
+	if len(rules) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return rules
+}
+
+func TestAlertsUseWhatIsExported(t *testing.T) {
+	all := exported(t)
+	docs := string(readRoot(t, "docs", "monitoring.md"))
+	for _, r := range alerts(t) {
+		all.check(t, r.Alert, r.Expr, "")
+		if !strings.Contains(docs, r.Alert) {
+			t.Errorf("docs/monitoring.md does not mention %s", r.Alert)
 		}
 	}
-	if rules == 0 {
-		t.Error("there are no alerts")
+}
+
+// TestAlertsSayHowBadItIsAndWhatHelps checks labels and annotations, and that the section of the documents exists.
+func TestAlertsSayHowBadItIsAndWhatHelps(t *testing.T) {
+	for _, r := range alerts(t) {
+		if severity := r.Labels["severity"]; severity != "critical" && severity != "warning" {
+			t.Errorf("%s has the severity %q", r.Alert, severity)
+		}
+		if r.Annotations["summary"] == "" {
+			t.Errorf("%s has no summary", r.Alert)
+		}
+		path, section, _ := strings.Cut(r.Annotations["docs"], "#")
+		heading := regexp.MustCompile(`(?mi)^#+ ` + strings.ReplaceAll(section, "-", `[ -]`) + `$`)
+		if section == "" || !heading.Match(readRoot(t, strings.Split(path, "/")...)) {
+			t.Errorf("%s refers to %s#%s, which does not exist", r.Alert, path, section)
+		}
 	}
 }
 

@@ -267,6 +267,33 @@ func (m *Metrics) OpenTails(read func() float64) {
 	m.gauge("steward_webhook_open_tails", "Live tails that are open.", read)
 }
 
+// TailLag registers how far live tails are behind the log.
+func (m *Metrics) TailLag(read func() float64) {
+	m.gauge("steward_webhook_tail_lag_seconds",
+		"Age of the oldest event that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server.", read)
+}
+
+// Ready registers whether the process is ready to serve: 1 or 0.
+func (m *Metrics) Ready(read func() float64) {
+	m.gauge("steward_ready", "1 if /readyz is 200, so that a load balancer sends requests here.", read)
+}
+
+// DatabaseReachable registers whether the database responds: 1 or 0.
+func (m *Metrics) DatabaseReachable(read func() float64) {
+	m.gauge("steward_db_reachable", "1 if the database responds within two seconds.", read)
+}
+
+// Disk registers the free space on the disk of the data directory, and the space below which nothing is added.
+func (m *Metrics) Disk(free func() float64, reserve int64) {
+	m.gauge("steward_disk_free_bytes", "Free space on the disk of the data directory.", free)
+	m.gauge("steward_disk_reserve_bytes", "Free space below which nothing is added (--disk-reserve).", func() float64 { return float64(reserve) })
+}
+
+// CertificatesFailing registers how many TLS certificates have not been read, obtained or renewed.
+func (m *Metrics) CertificatesFailing(read func() float64) {
+	m.gauge("steward_tls_certificates_failing", "TLS certificates that could not be read, obtained or renewed when that was last tried.", read)
+}
+
 // Stored registers the number and size of all objects.
 func (m *Metrics) Stored(objects, bytes func() float64) {
 	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)

@@ -66,6 +66,11 @@ func everyMetric(t *testing.T) string {
 	m.QueueDepth(seven)
 	m.OldestDueAge(seven)
 	m.FailingDestinations(seven)
+	m.TailLag(seven)
+	m.Ready(seven)
+	m.DatabaseReachable(seven)
+	m.Disk(seven, 7)
+	m.CertificatesFailing(seven)
 	m.Connections(seven, seven)
 	m.InFlightBytes(seven)
 	m.InFlightSockets(seven)
@@ -94,6 +99,12 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_s3_request_duration_seconds_count{method="PUT"} 1`,
 		`steward_storage_objects 7`,
 		`steward_tls_certificate_expiry_timestamp_seconds{domain="steward.example.com"} 7`,
+		`steward_tls_certificates_failing 7`,
+		`steward_ready 7`,
+		`steward_db_reachable 7`,
+		`steward_disk_free_bytes 7`,
+		`steward_disk_reserve_bytes 7`,
+		`steward_webhook_tail_lag_seconds 7`,
 		`steward_budget_size{pool="ingest"} 9`,
 		`steward_budget_used{pool="ingest"} 7`,
 		`steward_budget_organizations{pool="ingest"} 2`,
@@ -159,13 +170,13 @@ func TestMetricNamesFollowConventions(t *testing.T) {
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {
-	docs, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	docs, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, match := range regexp.MustCompile(`(?m)^# TYPE (steward_\w+) `).FindAllStringSubmatch(everyMetric(t), -1) {
 		if !bytes.Contains(docs, []byte("`"+match[1]+"`")) {
-			t.Errorf("docs/operations.md does not mention %s", match[1])
+			t.Errorf("docs/monitoring.md does not mention %s", match[1])
 		}
 	}
 }

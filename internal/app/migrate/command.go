@@ -89,7 +89,7 @@ command goes on where it was. Until then, or until --abort, changes are logged i
 
 // Run moves the rows in the running server, or here if none runs.
 func Run(ctx context.Context, p session.Program, cfg config.Config, r Request) error {
-	show := &progress{out: p.Err, results: p.Out, begun: map[string]bool{}}
+	show := &progress{out: p.Err, results: p.Out, began: time.Now(), begun: map[string]bool{}}
 	done, err := ask(ctx, cfg.Data, r, show.event)
 	running := !errors.Is(err, operator.ErrNoServer)
 	if !running {
@@ -204,6 +204,7 @@ const progressInterval = 5 * time.Second
 type progress struct {
 	out     io.Writer
 	results io.Writer // what became of databases and stores
+	began   time.Time
 	last    time.Time
 	// begun are the stages that were shown.
 	begun map[string]bool
@@ -233,5 +234,11 @@ func (p *progress) event(e Event) {
 		_, _ = fmt.Fprintln(p.out, stages[e.Stage])
 		return
 	}
-	_, _ = fmt.Fprintf(p.out, "%s: %s %s\n", stages[e.Stage], e.Table, humanize.Comma(e.Rows))
+	took := time.Since(p.began).Round(time.Second)
+	if e.Round > 0 {
+		_, _ = fmt.Fprintf(p.out, "%s, round %d: %s copied, %s left, after %v\n",
+			stages[e.Stage], e.Round, humanize.Comma(e.Rows), humanize.Comma(e.Left), took)
+		return
+	}
+	_, _ = fmt.Fprintf(p.out, "%s: %s %s, after %v\n", stages[e.Stage], e.Table, humanize.Comma(e.Rows), took)
 }

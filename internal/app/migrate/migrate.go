@@ -46,6 +46,9 @@ type Event struct {
 	Stage string `json:"stage,omitempty"`
 	Table string `json:"table,omitempty"`
 	Rows  int64  `json:"rows,omitempty"`
+	// Round and Left are those of move.Progress.
+	Round int64 `json:"round,omitempty"`
+	Left  int64 `json:"left,omitempty"`
 	operator.Failure
 	Done *Done `json:"done,omitempty"`
 	// Resource is what became of an embedded database or store.
@@ -160,7 +163,9 @@ func (j *job) mover(ctx context.Context, target *target) (*move.Mover, error) {
 		m.Before = target.blobs.before
 		m.Store = target.blobs.store
 	}
-	m.Report = func(p move.Progress) { j.report(Event{Stage: p.Stage, Table: p.Table, Rows: p.Rows}) }
+	m.Report = func(p move.Progress) {
+		j.report(Event{Stage: p.Stage, Table: p.Table, Rows: p.Rows, Round: p.Round, Left: p.Left})
+	}
 	return m, m.Begin(ctx, name)
 }
 

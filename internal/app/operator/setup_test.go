@@ -13,6 +13,7 @@ import (
 	"steward/internal/app/masterkey"
 	"steward/internal/cli/session"
 	"steward/internal/db"
+	"steward/internal/seal"
 )
 
 // TestSetupLinkWithoutAServer makes the link in the process of the command, which needs the master key.
@@ -22,11 +23,11 @@ func TestSetupLinkWithoutAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := masterkey.Ring(t.Context(), cfg)
-	if err != nil {
+	if err := seal.WriteKeyFile(cfg.Data, seal.NewKey()); err != nil {
 		t.Fatal(err)
 	}
-	if err := masterkey.Check(t.Context(), d, ring); err != nil {
+	ring, err := masterkey.Existing(t.Context(), d, cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
 	o := New(d, ring, cfg.BaseURL)

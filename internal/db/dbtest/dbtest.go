@@ -233,3 +233,19 @@ func isInUse(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == "55006"
 }
+
+// OpenTransaction opens a transaction that writes in a database of PostgreSQL, as another application would. It ends with its
+// connection, when end is called or the test ends.
+func OpenTransaction(t testing.TB, url string) (end func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end = func() { _ = conn.Close(context.Background()) }
+	t.Cleanup(end)
+	if _, err := conn.Exec(t.Context(), "BEGIN; SELECT pg_current_xact_id()"); err != nil {
+		t.Fatal(err)
+	}
+	return end
+}

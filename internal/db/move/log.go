@@ -95,12 +95,13 @@ type change struct {
 	key []any
 }
 
-// last returns the number of the last change of a table, or 0 if there is none.
-func (t *table) last(q db.Querier) (seq int64, err error) {
-	if err := q.Row("SELECT COALESCE(MAX(seq), 0) FROM " + t.log).Scan(&seq); err != nil {
-		return 0, fmt.Errorf("read %s: %w", t.log, err)
+// logged returns the numbers of the first change of a table, less one, and of the last; 0 and 0 if there is none. A change whose
+// transaction was rolled back leaves a gap.
+func (t *table) logged(q db.Querier) (before, last int64, err error) {
+	if err := q.Row("SELECT COALESCE(MIN(seq) - 1, 0), COALESCE(MAX(seq), 0) FROM "+t.log).Scan(&before, &last); err != nil {
+		return 0, 0, fmt.Errorf("read %s: %w", t.log, err)
 	}
-	return seq, nil
+	return before, last, nil
 }
 
 // changes returns the first changes of a table up to the one with a number. On PostgreSQL, one with a lower

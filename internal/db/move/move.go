@@ -53,9 +53,11 @@ var ErrChanged = errors.New("the target does not have the rows of the source")
 type Progress struct {
 	// Stage is copy, follow, verify or finish.
 	Stage string
-	// Table is being copied or compared. Rows is how many rows of it, or changes of all tables, are done.
-	Table string
-	Rows  int64
+	// Table is being copied or compared, and Rows is how many rows of it are done. When changes are followed, Rows is how many
+	// changes of all tables the Round has copied, which is counted from 1, and Left how many it has to copy yet.
+	Table       string
+	Rows        int64
+	Round, Left int64
 }
 
 // Mover moves rows. Its fields must not be changed after Begin.
@@ -77,6 +79,8 @@ type Mover struct {
 	owner string
 	// followed is when the changes were followed last.
 	followed time.Time
+	// rounds is how many rounds have followed the changes.
+	rounds int64
 }
 
 // table is a table of the source.
@@ -244,21 +248,29 @@ func (m *Mover) Follow(ctx context.Context) error {
 	}
 }
 
-// round copies the changes of each table that are logged when it comes to that, and returns their number.
+// round copies the changes that are logged when it begins, and returns their number.
 func (m *Mover) round(ctx context.Context) (n int64, err error) {
-	for _, t := range m.tables {
-		last, err := t.last(m.Source.Read(ctx))
+	m.rounds++
+	var left int64
+	lasts := make([]int64, len(m.tables))
+	for i, t := range m.tables {
+		first, last, err := t.logged(m.Source.Read(ctx))
 		if err != nil {
 			return n, err
 		}
+		lasts[i] = last
+		left += last - first
+	}
+	for i, t := range m.tables {
 		for some := page; some == page; {
-			if some, err = m.follow(ctx, t, last); err != nil {
+			if some, err = m.follow(ctx, t, lasts[i]); err != nil {
 				return n, fmt.Errorf("follow %s: %w", t.Name, err)
 			}
 			n += int64(some)
-		}
-		if n > 0 {
-			m.report("follow", t.Name, n)
+			left = max(left-int64(some), 0)
+			if some > 0 && m.Report != nil {
+				m.Report(Progress{Stage: "follow", Table: t.Name, Rows: n, Round: m.rounds, Left: left})
+			}
 		}
 	}
 	return n, nil

@@ -232,19 +232,49 @@ func (p *Page) add(r row, after Position) {
 	}
 }
 
+// withLogs makes a table logs of all organizations that have events, by skipping from one to the next.
+const withLogs = `WITH RECURSIVE logs(org_id) AS (
+		SELECT (SELECT org_id FROM webhook_log ORDER BY org_id LIMIT 1)
+		UNION ALL
+		SELECT (SELECT l.org_id FROM webhook_log l WHERE l.org_id > logs.org_id ORDER BY l.org_id LIMIT 1)
+		FROM logs WHERE logs.org_id IS NOT NULL)
+	`
+
 // Last returns the highest number in the logs of all organizations.
 func Last(q db.Querier) (number int64, err error) {
-	err = q.Row(`WITH RECURSIVE logs(org_id) AS (
-			SELECT (SELECT org_id FROM webhook_log ORDER BY org_id LIMIT 1)
-			UNION ALL
-			SELECT (SELECT l.org_id FROM webhook_log l WHERE l.org_id > logs.org_id ORDER BY l.org_id LIMIT 1)
-			FROM logs WHERE logs.org_id IS NOT NULL)
-		SELECT COALESCE(MAX((SELECT l.number FROM webhook_log l WHERE l.org_id = logs.org_id ORDER BY l.number DESC LIMIT 1)), 0)
+	err = q.Row(withLogs + `SELECT COALESCE(MAX((SELECT l.number FROM webhook_log l WHERE l.org_id = logs.org_id ORDER BY l.number DESC LIMIT 1)), 0)
 		FROM logs`).Scan(&number)
 	if err != nil {
 		return 0, fmt.Errorf("read last number of log: %w", err)
 	}
 	return number, nil
+}
+
+// Lag returns how long the oldest event of an organization has waited to be settled; 0 if none waits. Events wait on PostgreSQL
+// only, while an older transaction is open anywhere on its server.
+func Lag(q db.Querier, orgID string, now stamp.Time) (time.Duration, error) {
+	return lag(q, now, `SELECT (SELECT at FROM webhook_log WHERE org_id = $1 AND number >= `+db.Settled(q.Dialect())+`
+		ORDER BY number, key LIMIT 1)`, orgID)
+}
+
+// MaxLag returns the longest Lag of all organizations.
+func MaxLag(q db.Querier, now stamp.Time) (time.Duration, error) {
+	return lag(q, now, withLogs+`SELECT MIN((SELECT l.at FROM webhook_log l WHERE l.org_id = logs.org_id AND l.number >= `+db.Settled(q.Dialect())+`
+		ORDER BY l.number, l.key LIMIT 1)) FROM logs`)
+}
+
+func lag(q db.Querier, now stamp.Time, oldest string, args ...any) (time.Duration, error) {
+	if q.Dialect() == db.SQLite {
+		return 0, nil
+	}
+	var at *stamp.Time
+	if err := q.Row(oldest, args...).Scan(&at); err != nil {
+		return 0, fmt.Errorf("read lag of log: %w", err)
+	}
+	if at == nil {
+		return 0, nil
+	}
+	return max(now.Sub(*at), 0), nil
 }
 
 // Organizations returns some organizations that have events, in order, after one.

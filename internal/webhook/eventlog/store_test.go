@@ -294,3 +294,40 @@ func TestRolledBackEventsAreNeverShown(t *testing.T) {
 		}
 	})
 }
+
+// TestLagIsTheAgeOfWhatWaitsForAnOpenTransaction opens a transaction of another application in another database of the server.
+func TestLagIsTheAgeOfWhatWaitsForAnOpenTransaction(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	hook, now := id.Blob(start), stamp.Of(start.Add(time.Minute))
+	lags := func() [3]time.Duration {
+		t.Helper()
+		one, err := Lag(d.Read(t.Context()), "org_a", now)
+		must(t, err)
+		other, err := Lag(d.Read(t.Context()), "org_b", now)
+		must(t, err)
+		longest, err := MaxLag(d.Read(t.Context()), now)
+		must(t, err)
+		return [3]time.Duration{one, other, longest}
+	}
+	if got := lags(); got != [3]time.Duration{} {
+		t.Errorf("without events it is %v", got)
+	}
+	end := dbtest.OpenTransaction(t, dbtest.Postgres(t))
+	commit(t, d, "org_a", start, newKeys(hook, 1))
+	commit(t, d, "org_a", start.Add(20*time.Second), newKeys(hook, 1))
+	commit(t, d, "org_b", start.Add(30*time.Second), newKeys(hook, 1))
+	if got, want := lags(), [3]time.Duration{time.Minute, 30 * time.Second, time.Minute}; got != want {
+		t.Errorf("while it is open it is %v, want %v", got, want)
+	}
+	end()
+	waittest.True(t, "all events to be settled", func() bool { return lags() == [3]time.Duration{} })
+}
+
+func TestSQLiteHasNoLag(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	commit(t, d, "org_a", start, newKeys(id.Blob(start), 1))
+	lag, err := MaxLag(d.Read(t.Context()), stamp.Of(start.Add(time.Minute)))
+	if err != nil || lag != 0 {
+		t.Errorf("it is %v, %v", lag, err)
+	}
+}
