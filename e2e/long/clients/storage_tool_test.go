@@ -275,8 +275,8 @@ func TestPresignedURLsWithCurl(t *testing.T) {
 		}
 		now := time.Now()
 		c.checkForged(map[string][]string{
-			"expired":              {c.Presigned("GET", "a", now.Add(-time.Minute), "59")},
-			"expired upload":       {"-T", file, c.Presigned("PUT", "a", now.Add(-time.Hour), "60")},
+			"expired":              {c.Presigned("GET", "a", now.Add(-time.Minute), 59*time.Second)},
+			"expired upload":       {"-T", file, c.Presigned("PUT", "a", now.Add(-time.Hour), time.Minute)},
 			"upload by a download": {"-T", file, download},
 			"download by upload":   {upload},
 			"other key":            {strings.Replace(download, "txt", "txu", 1)},
