@@ -224,7 +224,7 @@ func (r *request) head() (object.Object, span, error) {
 		set("X-Amz-Tagging-Count", strconv.Itoa(n))
 	}
 	for name, value := range a.Metadata {
-		set("X-Amz-Meta-"+name, mime.BEncoding.Encode("UTF-8", value)) // as it is in ASCII
+		header[strings.ToLower(metadataPrefix+name)] = []string{mime.BEncoding.Encode("UTF-8", value)} // as it is in ASCII
 	}
 	if strings.EqualFold(r.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && !s.partial {
 		setChecksum(header, a.Checksum)
