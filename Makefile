@@ -76,6 +76,10 @@ faults: deps ## break installations under load, and compare what is stored with 
 redis-suite: ## run the test suite of Redis (REDIS_SRC=dir, UNITS="type/string multi") against internal/redis; needs tclsh
 	./tools/redis-suite "$(REDIS_SRC)" $(UNITS)
 
+.PHONY: s3-suite
+s3-suite: ## run Ceph's S3 tests (S3TESTS_SRC=dir, TESTS="s3tests/functional/test_s3.py -k multipart"); needs python3-pytest and others
+	./tools/s3-suite "$(S3TESTS_SRC)" $(TESTS)
+
 # The tests that compare groups of commands with redis-server.
 redis-groups = TestStrings|TestBitmaps|TestHyperLogLog|TestHashes|TestLists|TestSets|TestSortedSets|TestGeo|TestStreams|TestKeys|TestSort|TestTransactions|TestPubSub|TestBlocking|TestConnection|TestServer|TestDifferential
 

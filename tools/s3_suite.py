@@ -9,12 +9,14 @@ It reads STEWARD_URL, STEWARD_KEY and STEWARD_ORG from the environment.
 import collections
 import json
 import os
+import signal
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit, unquote
 
 import botocore.client
 import botocore.signers
+import pytest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
@@ -129,10 +131,24 @@ def pytest_collection_modifyitems(items):
         groups[item.nodeid] = "_".join(names[1:3]) if names[1] in ("bucket", "object", "post") else names[1]
 
 
+def late(number, frame):
+    raise TimeoutError("the test takes too long")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(int(os.environ.get("TIMEOUT", "60")))
+    yield
+    signal.alarm(0)
+
+
 def pytest_runtest_logreport(report):
     if report.when == "call" or report.outcome != "passed":
         if results.get(report.nodeid) in (None, "passed"):
             results[report.nodeid] = report.outcome
+            with open(os.environ["S3_RESULTS"] + ".running", "a") as out:
+                print(report.outcome, report.nodeid.split("::")[-1], file=out)
 
 
 def pytest_sessionfinish(session):
