@@ -163,6 +163,20 @@ func (c tools) aws(args ...string) string {
 	return c.run("/usr/bin/aws", append([]string{"--endpoint-url", c.Addresses().S3URL}, args...)...)
 }
 
+// TestJavaScriptSDK uses the AWS SDK for JavaScript: the current one, and the first that signs the checksum of an empty
+// body into presigned URLs.
+func TestJavaScriptSDK(t *testing.T) {
+	t.Parallel()
+	installation.EachStorage(t, func(_ *testing.T, s *installation.Steward) {
+		script, err := filepath.Abs("../../clients/s3.mjs")
+		s.Must(err)
+		for i, version := range []string{"current", "3.729"} {
+			c := newTools(s.NewBucket(fmt.Sprint("sdk-", i)))
+			c.run("node", script, s.Addresses().S3URL, c.Name, version)
+		}
+	})
+}
+
 func TestAwscli(t *testing.T) {
 	t.Parallel()
 	c := newTools(installation.Start(t, "sqlite").NewBucket("photos"))
