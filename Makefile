@@ -80,6 +80,10 @@ faults: deps ## break installations under load, and compare what is stored with 
 redis-suite: ## run the test suite of Redis (REDIS_SRC=dir, UNITS="type/string multi") against internal/redis; needs tclsh
 	./tools/redis-suite "$(REDIS_SRC)" $(UNITS)
 
+.PHONY: s3-suite
+s3-suite: ## run Ceph's S3 tests (S3TESTS_SRC=dir, TESTS="s3tests/functional/test_s3.py -k multipart"); needs python3-pytest and others
+	./tools/s3-suite "$(S3TESTS_SRC)" $(TESTS)
+
 .PHONY: redis-differential
 redis-differential: deps ## compare key-value stores with redis-server: CHECKS=100000 sequences of each group of commands, or of GROUP=TestStreams
 	$(GO) test -count=1 -timeout 0 ./internal/redis -v -run '^($(or $(GROUP),$(redis-groups)))$$' -rapid.checks=$(or $(CHECKS),100000) -rapid.nofailfile

@@ -2,8 +2,6 @@ package installation
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"net/url"
@@ -11,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"steward/internal/object/s3/sigv4"
+	"steward/internal/object/s3/sigv4/sigv4test"
 	"steward/internal/porttest"
 )
 
@@ -148,28 +146,15 @@ func (s *Steward) S3(method, path, body string, headers ...string) *Response {
 func (b Bucket) Signed(method, path, body string, headers ...string) *Response {
 	b.T.Helper()
 	r := b.s3Request(method, path, body, headers...)
-	sum := sha256.Sum256([]byte(body))
-	payload := hex.EncodeToString(sum[:])
-	r.Header.Set("X-Amz-Content-Sha256", payload)
-	b.Must(signer().SignHTTP(b.T.Context(), b.credentials(), r, payload, "s3", "us-east-1", time.Now()))
+	sigv4test.Signer{Access: b.Access, Secret: b.Secret, Payload: sigv4test.Hash(body)}.Sign(r)
 	return b.do(r)
 }
 
-// Presigned returns a URL that was signed at some time.
-func (b Bucket) Presigned(method, key string, at time.Time, expires string) string {
+// Presigned returns a URL that was signed at some time, of a key that needs no escaping.
+func (b Bucket) Presigned(method, key string, at time.Time, expires time.Duration) string {
 	b.T.Helper()
-	r := b.s3Request(method, "/"+b.Name+"/"+key+"?X-Amz-Expires="+expires, "")
-	signed, _, err := signer().PresignHTTP(b.T.Context(), b.credentials(), r, "UNSIGNED-PAYLOAD", "s3", "us-east-1", at)
-	b.Must(err)
-	return signed
-}
-
-func signer() *v4.Signer {
-	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
-}
-
-func (b Bucket) credentials() aws.Credentials {
-	return aws.Credentials{AccessKeyID: b.Access, SecretAccessKey: b.Secret}
+	target := url.URL{Scheme: "http", Host: b.Addresses().Listen["s3"], Path: "/" + b.Name + "/" + key}
+	return sigv4.Presign(method, target, b.Access, b.Secret, "us-east-1", at, expires)
 }
 
 func (s *Steward) s3Request(method, path, body string, headers ...string) *http.Request {

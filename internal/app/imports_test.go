@@ -61,6 +61,7 @@ var folders = [][]string{
 	{"oidc/provider"},
 
 	{"object"},
+	{"object/s3/sigv4"},
 	{"object/s3"},
 
 	{"redis/lua"},
@@ -102,7 +103,7 @@ var restricted = map[string][]string{
 	"github.com/go-webauthn/webauthn":     {"oidc"},
 	"github.com/jackc/pgx":                {"cli", "db", "resource"},
 	"github.com/pquerna/otp":              {"oidc"},
-	"github.com/minio/minio-go":           {"blob", "cli"},
+	"github.com/minio/minio-go":           {"blob", "cli", "object"},
 	"github.com/prometheus/client_golang": {"app"},
 	"github.com/schollz/progressbar":      {"app", "cli"},
 	"github.com/spf13/cobra":              {"app", "cli"},

@@ -12,14 +12,12 @@ import (
 )
 
 // lookups maps packages to the calls of reflect by which they look up fields by their names, or get the
-// address of a value. No other package may have such a call. object/s3 and redis/lua read
-// private fields of another module.
+// address of a value. No other package may have such a call. redis/lua reads private fields of another module.
 var lookups = map[string][]string{
 	"db":        {"FieldByNameFunc"},                         // of rows, whose columns are named like their fields
 	"web":       {"FieldByName"},                             // Body, of the inputs of routes
 	"sqlite":    {"Pointer"},                                 // of its own functions, which SQLite calls
 	"redis/lua": {"FieldByName", "Pointer", "UnsafePointer"}, // of the interpreter's values, to measure what scripts have
-	"object/s3": {"FieldByName", "UnsafePointer"},            // versitygw's application, to serve a listener
 }
 
 // TestNothingIsUnsafe fails if a package imports unsafe, or looks into values as only those of lookups

@@ -245,14 +245,17 @@ func (d *Disk) Open(_ context.Context, blobID string, offset, length int64) (io.
 	if length < 0 {
 		return f, nil
 	}
-	return limitedFile{io.LimitReader(f, length), f}, nil
+	return limitedFile{&io.LimitedReader{R: f, N: length}, f}, nil
 }
 
 // limitedFile reads a part of a file.
 type limitedFile struct {
-	io.Reader
+	*io.LimitedReader
 	io.Closer
 }
+
+// WriteTo writes the rest of the part. A writer that is a connection can have the kernel send the file.
+func (f limitedFile) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, f.LimitedReader) }
 
 // Size implements Store.
 func (d *Disk) Size(_ context.Context, blobID string) (int64, error) {

@@ -101,18 +101,18 @@ func (c Conditions) check(key string, old *Object) error {
 		if old == nil {
 			return errs.Missing("object", key)
 		}
-		if !matches(c.IfMatch, old.ETag) {
+		if !Matches(c.IfMatch, old.ETag) {
 			return errs.New(errs.PreconditionFailed, "the object has another ETag")
 		}
 	}
-	if c.IfNoneMatch != "" && old != nil && matches(c.IfNoneMatch, old.ETag) {
+	if c.IfNoneMatch != "" && old != nil && Matches(c.IfNoneMatch, old.ETag) {
 		return errs.New(errs.PreconditionFailed, "the object exists already")
 	}
 	return nil
 }
 
-// matches reports whether the value of a condition names an ETag.
-func matches(condition, etag string) bool {
+// Matches reports whether the value of a condition names an ETag.
+func Matches(condition, etag string) bool {
 	for tag := range strings.SplitSeq(condition, ",") {
 		tag = strings.TrimSpace(tag)
 		if tag == "*" || strings.Trim(tag, `"`) == etag {

@@ -218,6 +218,25 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
+// WriteTo writes the rest of the pieces. A writer that is a connection can have the kernel send files.
+func (r *reader) WriteTo(w io.Writer) (written int64, err error) {
+	for r.current != nil {
+		n, err := io.Copy(w, r.current)
+		written += n
+		r.expected -= n
+		if err == nil && r.expected > 0 {
+			err = io.ErrUnexpectedEOF // the blob is too short
+		}
+		if err == nil {
+			err = r.next()
+		}
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
 // Close closes the piece that is open.
 func (r *reader) Close() error {
 	if r.current == nil {

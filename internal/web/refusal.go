@@ -24,6 +24,9 @@ type Refusals struct {
 	Log   *slog.Logger
 	// Done is called after each response, for log and metrics.
 	Done func(Served)
+	// Handler returns the handler of a request that is refused, of which only the method is known; nil for
+	// that of the API.
+	Handler func(refused *errs.Error) http.Handler
 }
 
 // Attach sets the hooks of a server and returns the listener that it is to serve.
@@ -103,6 +106,14 @@ func (c *refusingConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// ReadFrom lets the connection send a file by itself. It is called while a handler is.
+func (c *refusingConn) ReadFrom(r io.Reader) (int64, error) {
+	if direct, ok := c.Conn.(io.ReaderFrom); ok {
+		return direct.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r)
+}
+
 // CloseWrite has the client read the response before the connection is closed.
 func (c *refusingConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
@@ -140,9 +151,13 @@ func (f *Refusals) response(c *refusingConn, refused *errs.Error) []byte {
 	r := &http.Request{Method: method, URL: &url.URL{Path: "/"}, Header: http.Header{}, RemoteAddr: c.RemoteAddr().String()}
 	r = r.WithContext(WithFace(context.Background(), f.faceOf(target)))
 	w := &responseBuffer{header: http.Header{}}
-	Observe(f.Log, f.Done, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := Observe(f.Log, f.Done, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, refused)
-	})).ServeHTTP(w, r)
+	}))
+	if f.Handler != nil {
+		handler = f.Handler(refused)
+	}
+	handler.ServeHTTP(w, r)
 	res := http.Response{
 		StatusCode: w.status, ProtoMajor: 1, ProtoMinor: 1, Header: w.header, ContentLength: int64(w.body.Len()), Close: true,
 		Body: io.NopCloser(&w.body), Request: r, // a response to HEAD has no body

@@ -163,6 +163,20 @@ func (c tools) aws(args ...string) string {
 	return c.run("/usr/bin/aws", append([]string{"--endpoint-url", c.Addresses().S3URL}, args...)...)
 }
 
+// TestJavaScriptSDK uses the AWS SDK for JavaScript: the current one, and the first that signs the checksum of an empty
+// body into presigned URLs.
+func TestJavaScriptSDK(t *testing.T) {
+	t.Parallel()
+	installation.EachStorage(t, func(_ *testing.T, s *installation.Steward) {
+		script, err := filepath.Abs("../../clients/s3.mjs")
+		s.Must(err)
+		for i, version := range []string{"current", "3.729"} {
+			c := newTools(s.NewBucket(fmt.Sprint("sdk-", i)))
+			c.run("node", script, s.Addresses().S3URL, c.Name, version)
+		}
+	})
+}
+
 func TestAwscli(t *testing.T) {
 	t.Parallel()
 	c := newTools(installation.Start(t, "sqlite").NewBucket("photos"))
@@ -275,8 +289,8 @@ func TestPresignedURLsWithCurl(t *testing.T) {
 		}
 		now := time.Now()
 		c.checkForged(map[string][]string{
-			"expired":              {c.Presigned("GET", "a", now.Add(-time.Minute), "59")},
-			"expired upload":       {"-T", file, c.Presigned("PUT", "a", now.Add(-time.Hour), "60")},
+			"expired":              {c.Presigned("GET", "a", now.Add(-time.Minute), 59*time.Second)},
+			"expired upload":       {"-T", file, c.Presigned("PUT", "a", now.Add(-time.Hour), time.Minute)},
 			"upload by a download": {"-T", file, download},
 			"download by upload":   {upload},
 			"other key":            {strings.Replace(download, "txt", "txu", 1)},

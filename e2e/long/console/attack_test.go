@@ -204,7 +204,7 @@ func TestConsoleIgnoresForgedRequests(t *testing.T) {
 	c := signedIn(t, s)
 	for name, open := range map[string]func(){
 		"another site": func() { c.otherSite(forgeryScript(s)) },
-		"an object":    func() { c.Do(chromedp.Navigate(b.Presigned("GET", "evil.html", time.Now(), "600"))) },
+		"an object":    func() { c.Do(chromedp.Navigate(b.Presigned("GET", "evil.html", time.Now(), 10*time.Minute))) },
 	} {
 		open()
 		c.Wait("the requests", `window.result`)

@@ -149,9 +149,9 @@ func TestOwnerMayUseTheBucket(t *testing.T) {
 		f.put(b, "secret", "x")
 		upload, _ := f.upload(b, "secret", minio.PutObjectOptions{})
 		refused := map[string]int{
-			"ListObjectVersions": 501, "GetBucketPolicy": 404, "GetBucketTagging": 404, "PutBucketPolicy": 400, "PutBucketAcl": 400,
+			"ListObjectVersions": 501, "GetBucketPolicy": 404, "GetBucketTagging": 404, "PutBucketPolicy": 501, "PutBucketAcl": 501,
 			"PutBucketVersioning": 501, "DeleteBucketPolicy": 501, "DeleteBucketCors": 501, "DeleteBucket": 403, "CreateBucket": 409,
-			"GetObjectAcl": 501, "PutObjectAcl": 501, "GetObjectRetention": 501, "GetObjectLegalHold": 501, "RestoreObject": 501,
+			"PutObjectAcl": 501, "GetObjectRetention": 501, "GetObjectLegalHold": 501, "RestoreObject": 501,
 			"CompleteMultipart": 400, "SelectObjectContent": 501,
 		}
 		c := operations("mine", upload)

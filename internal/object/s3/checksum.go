@@ -1,155 +1,228 @@
 package s3
 
 import (
-	"io"
+	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"hash"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/s3api/middlewares"
-	"github.com/versity/versitygw/s3api/utils"
-	"github.com/versity/versitygw/s3err"
+	"github.com/minio/minio-go/v7"
 
 	"steward/internal/object"
 )
 
 // algorithms are the checksums that are computed and stored.
-var algorithms = []types.ChecksumAlgorithm{
-	types.ChecksumAlgorithmCrc32, types.ChecksumAlgorithmCrc32c, types.ChecksumAlgorithmCrc64nvme,
-	types.ChecksumAlgorithmSha1, types.ChecksumAlgorithmSha256,
+var algorithms = []minio.ChecksumType{
+	minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumCRC64NVME, minio.ChecksumSHA1, minio.ChecksumSHA256,
 }
 
-// sums are the checksums of a request or response, of which at most one is set.
-type sums struct{ crc32, crc32c, crc64nvme, sha1, sha256 *string }
+// algorithmOf returns the algorithm of a name, in any case.
+func algorithmOf(name string) (minio.ChecksumType, error) {
+	i := slices.IndexFunc(algorithms, func(a minio.ChecksumType) bool { return strings.EqualFold(a.String(), name) })
+	if i < 0 {
+		return minio.ChecksumNone, notImplemented("The checksum algorithm " + name)
+	}
+	return algorithms[i], nil
+}
+
+const (
+	fullObject = "FULL_OBJECT"
+	composite  = "COMPOSITE"
+)
+
+// sums are the checksums in XML, of which at most one is set.
+type sums struct {
+	ChecksumCRC32     string `xml:",omitempty"`
+	ChecksumCRC32C    string `xml:",omitempty"`
+	ChecksumCRC64NVME string `xml:",omitempty"`
+	ChecksumSHA1      string `xml:",omitempty"`
+	ChecksumSHA256    string `xml:",omitempty"`
+}
+
+// fields returns where the sums are, in the order of algorithms.
+func (s *sums) fields() []*string {
+	return []*string{&s.ChecksumCRC32, &s.ChecksumCRC32C, &s.ChecksumCRC64NVME, &s.ChecksumSHA1, &s.ChecksumSHA256}
+}
 
 // sumsOf returns the sums that stand for a checksum, which may be nil.
 func sumsOf(c *object.Checksum) (s sums) {
-	if c == nil || c.Value == "" {
+	if c == nil {
 		return s
 	}
-	switch types.ChecksumAlgorithm(c.Algorithm) {
-	case types.ChecksumAlgorithmCrc32:
-		s.crc32 = &c.Value
-	case types.ChecksumAlgorithmCrc32c:
-		s.crc32c = &c.Value
-	case types.ChecksumAlgorithmCrc64nvme:
-		s.crc64nvme = &c.Value
-	case types.ChecksumAlgorithmSha1:
-		s.sha1 = &c.Value
-	case types.ChecksumAlgorithmSha256:
-		s.sha256 = &c.Value
+	for i, a := range algorithms {
+		if a.String() == c.Algorithm {
+			*s.fields()[i] = c.Value
+		}
 	}
 	return s
 }
 
-// expected returns the checksum that a client has sent, or nil.
-func (s sums) expected() *object.Checksum {
-	for i, value := range []*string{s.crc32, s.crc32c, s.crc64nvme, s.sha1, s.sha256} {
-		if v := text(value); v != "" {
-			return &object.Checksum{Algorithm: string(algorithms[i]), Value: v}
-		}
-	}
-	return nil
-}
-
-// expected returns the checksum that a client has sent, or nil. In a presigned URL it can be in the
-// query, which the protocol does not hand over.
-func (r *request) expected(s sums) *object.Checksum {
-	if c := s.expected(); c != nil {
-		return c
-	}
-	for name, value := range r.http.QueryArgs().All() {
-		rest, ok := strings.CutPrefix(strings.ToLower(string(name)), "x-amz-checksum-")
-		if a := types.ChecksumAlgorithm(strings.ToUpper(rest)); ok && slices.Contains(algorithms, a) {
-			return &object.Checksum{Algorithm: string(a), Value: string(value)}
-		}
-	}
-	return nil
-}
-
 // value returns the value that a client has sent, or "".
 func (s sums) value() string {
-	if c := s.expected(); c != nil {
-		return c.Value
+	for _, field := range s.fields() {
+		if *field != "" {
+			return *field
+		}
 	}
 	return ""
 }
 
-func checkAlgorithm(a types.ChecksumAlgorithm) error {
-	if a != "" && !slices.Contains(algorithms, a) {
-		return notImplemented("The checksum algorithm " + string(a))
+// typeOf returns the type of a checksum, which may be nil.
+func typeOf(c *object.Checksum) string {
+	if c == nil {
+		return ""
 	}
-	return nil
+	return c.Type
 }
 
-// checksummer computes the checksum of a body, or takes it from the body's trailer, where the
-// reader of the chunks verifies it.
-type checksummer struct {
-	io.Reader
-	body      *uploadReader
-	algorithm types.ChecksumAlgorithm
-	hash      *utils.HashReader
-	trailer   middlewares.ChecksumReader
+// setChecksum sets the headers of a checksum, which may be nil.
+func setChecksum(header http.Header, c *object.Checksum) {
+	if c == nil || c.Value == "" {
+		return
+	}
+	header.Set("X-Amz-Checksum-"+c.Algorithm, c.Value)
+	if c.Type != "" {
+		header.Set("X-Amz-Checksum-Type", c.Type)
+	}
 }
 
-// newChecksummer returns a reader of a body that fails at its end unless it has the expected
-// checksum. The algorithm, which may be empty, is used if nothing is expected.
-func newChecksummer(body *uploadReader, algorithm types.ChecksumAlgorithm, expected *object.Checksum) (*checksummer, error) {
-	c := &checksummer{Reader: body, body: body, algorithm: algorithm}
-	if t, ok := body.r.(middlewares.ChecksumReader); ok && t.Algorithm() != "" {
-		c.trailer = t
-		c.algorithm = types.ChecksumAlgorithm(strings.ToUpper(t.Algorithm()))
-		return c, checkAlgorithm(c.algorithm)
+const checksumPrefix = "X-Amz-Checksum-"
+
+// expected returns the checksum in the headers of a request, or nil.
+func (r *request) expected() (*object.Checksum, error) {
+	var found *object.Checksum
+	for name := range r.Header {
+		suffix, ok := strings.CutPrefix(name, checksumPrefix)
+		if !ok || suffix == "Algorithm" || suffix == "Type" || suffix == "Mode" {
+			continue
+		}
+		c, err := checksumOf(suffix, r.Header.Get(name))
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			return nil, failf("InvalidRequest", "Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.")
+		}
+		found = c
 	}
-	want := ""
-	if expected != nil {
-		c.algorithm = types.ChecksumAlgorithm(expected.Algorithm)
-		want = expected.Value
-	}
-	if c.algorithm == "" {
-		return c, nil
-	}
-	if err := checkAlgorithm(c.algorithm); err != nil {
-		return nil, err
-	}
-	hash, err := utils.NewHashReader(body, want, utils.HashType(strings.ToLower(string(c.algorithm))))
+	return found, nil
+}
+
+// checksumOf returns a checksum that a client has sent.
+func checksumOf(algorithm, value string) (*object.Checksum, error) {
+	a, err := algorithmOf(algorithm)
 	if err != nil {
 		return nil, err
 	}
-	c.hash = hash
-	c.Reader = hash
-	return c, nil
+	sum, _, _ := strings.Cut(value, "-") // the number of parts
+	if raw, err := base64.StdEncoding.DecodeString(sum); err != nil || len(raw) != a.RawByteLen() {
+		return nil, failf("InvalidRequest", "Value for %s header is invalid.", a.Key())
+	}
+	return &object.Checksum{Algorithm: a.String(), Value: value}, nil
 }
 
-// sum returns the checksum, or nil if none was asked for, after the whole body has been read.
-func (c *checksummer) sum() (*object.Checksum, error) {
-	if err := c.finish(); err != nil {
+// trailer returns the name of the checksum in the trailer of a body, in lower case, or "".
+func (r *request) trailer() (string, error) {
+	name := strings.ToLower(strings.TrimSpace(r.Header.Get("X-Amz-Trailer")))
+	if name == "" {
+		return "", nil
+	}
+	for _, a := range algorithms {
+		if a.Key() == name && strings.HasSuffix(r.signature.Payload, "-TRAILER") {
+			return name, nil
+		}
+	}
+	return "", failf("InvalidRequest", "The value specified in the x-amz-trailer header is not supported")
+}
+
+// checksummer computes the checksum of a body, and compares it with what the client has sent.
+type checksummer struct {
+	algorithm minio.ChecksumType
+	hash      hash.Hash // nil without an algorithm
+	want      string    // "" if it is in the trailer, or none is expected
+	trailer   bool
+	md5       hash.Hash // nil if the client has not sent one
+	wantMD5   []byte
+	size      int64
+	// emptyURL is whether the checksum may be that of no bytes: some clients sign it into presigned URLs, for
+	// bodies that they do not know yet.
+	emptyURL bool
+}
+
+// newChecksummer returns what a request needs. The given algorithm, which may be empty, is used if the client
+// sends no checksum.
+func (r *request) newChecksummer(algorithm, trailer string) (*checksummer, error) {
+	c := &checksummer{trailer: trailer != ""}
+	expected, err := r.expected()
+	if err != nil {
 		return nil, err
 	}
 	switch {
-	case c.trailer != nil:
-		return fullObject(c.algorithm, strings.Clone(c.trailer.Checksum())), nil
-	case c.hash != nil:
-		return fullObject(c.algorithm, c.hash.Sum()), nil
+	case expected != nil && c.trailer:
+		return nil, failf("InvalidRequest", "Expecting a single checksum, in a header or in the trailer.")
+	case expected != nil:
+		algorithm = expected.Algorithm
+		c.want = expected.Value
+	case c.trailer:
+		algorithm = strings.TrimPrefix(trailer, strings.ToLower(checksumPrefix))
+	case algorithm == "":
+		algorithm = r.Header.Get("X-Amz-Sdk-Checksum-Algorithm")
 	}
-	return nil, nil
+	if algorithm != "" {
+		if c.algorithm, err = algorithmOf(algorithm); err != nil {
+			return nil, err
+		}
+		c.hash = c.algorithm.Hasher()
+		c.emptyURL = r.hoisted[http.CanonicalHeaderKey(c.algorithm.Key())] && c.want == c.algorithm.EncodeToString(nil)
+	}
+	if sent := r.Header.Get("Content-Md5"); sent != "" {
+		c.md5 = md5.New()
+		if c.wantMD5, err = base64.StdEncoding.DecodeString(sent); err != nil || len(c.wantMD5) != md5.Size {
+			return nil, fail("InvalidDigest")
+		}
+	}
+	return c, nil
 }
 
-// finish reads the end of the body through the hash, which compares at the end.
-func (c *checksummer) finish() error {
-	if c.hash == nil || c.body.ended {
-		return c.body.finish()
+// Write computes.
+func (c *checksummer) Write(p []byte) (int, error) {
+	c.size += int64(len(p))
+	if c.hash != nil {
+		c.hash.Write(p)
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(c.hash, 1))
-	if n > 0 {
-		return s3err.GetAPIError(s3err.ErrIncompleteBody)
+	if c.md5 != nil {
+		c.md5.Write(p)
 	}
-	return err
+	return len(p), nil
 }
 
-func fullObject(a types.ChecksumAlgorithm, value string) *object.Checksum {
-	return &object.Checksum{Algorithm: string(a), Value: value, Type: string(types.ChecksumTypeFullObject)}
+// verify returns the checksum of what was written, or nil if none was asked for.
+func (c *checksummer) verify(trailer string) (*object.Checksum, error) {
+	if c.md5 != nil && !bytes.Equal(c.md5.Sum(nil), c.wantMD5) {
+		return nil, fail("BadDigest")
+	}
+	if c.hash == nil {
+		return nil, nil
+	}
+	want := c.want
+	if c.trailer {
+		want = trailer
+	}
+	sum := c.sum()
+	if want != "" && want != sum.Value && !(c.emptyURL && c.size > 0) {
+		return nil, failf("BadDigest", "The %s you specified did not match the calculated checksum.", c.algorithm)
+	}
+	return sum, nil
+}
+
+func (c *checksummer) sum() *object.Checksum {
+	return &object.Checksum{
+		Algorithm: c.algorithm.String(), Type: fullObject, Value: base64.StdEncoding.EncodeToString(c.hash.Sum(nil)),
+	}
 }
 
 // combined returns the checksum of an object from those of its parts, and compares it with the
@@ -164,7 +237,7 @@ func combined(u object.Upload, parts []object.Part, expected *object.Checksum) (
 		return nil, err
 	}
 	if expected != nil && (expected.Algorithm != c.Algorithm || trimCount(expected.Value) != trimCount(value)) {
-		return nil, s3err.GetChecksumBadDigestErr(types.ChecksumAlgorithm(c.Algorithm))
+		return nil, failf("BadDigest", "The %s you specified did not match the calculated checksum.", c.Algorithm)
 	}
 	return &object.Checksum{Algorithm: c.Algorithm, Type: c.Type, Value: value}, nil
 }
@@ -176,34 +249,31 @@ func trimCount(value string) string {
 }
 
 func combine(c object.Checksum, parts []object.Part) (string, error) {
-	if slices.ContainsFunc(parts, func(p object.Part) bool { return p.Checksum == nil || p.Checksum.Algorithm != c.Algorithm }) {
-		return "", object.ErrInvalidPart
-	}
-	if c.Type == string(types.ChecksumTypeFullObject) {
-		return combineFull(types.ChecksumAlgorithm(c.Algorithm), parts)
-	}
-	hash, err := utils.NewCompositeChecksumReader(utils.HashType(strings.ToLower(c.Algorithm)))
+	algorithm, err := algorithmOf(c.Algorithm)
 	if err != nil {
 		return "", err
 	}
-	for _, p := range parts {
-		if err := hash.Process(p.Checksum.Value); err != nil {
-			return "", err
+	list := make([]minio.ObjectPart, len(parts))
+	for i, p := range parts {
+		if p.Checksum == nil || p.Checksum.Algorithm != c.Algorithm {
+			return "", object.ErrInvalidPart
+		}
+		s := sumsOf(p.Checksum)
+		list[i] = minio.ObjectPart{
+			PartNumber: p.Number, Size: p.Size, ChecksumCRC32: s.ChecksumCRC32, ChecksumCRC32C: s.ChecksumCRC32C,
+			ChecksumCRC64NVME: s.ChecksumCRC64NVME, ChecksumSHA1: s.ChecksumSHA1, ChecksumSHA256: s.ChecksumSHA256,
 		}
 	}
-	return hash.Sum() + "-" + strconv.Itoa(len(parts)), nil
-}
-
-func combineFull(a types.ChecksumAlgorithm, parts []object.Part) (value string, err error) {
-	for i, p := range parts {
-		if i == 0 {
-			value = p.Checksum.Value
-			continue
-		}
-		value, err = utils.AddCRCChecksum(a, value, p.Checksum.Value, p.Size)
+	if c.Type == fullObject {
+		sum, err := algorithm.FullObjectChecksum(list)
 		if err != nil {
 			return "", err
 		}
+		return sum.Encoded(), nil
 	}
-	return value, nil
+	sum, err := algorithm.CompositeChecksum(list)
+	if err != nil {
+		return "", err
+	}
+	return sum.Encoded() + "-" + strconv.Itoa(len(parts)), nil
 }

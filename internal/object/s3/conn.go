@@ -1,121 +1,126 @@
 package s3
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"math"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
-// connListener accepts connections that cut off clients by the limits.
+// connListener accepts connections up to a maximum number, and cuts off clients by the limits.
 type connListener struct {
 	net.Listener
+
 	limits Limits
+	open   atomic.Int64
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection. Those above the maximum are closed.
 func (l *connListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= int64(l.limits.Connections) {
+			return &conn{Conn: c, listener: l}, nil
+		}
+		l.open.Add(-1)
+		_ = c.Close()
 	}
-	return &conn{Conn: c, limits: l.limits}, nil
 }
 
 // conn is the connection of a client. Whoever takes what is written is never cut off, however slowly;
-// whoever takes nothing for the time of a stall is. A body must arrive at a minimum rate, too: a
-// client is asked for it, so that it must not keep its request open with a byte now and then.
+// whoever takes nothing for the time of a stall is.
 type conn struct {
 	net.Conn
-	limits Limits
 
-	body *pace // of the body that is read, or nil
+	listener *connListener
+	closed   atomic.Bool
 }
 
-// connOf returns the connection of a request, which is below TLS if there is TLS.
-func connOf(ctx *fasthttp.RequestCtx) (*conn, bool) {
-	below := ctx.Conn()
-	if secure, ok := below.(*tls.Conn); ok {
-		below = secure.NetConn()
+// Close closes the connection.
+func (c *conn) Close() error {
+	if !c.closed.Swap(true) {
+		c.listener.open.Add(-1)
 	}
-	c, ok := below.(*conn)
-	return c, ok
+	return c.Conn.Close()
 }
 
-// pace measures how fast a body arrives. Only the time counts in which the server waits for it.
-type pace struct {
-	stall  time.Duration
-	waited time.Duration
-	bytes  int64
-}
-
-// receive renews the read deadline whenever a part of a body arrives, until another deadline is set.
-func (c *conn) receive(stall time.Duration) { c.body = &pace{stall: stall} }
-
-// SetReadDeadline sets the deadline of reads that are not of a body.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.body = nil
-	return c.Conn.SetReadDeadline(t)
-}
-
-// Read reads what the client sends. It returns os.ErrDeadlineExceeded if a body comes too slowly.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.body == nil {
-		return c.Conn.Read(p)
+// CloseWrite has the client read the response before the connection is closed.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
-	began := time.Now()
-	if err := c.Conn.SetReadDeadline(began.Add(c.body.stall)); err != nil {
-		return 0, err
-	}
-	n, err := c.Conn.Read(p)
-	if c.body.tooSlow(n, time.Since(began), c.limits.Rate) {
-		return 0, os.ErrDeadlineExceeded
-	}
-	return n, err
-}
-
-// tooSlow reports whether less than a number of bytes came in each second of the last stall.
-func (p *pace) tooSlow(n int, waited time.Duration, rate int64) bool {
-	p.bytes += int64(n)
-	p.waited += waited
-	if p.waited < p.stall {
-		return false
-	}
-	slow := float64(p.bytes) < p.waited.Seconds()*float64(rate)
-	p.bytes = 0
-	p.waited = 0
-	return slow
+	return nil
 }
 
 // Write sends to the client. It returns os.ErrDeadlineExceeded if the client takes nothing for the
-// time of a stall. A write can wait for longer although the client takes something: the kernel
-// accepts more only when a good part of its buffer, which can be megabytes, is free.
+// time of a stall.
 func (c *conn) Write(p []byte) (n int, err error) {
-	progress := time.Now()
-	for queued := math.MaxInt; ; {
-		if err := c.SetWriteDeadline(time.Now().Add(c.limits.Stall / 4)); err != nil {
-			return n, err
-		}
+	err = c.send(func() (int64, error) {
 		accepted, err := c.Conn.Write(p[n:])
 		n += accepted
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return int64(accepted), err
+	})
+	return n, err
+}
+
+// sendPiece is the size of the pieces in which a file is sent.
+const sendPiece = 4 << 20
+
+// ReadFrom sends what a reader has. The kernel sends a file by itself, a piece at a time.
+func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
+	direct, ok := c.Conn.(io.ReaderFrom)
+	limited, isLimited := r.(*io.LimitedReader)
+	if !ok || !isLimited {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	file, isFile := limited.R.(*os.File)
+	if !isFile {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	for limited.N > 0 {
+		piece := &io.LimitedReader{R: file, N: min(limited.N, sendPiece)}
+		sent := int64(0)
+		err := c.send(func() (int64, error) {
+			accepted, err := direct.ReadFrom(piece)
+			sent += accepted
+			return accepted, err
+		})
+		n += sent
+		limited.N -= sent
+		if err != nil || sent == 0 {
 			return n, err
+		}
+	}
+	return n, nil
+}
+
+// send calls a function that writes until it has written all, or the client takes nothing for the time of a
+// stall. A write can wait for longer although the client takes something: the kernel accepts more only when a
+// good part of its buffer, which can be megabytes, is free.
+func (c *conn) send(write func() (accepted int64, err error)) error {
+	stall := c.listener.limits.Stall
+	progress := time.Now()
+	for queued := math.MaxInt; ; {
+		if err := c.SetWriteDeadline(time.Now().Add(stall / 4)); err != nil {
+			return err
+		}
+		accepted, err := write()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
 		}
 		left := unacknowledged(c.Conn)
 		if accepted > 0 || left < queued {
 			progress = time.Now()
 		}
 		queued = left
-		if time.Since(progress) >= c.limits.Stall {
-			return n, err
+		if time.Since(progress) >= stall {
+			return err
 		}
 	}
 }
-
-// ReadFrom sends what a reader has, in larger pieces than the protocol's buffer.
-func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{c}, r) }

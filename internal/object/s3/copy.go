@@ -2,97 +2,118 @@ package s3
 
 import (
 	"cmp"
-	"context"
-	"fmt"
+	"encoding/base64"
+	"encoding/xml"
+	"hash"
 	"io"
+	"net/url"
+	"strconv"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/backend"
-	"github.com/versity/versitygw/s3api/utils"
-	"github.com/versity/versitygw/s3err"
-	"github.com/versity/versitygw/s3response"
+	"github.com/minio/minio-go/v7"
 
 	"steward/internal/object"
 )
 
-// source returns an object that is copied. It can be in the caller's bucket or in a
-// public one.
-func (g *gateway) source(ctx context.Context, header, expectedOwner *string, c conditions) (object.Object, error) {
-	bucket, key, version, err := backend.ParseCopySource(text(header))
+// source returns the object that is copied. It can be in the caller's bucket or in a public one.
+func (r *request) source() (object.Object, error) {
+	encoded, version, _ := strings.Cut(r.Header.Get("X-Amz-Copy-Source"), "?versionId=")
+	path, err := url.QueryUnescape(encoded)
+	if err != nil {
+		return object.Object{}, invalidArgument("Invalid copy source encoding.")
+	}
+	name, key, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !ok {
+		return object.Object{}, invalidArgument("Invalid copy source bucket name")
+	}
+	b, err := r.named(name)
 	if err != nil {
 		return object.Object{}, err
 	}
-	r, o, err := g.get(ctx, toRead, &bucket, &key, &version)
-	if err != nil {
+	if !r.owns(b) && !isPublic(b) {
+		return object.Object{}, fail("AccessDenied")
+	}
+	if err := checkKey(key); err != nil {
 		return object.Object{}, err
 	}
-	if owner := text(expectedOwner); owner != "" && owner != r.bucket.AccessKey {
-		return object.Object{}, s3err.GetAPIError(s3err.ErrAccessDenied)
+	if err := checkVersion(version); err != nil {
+		return object.Object{}, err
 	}
-	if err := c.check(o); err != nil {
-		return object.Object{}, s3err.GetAPIError(s3err.ErrPreconditionFailed) // also what is not modified
+	if owner := r.Header.Get("X-Amz-Source-Expected-Bucket-Owner"); owner != "" && owner != b.AccessKey {
+		return object.Object{}, fail("AccessDenied")
+	}
+	o, err := r.objectOf(b, key)
+	if err != nil {
+		return o, err
+	}
+	if r.conditions("X-Amz-Copy-Source-").check(o) != nil {
+		return o, fail("PreconditionFailed") // also what is not modified
 	}
 	return o, nil
 }
 
-// CopyObject copies an object.
-func (g *gateway) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (s3response.CopyObjectOutput, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
+// copyResult is the answer to CopyObject and UploadPartCopy.
+type copyResult struct {
+	XMLName      xml.Name
+	ETag         string
+	LastModified string
+	sums
+	ChecksumType string `xml:",omitempty"`
+}
+
+// copyObject copies an object.
+func (r *request) copyObject() (any, error) {
+	src, err := r.source()
 	if err != nil {
-		return s3response.CopyObjectOutput{}, err
+		return nil, err
 	}
-	src, err := g.source(ctx, in.CopySource, in.ExpectedSourceBucketOwner, conditions{
-		in.CopySourceIfMatch, in.CopySourceIfNoneMatch, in.CopySourceIfModifiedSince, in.CopySourceIfUnmodifiedSince,
-	})
+	put, err := r.copyRequest(src)
 	if err != nil {
-		return s3response.CopyObjectOutput{}, err
+		return nil, err
 	}
-	put, err := copyRequest(r, in, src)
+	o, err := r.copy(src, put)
 	if err != nil {
-		return s3response.CopyObjectOutput{}, err
+		return nil, err
 	}
-	o, err := g.copy(r, src, put, in.ChecksumAlgorithm)
-	if err != nil {
-		return s3response.CopyObjectOutput{}, g.apiError("copy object", err, s3err.ErrNoSuchKey)
+	c := o.Attributes.Checksum
+	return copyResult{
+		XMLName: xml.Name{Space: namespace, Local: "CopyObjectResult"}, ETag: quoted(o.ETag),
+		LastModified: formatTime(o.ModifiedAt.Std()), sums: sumsOf(c), ChecksumType: typeOf(c),
+	}, nil
+}
+
+// replaces reports what a directive says: to COPY from the source, or to REPLACE.
+func (r *request) replaces(header string) (bool, error) {
+	switch directive := r.Header.Get(header); directive {
+	case "", "COPY":
+		return false, nil
+	case "REPLACE":
+		return true, nil
 	}
-	modified := o.ModifiedAt.Std()
-	result := &s3response.CopyObjectResult{ETag: quoted(o.ETag), LastModified: &modified}
-	if c := o.Attributes.Checksum; c != nil {
-		sum := sumsOf(c)
-		result.ChecksumCRC32 = sum.crc32
-		result.ChecksumCRC32C = sum.crc32c
-		result.ChecksumCRC64NVME = sum.crc64nvme
-		result.ChecksumSHA1 = sum.sha1
-		result.ChecksumSHA256 = sum.sha256
-		result.ChecksumType = types.ChecksumType(c.Type)
-	}
-	return s3response.CopyObjectOutput{CopyObjectResult: result}, nil
+	return false, invalidArgument("Unknown directive in %s.", strings.ToLower(header))
 }
 
 // copyRequest returns the request of a copy: with the headers and tags of the source, or those of
 // the request if a directive says so.
-func copyRequest(r *request, in s3response.CopyObjectInput, src object.Object) (object.PutRequest, error) {
-	replace := in.MetadataDirective == types.MetadataDirectiveReplace
-	own := s3response.PutObjectInput{
-		Key: in.Key, ContentType: in.ContentType, CacheControl: in.CacheControl, ContentDisposition: in.ContentDisposition,
-		ContentEncoding: in.ContentEncoding, ContentLanguage: in.ContentLanguage, Expires: in.Expires, Metadata: in.Metadata,
-		Tagging: in.Tagging,
-	}
-	put, err := putRequest(r, own)
+func (r *request) copyRequest(src object.Object) (object.PutRequest, error) {
+	put, err := r.putRequest()
 	if err != nil {
 		return put, err
 	}
-	header := &r.http.Request.Header // the protocol does not hand over the conditions of the copy
-	ifMatch, ifNoneMatch := string(header.Peek("If-Match")), string(header.Peek("If-None-Match"))
-	if put.Conditions, err = writeConditions(&ifMatch, &ifNoneMatch); err != nil {
+	replace, err := r.replaces("X-Amz-Metadata-Directive")
+	if err != nil {
+		return put, err
+	}
+	replaceTags, err := r.replaces("X-Amz-Tagging-Directive")
+	if err != nil {
 		return put, err
 	}
 	if src.Size > maxObject {
-		return put, s3err.GetCopySourceObjectTooLargeErr(maxObject)
+		return put, failf("InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: %d", int64(maxObject))
 	}
-	if src.BucketID == r.bucket.ID && src.Key == put.Key && !replace && put.Tier == "" {
-		return put, s3err.GetAPIError(s3err.ErrInvalidCopyDest)
+	if src.BucketID == r.bucket.ID && src.Key == put.Key && !replace && !replaceTags && put.Tier == "" {
+		return put, failf("InvalidRequest", "This copy request is illegal because it is trying to copy an object to itself without changing "+
+			"the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
 	tags := put.Attributes.Tags
 	if !replace {
@@ -100,7 +121,7 @@ func copyRequest(r *request, in s3response.CopyObjectInput, src object.Object) (
 		put.Attributes = src.Attributes
 	}
 	put.Attributes.Tags = tags
-	if in.TaggingDirective != types.TaggingDirectiveReplace {
+	if !replaceTags {
 		put.Attributes.Tags = src.Attributes.Tags
 	}
 	put.Attributes.Checksum = nil
@@ -111,47 +132,121 @@ func copyRequest(r *request, in s3response.CopyObjectInput, src object.Object) (
 
 // copy copies an object with its checksum. A copy is not in parts, so that the checksum of parts is
 // replaced; for this, and if another one is asked for, the bytes are read here.
-func (g *gateway) copy(r *request, src object.Object, put object.PutRequest, algorithm types.ChecksumAlgorithm) (object.Object, error) {
-	algorithm = types.ChecksumAlgorithm(strings.ToUpper(strings.Clone(string(algorithm))))
-	if err := checkAlgorithm(algorithm); err != nil {
-		return object.Object{}, err
-	}
+func (r *request) copy(src object.Object, put object.PutRequest) (object.Object, error) {
+	algorithm := strings.ToUpper(r.Header.Get("X-Amz-Checksum-Algorithm"))
+	index := r.server.Index
 	ontoItself := src.BucketID == r.bucket.ID && src.Key == put.Key
 	if sum := src.Attributes.Checksum; sum != nil {
-		algorithm = cmp.Or(algorithm, types.ChecksumAlgorithm(sum.Algorithm))
-		if string(algorithm) == sum.Algorithm && (ontoItself || sum.Type == string(types.ChecksumTypeFullObject)) {
+		algorithm = cmp.Or(algorithm, sum.Algorithm)
+		if algorithm == sum.Algorithm && (ontoItself || sum.Type == fullObject) {
 			put.Attributes.Checksum = sum
-			return g.index.Copy(r, src, r.bucket, put)
+			return index.Copy(r.lasting(), src, r.bucket, put)
 		}
 	}
 	if algorithm == "" {
-		return g.index.Copy(r, src, r.bucket, put)
+		return index.Copy(r.lasting(), src, r.bucket, put)
 	}
-	body, err := g.blobs.Open(r, src, 0, src.Size)
+	body, err := r.hashed(src, 0, src.Size, algorithm)
 	if err != nil {
 		return object.Object{}, err
 	}
 	defer body.Close()
-	hash, err := newHash(body, algorithm)
+	put.Checksum = body.sum
+	return index.Put(r.lasting(), r.bucket, put, body, src.Size)
+}
+
+// hashedObject reads bytes of an object and computes their checksum.
+type hashedObject struct {
+	io.Reader
+	io.Closer
+
+	algorithm minio.ChecksumType
+	hash      hash.Hash
+}
+
+func (r *request) hashed(o object.Object, offset, length int64, algorithm string) (*hashedObject, error) {
+	a, err := algorithmOf(algorithm)
 	if err != nil {
-		return object.Object{}, err
+		return nil, err
 	}
-	put.Checksum = hash.sum
-	return g.index.Put(r, r.bucket, put, hash, src.Size)
-}
-
-// hashed is a reader that computes the checksum of what is read.
-type hashed struct {
-	*utils.HashReader
-	algorithm types.ChecksumAlgorithm
-}
-
-func newHash(r io.Reader, a types.ChecksumAlgorithm) (hashed, error) {
-	h, err := utils.NewHashReader(r, "", utils.HashType(strings.ToLower(string(a))))
+	body, err := r.server.Blobs.Open(r.lasting(), o, offset, length)
 	if err != nil {
-		return hashed{}, fmt.Errorf("hash %s: %w", a, err)
+		return nil, err
 	}
-	return hashed{h, a}, nil
+	h := a.Hasher()
+	return &hashedObject{io.TeeReader(body, h), body, a, h}, nil
 }
 
-func (h hashed) sum() (*object.Checksum, error) { return fullObject(h.algorithm, h.Sum()), nil }
+func (h *hashedObject) sum() (*object.Checksum, error) {
+	return &object.Checksum{
+		Algorithm: h.algorithm.String(), Type: fullObject, Value: base64.StdEncoding.EncodeToString(h.hash.Sum(nil)),
+	}, nil
+}
+
+// uploadPartCopy stores a part that is copied from an object.
+func (r *request) uploadPartCopy() (any, error) {
+	number, err := r.partNumber()
+	if err != nil {
+		return nil, err
+	}
+	u, err := r.findUpload()
+	if err != nil {
+		return nil, err
+	}
+	src, err := r.source()
+	if err != nil {
+		return nil, err
+	}
+	part := object.PartRequest{Key: u.Key, UploadID: u.ID, Number: number}
+	p, err := r.copyPart(u, part, src)
+	if err != nil {
+		return nil, err
+	}
+	return copyResult{
+		XMLName: xml.Name{Space: namespace, Local: "CopyPartResult"}, ETag: quoted(p.ETag),
+		LastModified: formatTime(p.ModifiedAt.Std()), sums: sumsOf(p.Checksum),
+	}, nil
+}
+
+// copyPart copies a part. If it needs a checksum, the bytes are read here.
+func (r *request) copyPart(u object.Upload, part object.PartRequest, src object.Object) (object.Part, error) {
+	offset, length, err := copyRange(r.Header.Get("X-Amz-Copy-Source-Range"), src.Size)
+	if err != nil {
+		return object.Part{}, err
+	}
+	c := u.Attributes.Checksum
+	if c == nil {
+		return r.server.Uploads.CopyPart(r.lasting(), r.bucket, part, object.Range{Object: src, Offset: offset, Length: length})
+	}
+	body, err := r.hashed(src, offset, length, c.Algorithm)
+	if err != nil {
+		return object.Part{}, err
+	}
+	defer body.Close()
+	part.Checksum = body.sum
+	return r.server.Uploads.PutPart(r.lasting(), r.bucket, part, body, length)
+}
+
+// copyRange returns the range of a source that is copied: bytes=FIRST-LAST, both within it.
+func copyRange(header string, size int64) (offset, length int64, err error) {
+	if header == "" {
+		header = "bytes=0-" + strconv.FormatInt(max(size-1, 0), 10)
+		if size == 0 {
+			return 0, 0, nil
+		}
+	}
+	rest, ok := strings.CutPrefix(header, "bytes=")
+	first, last, isRange := strings.Cut(rest, "-")
+	from, fromErr := strconv.ParseUint(first, 10, 63)
+	to, toErr := strconv.ParseUint(last, 10, 63)
+	switch {
+	case !ok || !isRange || fromErr != nil || toErr != nil || from > to:
+		return 0, 0, invalidArgument("The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the " +
+			"zero-based offsets of the first and last bytes to copy")
+	case int64(to) >= size:
+		return 0, 0, failf("InvalidRange", "Range specified is not valid for source object of size: %d", size)
+	case int64(to-from) >= maxObject:
+		return 0, 0, failf("InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: %d", int64(maxObject))
+	}
+	return int64(from), int64(to-from) + 1, nil
+}

@@ -2,57 +2,177 @@ package s3
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
-
-	"github.com/valyala/fasthttp"
-	"github.com/versity/versitygw/s3api/utils"
-	"github.com/versity/versitygw/s3err"
 
 	"steward/internal/blob"
 	"steward/internal/errs"
 	"steward/internal/object"
+	"steward/internal/object/s3/sigv4"
 )
 
-// apiError returns the S3 error of an error. What is not found becomes missing, such as
-// ErrNoSuchKey. Errors that the client did not cause are logged.
-func apiError(log *slog.Logger, doing string, err error, missing s3err.ErrorCode) error {
-	var known s3err.S3Error
+// failure is the answer to a request that failed.
+type failure struct {
+	code    string
+	message string // "" for that of the code
+	region  string // the one to sign for
+}
+
+func (f *failure) Error() string { return f.code + ": " + f.text() }
+
+func (f *failure) text() string {
+	if f.message != "" {
+		return f.message
+	}
+	return codes[f.code].message
+}
+
+func (f *failure) status() int {
+	if c, ok := codes[f.code]; ok {
+		return c.status
+	}
+	return http.StatusBadRequest
+}
+
+func fail(code string) error { return &failure{code: code} }
+
+func failf(code, format string, args ...any) error {
+	return &failure{code: code, message: fmt.Sprintf(format, args...)}
+}
+
+func notImplemented(what string) error {
+	return failf("NotImplemented", "%s is not implemented by this server.", what)
+}
+
+func invalidArgument(format string, args ...any) error {
+	return failf("InvalidArgument", format, args...)
+}
+
+// codes are the codes of errors with their statuses, and the messages of those that always have the same one.
+var codes = map[string]struct {
+	status  int
+	message string
+}{
+	"AccessControlListNotSupported":         {400, "The bucket does not allow ACLs."},
+	"AccessDenied":                          {403, "Access Denied."},
+	"AccessForbidden":                       {403, "CORSResponse: This CORS request is not allowed. Check the origin, the method and the headers against the bucket's CORS configuration."},
+	"AuthorizationHeaderMalformed":          {400, ""},
+	"AuthorizationQueryParametersError":     {400, ""},
+	"BadDigest":                             {400, "The Content-MD5 or checksum value that you specified did not match what the server received."},
+	"BadRequest":                            {400, ""},
+	"BucketAlreadyOwnedByYou":               {409, "Your previous request to create the named bucket succeeded and you already own it."},
+	"EntityTooLarge":                        {400, "Your proposed upload exceeds the maximum allowed size."},
+	"EntityTooSmall":                        {400, "Your proposed upload is smaller than the minimum allowed size."},
+	"IncompleteBody":                        {400, "You did not provide the number of bytes specified by the Content-Length HTTP header."},
+	"InternalError":                         {500, "We encountered an internal error. Please try again."},
+	"InvalidAccessKeyId":                    {403, "The AWS Access Key Id you provided does not exist in our records."},
+	"InvalidArgument":                       {400, ""},
+	"InvalidDigest":                         {400, "The Content-MD5 you specified is not valid."},
+	"InvalidPart":                           {400, "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."},
+	"InvalidPartNumber":                     {416, "The requested partnumber is not satisfiable."},
+	"InvalidPartOrder":                      {400, "The list of parts was not in ascending order. Parts must be ordered by part number."},
+	"InvalidRange":                          {416, "The requested range is not satisfiable."},
+	"InvalidRequest":                        {400, ""},
+	"InvalidStorageClass":                   {400, "The storage class you specified is not valid."},
+	"InvalidTag":                            {400, ""},
+	"InvalidToken":                          {400, ""},
+	"InvalidURI":                            {400, "Couldn't parse the specified URI."},
+	"KeyTooLongError":                       {400, "Your key is too long."},
+	"MalformedPOSTRequest":                  {400, "The body of your POST request is not well-formed multipart/form-data."},
+	"MalformedXML":                          {400, "The XML you provided was not well-formed or did not validate against our published schema."},
+	"MaxMessageLengthExceeded":              {400, "Your request was too big."},
+	"MetadataTooLarge":                      {400, "Your metadata headers exceed the maximum allowed metadata size."},
+	"MethodNotAllowed":                      {405, "The specified method is not allowed against this resource."},
+	"MissingContentLength":                  {411, "You must provide the Content-Length HTTP header."},
+	"NoSuchBucket":                          {404, "The specified bucket does not exist."},
+	"NoSuchBucketPolicy":                    {404, "The bucket policy does not exist."},
+	"NoSuchCORSConfiguration":               {404, "The CORS configuration does not exist."},
+	"NoSuchKey":                             {404, "The specified key does not exist."},
+	"NoSuchLifecycleConfiguration":          {404, "The lifecycle configuration does not exist."},
+	"NoSuchPublicAccessBlockConfiguration":  {404, "The public access block configuration was not found."},
+	"NoSuchTagSet":                          {404, "The TagSet does not exist."},
+	"NoSuchUpload":                          {404, "The specified multipart upload does not exist. The upload ID might be invalid, or the multipart upload might have been aborted or completed."},
+	"NoSuchVersion":                         {404, "The specified version does not exist."},
+	"NoSuchWebsiteConfiguration":            {404, "The specified bucket does not have a website configuration."},
+	"NotImplemented":                        {501, ""},
+	"NotModified":                           {304, ""},
+	"ObjectLockConfigurationNotFoundError":  {404, "Object Lock configuration does not exist for this bucket."},
+	"OperationAborted":                      {409, "A conflicting conditional operation is currently in progress against this resource. Please try again."},
+	"PreconditionFailed":                    {412, "At least one of the pre-conditions you specified did not hold."},
+	"ReplicationConfigurationNotFoundError": {404, "The replication configuration was not found."},
+	"RequestHeaderSectionTooLarge":          {400, "Your request header section exceeds the maximum allowed size."},
+	"RequestTimeTooSkewed":                  {403, ""},
+	"RequestTimeout":                        {400, "Your socket connection to the server was not read from or written to within the timeout period."},
+	"ServerSideEncryptionConfigurationNotFoundError": {404, "The server side encryption configuration was not found."},
+	"SignatureDoesNotMatch":                          {403, ""},
+	"SlowDown":                                       {503, "Please reduce your request rate."},
+}
+
+// errorDocument is the body of an answer with an error.
+type errorDocument struct {
+	XMLName   xml.Name `xml:"Error"`
+	Code      string
+	Message   string
+	Region    string `xml:",omitempty"`
+	Bucket    string `xml:"BucketName,omitempty"`
+	Key       string `xml:",omitempty"`
+	Resource  string
+	RequestID string `xml:"RequestId"`
+	HostID    string `xml:"HostId"`
+}
+
+// failure returns the answer to an error. What is not found becomes missing, such as NoSuchKey. Errors that
+// the client did not cause are logged.
+func (r *request) failure(err error) *failure {
+	var known *failure
+	var refused *sigv4.Error
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &refused):
+		return &failure{code: refused.Code, message: refused.Message, region: refused.Region}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return s3err.GetAPIError(s3err.ErrIncompleteBody)
+		return &failure{code: "IncompleteBody"}
 	case isTransient(err):
-		log.Warn("s3: "+doing, "error", err)
-		return s3err.GetAPIError(s3err.ErrSlowDown)
+		r.server.Log.Warn("s3: "+r.route(), "error", err)
+		return &failure{code: "SlowDown"}
 	}
-	if code, ok := uploadError(err); ok {
-		return s3err.GetAPIError(code)
+	for _, e := range []struct {
+		err  error
+		code string
+	}{
+		{object.ErrNoUpload, "NoSuchUpload"},
+		{object.ErrInvalidPart, "InvalidPart"},
+		{object.ErrPartOrder, "InvalidPartOrder"},
+		{object.ErrPartTooSmall, "EntityTooSmall"},
+		{object.ErrNoBucket, "NoSuchBucket"},
+	} {
+		if errors.Is(err, e.err) {
+			return &failure{code: e.code}
+		}
 	}
 	switch errs.KindOf(err) {
 	case errs.NotFound:
-		return s3err.GetAPIError(missing)
+		return &failure{code: "NoSuchKey"}
 	case errs.Forbidden:
-		return s3err.APIError{Code: "AccessDenied", Description: err.Error(), HTTPStatusCode: http.StatusForbidden}
+		return &failure{code: "AccessDenied", message: err.Error()}
 	case errs.PreconditionFailed:
-		return s3err.GetAPIError(s3err.ErrPreconditionFailed)
+		return &failure{code: "PreconditionFailed"}
 	case errs.TooLarge:
-		return s3err.GetAPIError(s3err.ErrEntityTooLarge)
+		return &failure{code: "EntityTooLarge"}
 	case errs.Malformed:
-		return s3err.GetAPIError(s3err.ErrIncompleteBody)
+		return &failure{code: "IncompleteBody"}
 	case errs.Invalid:
-		return invalidArgument(err.Error())
+		return &failure{code: "InvalidArgument", message: err.Error()}
 	case errs.Conflict:
-		return s3err.APIError{Code: "OperationAborted", Description: err.Error(), HTTPStatusCode: http.StatusConflict}
+		return &failure{code: "OperationAborted", message: err.Error()}
 	}
-	log.Error("s3: "+doing, "error", err)
-	return s3err.GetAPIError(s3err.ErrInternalError)
+	r.server.Log.Error("s3: "+r.route(), "error", err)
+	return &failure{code: "InternalError"}
 }
 
 // isTransient reports whether a retry may help: the disk is full, or the blob store or the database
@@ -64,70 +184,3 @@ func isTransient(err error) bool {
 		errors.Is(err, os.ErrDeadlineExceeded) ||
 		kind == errs.Unavailable || kind == errs.RateLimited
 }
-
-func uploadError(err error) (s3err.ErrorCode, bool) {
-	for _, e := range []struct {
-		err  error
-		code s3err.ErrorCode
-	}{
-		{object.ErrNoUpload, s3err.ErrNoSuchUpload},
-		{object.ErrInvalidPart, s3err.ErrInvalidPart},
-		{object.ErrPartOrder, s3err.ErrInvalidPartOrder},
-		{object.ErrPartTooSmall, s3err.ErrEntityTooSmall},
-	} {
-		if errors.Is(err, e.err) {
-			return e.code, true
-		}
-	}
-	return 0, false
-}
-
-// errRequestTimeout is the answer to a client that has stopped sending.
-func errRequestTimeout() s3err.S3Error {
-	return s3err.APIError{
-		Code: "RequestTimeout", HTTPStatusCode: http.StatusBadRequest,
-		Description: "Your socket connection to the server was not read from or written to within the timeout period.",
-	}
-}
-
-// errSignatureV2 is the answer to a signature that is not of version 4. Some clients make those of
-// version 2 unless they are told otherwise.
-func errSignatureV2() s3err.S3Error {
-	return s3err.APIError{
-		Code: "InvalidRequest", HTTPStatusCode: http.StatusBadRequest,
-		Description: "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256: " +
-			"set the signature version of your client to s3v4.",
-	}
-}
-
-func invalidArgument(message string) s3err.S3Error {
-	return s3err.APIError{Code: "InvalidArgument", Description: message, HTTPStatusCode: http.StatusBadRequest}
-}
-
-func notImplemented(what string) s3err.S3Error {
-	return s3err.APIError{
-		Code: "NotImplemented", HTTPStatusCode: http.StatusNotImplemented,
-		Description: what + " is not implemented by this server.",
-	}
-}
-
-// sendUnreadable is the answer to what is not an HTTP request, is too large, or does not arrive. The
-// connection is closed afterwards.
-func sendUnreadable(ctx *fasthttp.RequestCtx, err error) {
-	var answer s3err.S3Error = s3err.GetAPIError(s3err.ErrCannotParseHTTPRequest)
-	var small *fasthttp.ErrSmallBuffer
-	switch {
-	case errors.As(err, &small):
-		answer = s3err.GetRequestHeaderSectionTooLargeErr(maxHeader)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		answer = errRequestTimeout()
-	}
-	request := utils.NewS3RequestID()
-	ctx.Response.Header.Set(utils.HeaderAmzRequestID, request)
-	ctx.Response.Header.SetContentType("application/xml")
-	ctx.Response.SetStatusCode(answer.StatusCode())
-	ctx.Response.SetBody(answer.XMLBody(request, ""))
-}
-
-// maxHeader is the maximum size of the headers of a request, which the protocol fixes.
-const maxHeader = 8 << 10

@@ -3,8 +3,6 @@ package s3_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
@@ -14,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
@@ -26,6 +22,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/object"
 	"steward/internal/object/s3"
+	"steward/internal/object/s3/sigv4/sigv4test"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/waittest"
@@ -262,21 +259,11 @@ func (f *fixture) request(c call) *http.Request {
 
 func (f *fixture) sign(r *http.Request, c call) {
 	f.Helper()
-	sum := sha256.Sum256([]byte(c.body))
-	payload := hex.EncodeToString(sum[:])
-	if c.payload != "" {
-		payload = c.payload
+	payload := c.payload
+	if payload == "" {
+		payload = sigv4test.Hash(c.body)
 	}
-	if c.at.IsZero() {
-		c.at = time.Now()
-	}
-	if c.region == "" {
-		c.region = s3.DefaultRegion
-	}
-	r.Header.Set("X-Amz-Content-Sha256", payload)
-	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
-	keys := aws.Credentials{AccessKeyID: c.by.AccessKey, SecretAccessKey: c.by.SecretKey}
-	check(f, signer.SignHTTP(f.Context(), keys, r, payload, "s3", c.region, c.at))
+	sigv4test.Signer{Access: c.by.AccessKey, Secret: c.by.SecretKey, Region: c.region, At: c.at, Payload: payload}.Sign(r)
 }
 
 func (r response) want(t testing.TB, what string, status int, code string) {

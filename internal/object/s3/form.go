@@ -1,135 +1,391 @@
 package s3
 
 import (
-	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
 	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/gofiber/fiber/v3"
-	"github.com/versity/versitygw/auth"
-	"github.com/versity/versitygw/metrics"
-	"github.com/versity/versitygw/s3api/controllers"
-	"github.com/versity/versitygw/s3api/middlewares"
-	"github.com/versity/versitygw/s3api/utils"
-	"github.com/versity/versitygw/s3err"
+	"steward/internal/object"
+	"steward/internal/object/s3/sigv4"
 )
 
-// maxPolicyAge is how long a signature of a form is valid, if its policy is.
-const maxPolicyAge = 7 * 24 * time.Hour
+// maxFields is the maximum size of the fields of a form before its file.
+const maxFields = 64 << 10
 
-// forms stores the files of HTML forms. It stands before the protocol's own route, which reads the
-// fields of a form into memory, of whatever size, before it knows who sends it.
-type forms struct {
-	gateway  *gateway
-	accounts *accounts
-	root     middlewares.RootUserConfig
-	region   string
-	domain   string
-	now      func() time.Time
+// form is a form up to its file, the part of that name. As in S3, fields after it are ignored.
+type form struct {
+	fields map[string]string // by their names in lower case
+	file   io.Reader
 }
 
-// handler returns the handler of POST /{bucket} with a form.
-func (f *forms) handler() fiber.Handler {
-	protocol := controllers.New(f.gateway, f.accounts, nil, nil, nil, false, true, f.domain, 0)
-	post := controllers.ProcessHandlers(protocol.POSTObject, metrics.ActionPostObject, &controllers.Services{},
-		middlewares.BucketObjectNameValidator(),
-		middlewares.ApplyBucketCORS(f.gateway, middlewares.BucketFromPath, ""),
-		f.authorize,
-		middlewares.ParseAcl(f.gateway),
-	)
-	return func(ctx fiber.Ctx) error {
-		if ctx.Locals(formUpload) == nil {
-			return ctx.Next()
+// postObject stores the file of an HTML form.
+func (r *request) postObject() (any, error) {
+	if r.ContentLength > maxObject+maxFields {
+		return nil, fail("EntityTooLarge")
+	}
+	f, err := r.parseForm()
+	if err != nil {
+		return nil, err
+	}
+	if f.fields["key"] == "" {
+		return nil, invalidArgument("Bucket POST must contain a field named 'key'.")
+	}
+	r.key = f.fields["key"]
+	if err := r.authorizeForm(f.fields); err != nil {
+		return nil, err
+	}
+	size, err := checkPolicy(f.fields, r.bucket.Name, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFields(f.fields); err != nil {
+		return nil, err
+	}
+	if err := checkKey(r.key); err != nil {
+		return nil, err
+	}
+	o, err := r.putFile(f, size)
+	if err != nil {
+		return nil, err
+	}
+	return r.formResult(f.fields, o)
+}
+
+// authorizeForm verifies the signature of a form's policy, which must be by the owner of the bucket.
+func (r *request) authorizeForm(fields map[string]string) error {
+	if fields["awsaccesskeyid"] != "" {
+		return errSignatureV2()
+	}
+	signed, err := sigv4.ParsePolicy(fields, DefaultRegion, time.Now())
+	if err != nil {
+		return err
+	}
+	b, err := r.account(signed.AccessKey)
+	if err != nil {
+		return err
+	}
+	if err := signed.Verify(b.SecretKey); err != nil {
+		return err
+	}
+	r.caller = b
+	return r.authorize()
+}
+
+// parseForm reads a form up to its file. The fields, which have the signature, are bounded.
+func (r *request) parseForm() (form, error) {
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || params["boundary"] == "" {
+		return form{}, fail("MalformedPOSTRequest")
+	}
+	head := &io.LimitedReader{R: r.open(), N: maxFields}
+	parsed, err := readForm(multipart.NewReader(head, params["boundary"]))
+	var known *failure
+	switch {
+	case err == nil:
+		head.N = math.MaxInt64 // the file is streamed
+		return parsed, nil
+	case head.N <= 0:
+		return form{}, fail("MaxMessageLengthExceeded")
+	case errors.As(err, &known):
+		return form{}, known
+	}
+	return form{}, fail("MalformedPOSTRequest")
+}
+
+// readForm reads the parts of a form up to the one that is named file.
+func readForm(r *multipart.Reader) (form, error) {
+	f := form{fields: map[string]string{}}
+	for {
+		part, err := r.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return form{}, invalidArgument("POST requires exactly one file upload per request.")
 		}
-		utils.ContextKeyRegion.Set(ctx, f.region)
-		utils.ContextKeyStartTime.Set(ctx, time.Now())
-		utils.ContextKeyRootAccessKey.Set(ctx, f.root.Access)
-		return post(ctx)
+		if err != nil {
+			return form{}, fmt.Errorf("read part of form: %w", err)
+		}
+		name := strings.ToLower(part.FormName())
+		switch name {
+		case "":
+			return form{}, fail("MalformedPOSTRequest")
+		case "file":
+			f.file = part
+			f.expand(part.FileName())
+			return f, nil
+		}
+		value, err := io.ReadAll(part)
+		if err != nil {
+			return form{}, fmt.Errorf("read field of form: %w", err)
+		}
+		f.add(name, string(value))
 	}
 }
 
-// authorize reads the fields of a form and verifies the signature of its policy. The policy itself
-// is checked afterwards, with the bucket and the fields; the size of the file as it is read.
-func (f *forms) authorize(ctx fiber.Ctx) error {
-	form, err := parseForm(ctx)
+// add adds a field. Metadata of the same name is one list.
+func (f form) add(name, value string) {
+	if old, ok := f.fields[name]; ok && strings.HasPrefix(name, "x-amz-meta-") {
+		value = old + "," + value
+	}
+	f.fields[name] = value
+}
+
+// expand replaces ${filename} in all fields by the name of the file without its directory.
+func (f form) expand(filename string) {
+	filename = filename[strings.LastIndexAny(filename, `/\`)+1:]
+	for name, value := range f.fields {
+		if name != "policy" {
+			f.fields[name] = strings.ReplaceAll(value, "${filename}", filename)
+		}
+	}
+}
+
+// sizeRange is the range of sizes that a file may have.
+type sizeRange struct{ min, max int64 }
+
+// checkPolicy returns an error unless a policy allows a form at a time. All fields must be in its conditions, except
+// for those of the signature. It returns the size that the file may have.
+func checkPolicy(fields map[string]string, bucket string, now time.Time) (sizeRange, error) {
+	size := sizeRange{0, maxObject}
+	encoded := strings.TrimRight(strings.TrimSpace(fields["policy"]), "=")
+	text, err := base64.RawStdEncoding.DecodeString(encoded)
+	var document struct {
+		Expiration string
+		Conditions []any
+	}
+	if err != nil || json.Unmarshal(text, &document) != nil {
+		return size, failf("InvalidPolicyDocument", "Invalid Policy: Invalid JSON.")
+	}
+	expiration, err := time.Parse(time.RFC3339, document.Expiration)
 	if err != nil {
-		return err
+		return size, failf("InvalidPolicyDocument", "Invalid Policy: Invalid 'expiration' value: %q", document.Expiration)
 	}
-	switch key := form.fields["key"]; {
-	case key == "":
-		return s3err.PostAuth.MissingField("key")
-	case !utils.IsObjectNameValid(key):
-		return s3err.GetAPIError(s3err.ErrBadRequest)
+	if now.After(expiration) {
+		return size, failf("AccessDenied", "Invalid according to Policy: Policy expired.")
 	}
-	account, err := f.verify(form.fields)
-	if err != nil {
-		return err
+	if len(document.Conditions) == 0 {
+		return size, failf("InvalidPolicyDocument", "Invalid Policy: Policy missing condition.")
 	}
-	if err := checkFields(form.fields); err != nil {
-		return err
+	left := map[string]bool{}
+	for name := range fields {
+		left[name] = name != "policy" && name != "x-amz-signature" && !strings.HasPrefix(name, "x-ignore-")
 	}
-	file := &formFile{
-		r: form.file, size: sizeRangeOf(form.fields["policy"]),
-		storageClass: form.fields["x-amz-storage-class"], tagging: form.fields["tagging"],
+	value := func(name string) string {
+		if name == "bucket" {
+			return bucket
+		}
+		return fields[name]
 	}
-	utils.ContextKeyAccount.Set(ctx, account)
-	utils.ContextKeyIsRoot.Set(ctx, false)
-	utils.ContextKeyAuthenticated.Set(ctx, true)
-	utils.ContextKeyObjectPostResult.Set(ctx, middlewares.PostObjectResult{
-		Fields: form.fields, FileRdr: file, ContentLength: file.size.min, // which the policy allows
-	})
+	for _, c := range document.Conditions {
+		names, err := checkCondition(c, value, &size)
+		if err != nil {
+			return size, err
+		}
+		for _, name := range names {
+			left[name] = false
+		}
+	}
+	for name, isExtra := range left {
+		if isExtra && name != "bucket" {
+			return size, failf("AccessDenied", "Invalid according to Policy: Extra input fields: %s", name)
+		}
+	}
+	return size, nil
+}
+
+// checkCondition checks a condition of a policy: {"field": "value"}, ["eq", "$field", "value"],
+// ["starts-with", "$field", "prefix"] or ["content-length-range", min, max], in any case. It returns the names of its
+// fields.
+func checkCondition(c any, value func(name string) string, size *sizeRange) (names []string, err error) {
+	invalid := failf("InvalidPolicyDocument", "Invalid Policy: Invalid condition.")
+	denied := failf("AccessDenied", "Invalid according to Policy: Policy Condition failed: %v", c)
+	switch c := c.(type) {
+	case map[string]any:
+		for name, want := range c {
+			text, ok := want.(string)
+			if !ok {
+				return nil, invalid
+			}
+			name = strings.ToLower(name)
+			if value(name) != text {
+				return nil, denied
+			}
+			names = append(names, name)
+		}
+		if len(c) == 0 {
+			return nil, invalid
+		}
+		return names, nil
+	case []any:
+		if len(c) != 3 {
+			return nil, invalid
+		}
+		operator, _ := c[0].(string)
+		if strings.EqualFold(operator, "content-length-range") {
+			low, lowOK := sizeIn(c[1])
+			high, highOK := sizeIn(c[2])
+			if !lowOK || !highOK || low < 0 || high < low {
+				return nil, invalid
+			}
+			size.min = max(size.min, low)
+			size.max = min(size.max, high)
+			return nil, nil
+		}
+		name, isName := c[1].(string)
+		want, isText := c[2].(string)
+		if !isName || !isText || !strings.HasPrefix(name, "$") {
+			return nil, invalid
+		}
+		name = strings.ToLower(name[1:])
+		got := value(name)
+		switch {
+		case strings.EqualFold(operator, "eq"):
+			if got != want {
+				return nil, denied
+			}
+		case strings.EqualFold(operator, "starts-with"):
+			for part := range strings.SplitSeq(got, ",") {
+				if name != "content-type" {
+					part = got
+				}
+				if !strings.HasPrefix(part, want) {
+					return nil, denied
+				}
+			}
+		default:
+			return nil, invalid
+		}
+		return []string{name}, nil
+	}
+	return nil, invalid
+}
+
+// sizeIn returns the number in a policy, which may be a text.
+func sizeIn(v any) (int64, bool) {
+	if n, ok := v.(float64); ok {
+		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
+	}
+	text, _ := v.(string)
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+// checkFields returns an error if a form asks for more than is carried out.
+func checkFields(fields map[string]string) error {
+	for name, value := range fields {
+		if name == "acl" {
+			name = "x-amz-acl"
+		}
+		if err := (operation{headers: formFields}).checkHeader(name, value); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// verify returns the account that has signed the policy of a form.
-func (f *forms) verify(fields map[string]string) (auth.Account, error) {
-	if fields["awsaccesskeyid"] != "" {
-		return auth.Account{}, errSignatureV2()
-	}
-	for _, name := range []string{"policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"} {
-		if fields[name] == "" {
-			return auth.Account{}, s3err.GetAPIError(s3err.ErrAccessDenied) // nobody writes without a signature
+// headerFields are the fields of a form that stand for headers of PutObject, besides those of S3.
+var headerFields = []string{"Content-Type", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"}
+
+// putFile stores the file of a form as PutObject does, with the fields as its headers.
+func (r *request) putFile(f form, size sizeRange) (object.Object, error) {
+	header := http.Header{}
+	for _, name := range headerFields {
+		if value, ok := f.fields[strings.ToLower(name)]; ok {
+			header.Set(name, value)
 		}
 	}
-	if a := fields["x-amz-algorithm"]; a != "AWS4-HMAC-SHA256" {
-		return auth.Account{}, s3err.GetInvalidArgumentErr(s3err.InvalidArgOnlyAws4HmacSha256, a)
+	for name, value := range f.fields {
+		if strings.HasPrefix(name, "x-amz-") {
+			header.Set(name, value)
+		}
 	}
-	credential := fields["x-amz-credential"]
-	scope, err := utils.ParseCredentials(credential, s3err.PostAuth)
+	r.Header = header
+	put, err := r.putRequest()
 	if err != nil {
-		return auth.Account{}, err
+		return object.Object{}, err
 	}
-	if scope.Region != f.region {
-		return auth.Account{}, s3err.PostAuth.IncorrectRegion(credential, f.region, scope.Region)
+	put.Event = object.EventPost
+	if document := f.fields["tagging"]; document != "" {
+		var in tagging
+		if err := decodeXML([]byte(document), &in, "Tagging"); err != nil {
+			return object.Object{}, err
+		}
+		if err := checkTags(in.Tags); err != nil {
+			return object.Object{}, err
+		}
+		put.Attributes.Tags = in.Tags
 	}
-	signed, err := time.Parse("20060102T150405Z", fields["x-amz-date"])
-	if err != nil || signed.Format("20060102") != scope.Date {
-		return auth.Account{}, s3err.GetInvalidArgumentErr(s3err.InvalidArgDateHeader, fields["x-amz-date"])
+	sum, err := r.newChecksummer(f.fields["x-amz-checksum-algorithm"], "")
+	if err != nil {
+		return object.Object{}, err
 	}
-	if f.now().Sub(signed) > maxPolicyAge {
-		return auth.Account{}, s3err.InvalidPolicyDocument.PolicyExpired()
-	}
-	return f.verifySignature(scope, fields)
+	file := &formFile{r: f.file, size: size}
+	put.Checksum = func() (*object.Checksum, error) { return sum.verify("") }
+	return r.server.Index.Put(r.lasting(), r.bucket, put, io.TeeReader(file, sum), -1)
 }
 
-func (f *forms) verifySignature(scope *utils.CredentialsScope, fields map[string]string) (auth.Account, error) {
-	root := auth.Account{Access: f.root.Access, Secret: f.root.Secret, Role: auth.RoleAdmin}
-	key, account, err := auth.ResolveDerivedKey(f.accounts, root, scope.Access, fields["x-amz-security-token"], scope.Date, scope.Region, "s3")
+// formFile is the file of a form. Reading it fails if it has another size than the policy allows: its
+// size is not known before.
+type formFile struct {
+	r    io.Reader
+	size sizeRange
+	read int64
+}
+
+func (f *formFile) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	f.read += int64(n)
 	switch {
-	case errors.Is(err, auth.ErrNoSuchUser):
-		return auth.Account{}, s3err.GetInvalidAccessKeyIdErr(scope.Access)
-	case errors.Is(err, auth.ErrInvalidSessionToken):
-		return auth.Account{}, s3err.GetAPIError(s3err.ErrInvalidToken)
-	case err != nil:
-		return auth.Account{}, err
+	case f.read > f.size.max:
+		return 0, fail("EntityTooLarge")
+	case errors.Is(err, io.EOF) && f.read < f.size.min:
+		return 0, fail("EntityTooSmall")
 	}
-	policy := fields["policy"]
-	want, err := utils.SignPostPolicy(policy, key)
-	if err != nil {
-		return auth.Account{}, err
+	return n, err
+}
+
+// formResult responds to a form as it asks for.
+func (r *request) formResult(fields map[string]string, o object.Object) (any, error) {
+	header := r.w.Header()
+	header.Set("Etag", quoted(o.ETag))
+	header.Set("Location", r.location(o.Key))
+	setChecksum(header, o.Attributes.Checksum)
+	redirect := fields["success_action_redirect"]
+	if redirect == "" {
+		redirect = fields["redirect"]
 	}
-	if got := fields["x-amz-signature"]; !hmac.Equal([]byte(want), []byte(got)) {
-		return auth.Account{}, s3err.GetSignatureDoesNotMatchErr(account.Access, policy, got, utils.HexBytes(policy), "", "")
+	if target, err := url.Parse(redirect); redirect != "" && err == nil && (target.Scheme == "http" || target.Scheme == "https") {
+		query := target.Query()
+		query.Set("bucket", r.bucket.Name)
+		query.Set("key", o.Key)
+		query.Set("etag", quoted(o.ETag))
+		target.RawQuery = query.Encode()
+		header.Set("Location", target.String())
+		r.operation.status = http.StatusSeeOther
+		return nil, nil
 	}
-	return account, nil
+	switch fields["success_action_status"] {
+	case "200":
+		r.operation.status = http.StatusOK
+	case "201":
+		return created{Location: r.location(o.Key), Bucket: r.bucket.Name, Key: o.Key, ETag: quoted(o.ETag)}, nil
+	default:
+		r.operation.status = http.StatusNoContent
+	}
+	return nil, nil
+}
+
+// created is the answer to a form that asks for status 201.
+type created struct {
+	XMLName                     xml.Name `xml:"PostResponse"`
+	Location, Bucket, Key, ETag string
 }

@@ -180,15 +180,24 @@ func TestFormFile(t *testing.T) {
 // signForm adds a policy that allows the fields of a form, and its signature.
 func (f *fixture) signForm(b *object.Bucket, fields map[string]string) {
 	f.Helper()
+	conditions := []any{}
+	for name, value := range fields {
+		conditions = append(conditions, map[string]string{name: value})
+	}
+	for _, name := range []string{"x-amz-algorithm", "x-amz-credential", "x-amz-date"} {
+		conditions = append(conditions, []string{"starts-with", "$" + name, ""})
+	}
+	f.signFormWith(b, fields, conditions)
+}
+
+// signFormWith adds a policy with conditions, and its signature.
+func (f *fixture) signFormWith(b *object.Bucket, fields map[string]string, conditions []any) {
+	f.Helper()
 	now := time.Now().UTC()
 	day := now.Format("20060102")
 	fields["x-amz-algorithm"] = "AWS4-HMAC-SHA256"
 	fields["x-amz-credential"] = b.AccessKey + "/" + day + "/us-east-1/s3/aws4_request"
 	fields["x-amz-date"] = now.Format("20060102T150405Z")
-	conditions := []any{}
-	for name, value := range fields {
-		conditions = append(conditions, map[string]string{name: value})
-	}
 	policy, err := json.Marshal(map[string]any{"expiration": now.Add(time.Hour), "conditions": conditions})
 	check(f, err)
 	fields["policy"] = base64Of(policy)

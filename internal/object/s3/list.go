@@ -1,42 +1,54 @@
 package s3
 
 import (
-	"context"
 	"encoding/base64"
-	"net/url"
+	"encoding/xml"
+	"strconv"
 	"strings"
 
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/s3err"
-	"github.com/versity/versitygw/s3response"
-
 	"steward/internal/object"
+	"steward/internal/object/s3/sigv4"
 )
 
-// maxListing is the maximum size of the keys in one page. The protocol refuses responses of more
-// than 4 MiB, and a byte can need 6 of XML.
-const maxListing = 512 << 10
+// maxPage is the maximum number of entries in a page, and maxListing that of the bytes of its keys.
+const (
+	maxPage    = 1000
+	maxListing = 512 << 10
+)
+
+// limitOf returns the number of entries that a client asks for.
+func limitOf(sent, name string) (int, error) {
+	if sent == "" {
+		return maxPage, nil
+	}
+	n, err := strconv.Atoi(sent)
+	if err != nil || n < 0 {
+		return 0, invalidArgument("Argument %s must be an integer between 0 and 2147483647", name)
+	}
+	return min(n, maxPage), nil
+}
+
+// checkTexts refuses what cannot be part of a key.
+func checkTexts(texts ...string) error {
+	for _, s := range texts {
+		if !isText(s) || len(s) > object.MaxKey {
+			return invalidArgument("expected a prefix, delimiter and markers of at most %d bytes of UTF-8", object.MaxKey)
+		}
+	}
+	return nil
+}
 
 // list returns a page of a bucket.
-func (g *gateway) list(r *request, l object.ListRequest) (object.ListPage, error) {
-	for _, s := range []string{l.Prefix, l.Delimiter, l.After} {
-		if !isText(s) || len(s) > object.MaxKey {
-			return object.ListPage{}, invalidArgument("expected a prefix, delimiter and marker of at most 1024 bytes of UTF-8")
-		}
+func (r *request) list(l object.ListRequest) (object.ListPage, error) {
+	if err := checkTexts(l.Prefix, l.Delimiter, l.After); err != nil || l.Limit == 0 {
+		return object.ListPage{}, err
 	}
-	if l.Limit == 0 {
-		return object.ListPage{}, nil
-	}
-	ctx, cancel := g.limited(r)
+	ctx, cancel := r.limited()
 	defer cancel()
 	for {
-		page, err := g.index.List(ctx, r.bucket, l)
-		if err != nil {
-			return page, g.apiError("list objects", err, s3err.ErrNoSuchBucket)
-		}
-		if sizeOfKeys(page) <= maxListing || l.Limit == 1 {
-			return page, nil
+		page, err := r.server.Index.List(ctx, r.bucket, l)
+		if err != nil || sizeOfKeys(page) <= maxListing || l.Limit == 1 {
+			return page, err
 		}
 		l.Limit /= 2
 	}
@@ -54,136 +66,127 @@ func sizeOfKeys(page object.ListPage) (size int) {
 
 // encoding is how the keys in a list are written: as they are, or like those of a URL, which keeps
 // the characters that XML cannot express.
-type encoding types.EncodingType
+type encoding string
 
-// encodingOf returns the encoding that a client has asked for.
-func encodingOf(r *request) (encoding, error) {
-	switch e := string(r.http.QueryArgs().Peek("encoding-type")); {
+// encoding returns the encoding that a client has asked for.
+func (r *request) encoding() (encoding, error) {
+	switch e := r.query.Get("encoding-type"); {
 	case e == "":
 		return "", nil
 	case strings.EqualFold(e, "url"):
-		return encoding(types.EncodingTypeUrl), nil
+		return "url", nil
 	}
 	return "", invalidArgument("expected the encoding type url")
 }
 
-func (e encoding) encode(s string) *string {
+func (e encoding) encode(s string) string {
 	if e != "" {
-		s = escaped(s)
+		return sigv4.Escape(s)
 	}
-	return &s
+	return s
 }
 
-// orNil is like encode, but nil for "".
-func (e encoding) orNil(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return e.encode(s)
+// listing is the answer to ListObjects and ListObjectsV2.
+type listing struct {
+	XMLName               xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
+	Name                  string
+	Prefix                string
+	Marker                *string `xml:",omitempty"`
+	NextMarker            string  `xml:",omitempty"`
+	ContinuationToken     *string `xml:",omitempty"`
+	NextContinuationToken string  `xml:",omitempty"`
+	StartAfter            string  `xml:",omitempty"`
+	KeyCount              *int    `xml:",omitempty"`
+	MaxKeys               int
+	Delimiter             string   `xml:",omitempty"`
+	EncodingType          encoding `xml:",omitempty"`
+	IsTruncated           bool
+	Contents              []listedObject
+	CommonPrefixes        []commonPrefix
 }
 
-// escaped escapes all characters but letters, digits, - . _ ~ and /.
-func escaped(s string) string {
-	return strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(s))
+type listedObject struct {
+	Key               string
+	LastModified      string
+	ETag              string
+	Size              int64
+	StorageClass      string
+	ChecksumAlgorithm string `xml:",omitempty"`
+	ChecksumType      string `xml:",omitempty"`
+	Owner             *owner `xml:",omitempty"`
 }
 
-func (e encoding) objects(r *request, list []object.Object, owner bool) []s3response.Object {
-	out := make([]s3response.Object, len(list))
-	for i, o := range list {
-		modified := o.ModifiedAt.Std()
-		out[i] = s3response.Object{
-			Key: e.encode(o.Key), ETag: quoted(o.ETag), Size: &o.Size, LastModified: &modified,
-			StorageClass: types.ObjectStorageClass(storageClasses[o.Tier]),
-		}
-		if c := o.Attributes.Checksum; c != nil {
-			out[i].ChecksumAlgorithm = []types.ChecksumAlgorithm{types.ChecksumAlgorithm(c.Algorithm)}
-			out[i].ChecksumType = types.ChecksumType(c.Type)
-		}
-		if owner {
-			out[i].Owner = &types.Owner{ID: &r.bucket.AccessKey, DisplayName: &r.bucket.AccessKey}
-		}
-	}
-	return out
-}
+type commonPrefix struct{ Prefix string }
 
-func (e encoding) prefixes(list []string) []types.CommonPrefix {
-	out := make([]types.CommonPrefix, len(list))
-	for i, p := range list {
-		out[i].Prefix = e.encode(p)
-	}
-	return out
-}
-
-// ListObjects lists a bucket with markers.
-func (g *gateway) ListObjects(ctx context.Context, in *awss3.ListObjectsInput) (s3response.ListObjectsResult, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
+// listObjects lists a bucket, with continuation tokens if the client asks for version 2, or with markers.
+func (r *request) listObjects() (any, error) {
+	e, err := r.encoding()
 	if err != nil {
-		return s3response.ListObjectsResult{}, err
+		return nil, err
 	}
-	e, err := encodingOf(r)
+	limit, err := limitOf(r.query.Get("max-keys"), "max-keys")
 	if err != nil {
-		return s3response.ListObjectsResult{}, err
+		return nil, err
 	}
-	l := object.ListRequest{
-		Prefix: text(in.Prefix), Delimiter: text(in.Delimiter), After: text(in.Marker), Limit: int(*in.MaxKeys),
+	l := object.ListRequest{Prefix: r.query.Get("prefix"), Delimiter: r.query.Get("delimiter"), Limit: limit}
+	out := listing{
+		Name: r.bucket.Name, Prefix: e.encode(l.Prefix), Delimiter: e.encode(l.Delimiter), MaxKeys: limit, EncodingType: e,
 	}
-	page, err := g.list(r, l)
+	second := r.query.Get("list-type") == "2"
+	withOwner := !second || r.query.Get("fetch-owner") == "true"
+	if second {
+		startAfter := r.query.Get("start-after")
+		l.After = startAfter
+		out.StartAfter = e.encode(startAfter)
+		if r.query.Has("continuation-token") {
+			token := r.query.Get("continuation-token")
+			out.ContinuationToken = &token
+			after, err := base64.RawURLEncoding.DecodeString(token)
+			if err != nil {
+				return nil, invalidArgument("The continuation token provided is incorrect")
+			}
+			if token != "" {
+				l.After = string(after)
+			}
+		}
+	} else {
+		l.After = r.query.Get("marker")
+		marker := e.encode(l.After)
+		out.Marker = &marker
+	}
+	page, err := r.list(l)
 	if err != nil {
-		return s3response.ListObjectsResult{}, err
+		return nil, err
 	}
-	out := s3response.ListObjectsResult{
-		Name: &r.bucket.Name, Prefix: e.encode(l.Prefix), Marker: e.encode(l.After), Delimiter: e.orNil(l.Delimiter),
-		MaxKeys: in.MaxKeys, IsTruncated: &page.Truncated, EncodingType: types.EncodingType(e),
-		Contents: e.objects(r, page.Objects, true), CommonPrefixes: e.prefixes(page.Prefixes),
+	out.IsTruncated = page.Truncated
+	if second {
+		count := len(page.Objects) + len(page.Prefixes)
+		out.KeyCount = &count
 	}
-	if page.Truncated {
+	switch {
+	case page.Truncated && second:
+		out.NextContinuationToken = base64.RawURLEncoding.EncodeToString([]byte(page.Next))
+	case page.Truncated:
 		out.NextMarker = e.encode(page.Next)
 	}
-	return out, nil
-}
-
-// ListObjectsV2 lists a bucket with continuation tokens.
-func (g *gateway) ListObjectsV2(ctx context.Context, in *awss3.ListObjectsV2Input) (s3response.ListObjectsV2Result, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
-	if err != nil {
-		return s3response.ListObjectsV2Result{}, err
+	out.Contents = make([]listedObject, len(page.Objects))
+	for i, o := range page.Objects {
+		listed := listedObject{
+			Key: e.encode(o.Key), LastModified: formatTime(o.ModifiedAt.Std()), ETag: quoted(o.ETag), Size: o.Size,
+			StorageClass: storageClasses[o.Tier],
+		}
+		if c := o.Attributes.Checksum; c != nil {
+			listed.ChecksumAlgorithm = c.Algorithm
+			listed.ChecksumType = c.Type
+		}
+		if withOwner {
+			owner := ownerOf(r.bucket)
+			listed.Owner = &owner
+		}
+		out.Contents[i] = listed
 	}
-	e, err := encodingOf(r)
-	if err != nil {
-		return s3response.ListObjectsV2Result{}, err
-	}
-	token := text(in.ContinuationToken)
-	after, err := afterToken(token, text(in.StartAfter))
-	if err != nil {
-		return s3response.ListObjectsV2Result{}, err
-	}
-	l := object.ListRequest{Prefix: text(in.Prefix), Delimiter: text(in.Delimiter), After: after, Limit: int(*in.MaxKeys)}
-	page, err := g.list(r, l)
-	if err != nil {
-		return s3response.ListObjectsV2Result{}, err
-	}
-	count := int32(len(page.Objects) + len(page.Prefixes))
-	out := s3response.ListObjectsV2Result{
-		Name: &r.bucket.Name, Prefix: e.encode(l.Prefix), Delimiter: e.orNil(l.Delimiter), StartAfter: e.orNil(text(in.StartAfter)),
-		ContinuationToken: orNil(token), MaxKeys: in.MaxKeys, KeyCount: &count, IsTruncated: &page.Truncated,
-		EncodingType: types.EncodingType(e), CommonPrefixes: e.prefixes(page.Prefixes),
-		Contents: e.objects(r, page.Objects, in.FetchOwner != nil && *in.FetchOwner),
-	}
-	if page.Truncated {
-		next := base64.RawURLEncoding.EncodeToString([]byte(page.Next))
-		out.NextContinuationToken = &next
+	for _, p := range page.Prefixes {
+		out.CommonPrefixes = append(out.CommonPrefixes, commonPrefix{e.encode(p)})
 	}
 	return out, nil
-}
-
-// afterToken returns the key or prefix after which a list continues.
-func afterToken(token, startAfter string) (string, error) {
-	if token == "" {
-		return startAfter, nil
-	}
-	after, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
-		return "", invalidArgument("the continuation token provided is incorrect")
-	}
-	return string(after), nil
 }

@@ -30,7 +30,8 @@ func TestRequestsAreReported(t *testing.T) {
 		{call{method: "GET", path: "/docs/missing", by: b}, "s3.GetObject", 404, true, 0, -1},
 		{call{method: "PUT", path: "/docs/b", by: b, header: map[string]string{"X-Amz-Copy-Source": "/docs/a"}}, "s3.CopyObject", 200, true, 0, -1},
 		{call{method: "PUT", path: "/docs/a", body: "not signed"}, "s3.PutObject", 403, false, 0, -1},
-		{call{method: "GET", path: "/docs?lifecycle", by: b}, "s3.unknown", 501, false, 0, -1},
+		{call{method: "GET", path: "/docs?lifecycle", by: b}, "s3.GetBucketLifecycleConfiguration", 404, true, 0, -1},
+		{call{method: "GET", path: "/docs?inventory", by: b}, "s3.unknown", 501, true, 0, -1},
 	} {
 		f.do(test.call)
 		s := waittest.Receive(t, "the report", served)

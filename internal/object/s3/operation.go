@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/gofiber/fiber/v3"
-	"github.com/versity/versitygw/s3err"
 )
 
 // level is what the path of a request names.
@@ -21,7 +18,7 @@ const (
 // operation is a request of S3. All names are as S3 writes them; one that ends with
 // a hyphen stands for all names that begin with it.
 type operation struct {
-	// name is that of S3 after RoutePrefix, "" for what is not carried out.
+	// name is that of S3, "" for what is not carried out.
 	name   string
 	method string
 	level  level
@@ -31,10 +28,18 @@ type operation struct {
 	copies bool
 	// query and headers are the other query names and the X-Amz-* headers that a write may have.
 	query, headers []string
+	// public is whether everybody may do it in a public bucket. Others are for the owner.
+	public bool
+	// creates is whether it is for a bucket that need not exist.
+	creates bool
 	// stream is whether the body is an object or a part, which is not read into memory.
 	stream bool
-	// refused is whether the protocol itself refuses the operation, after it has authorized the caller.
-	refused bool
+	// form is whether the body is an HTML form, which has the signature.
+	form bool
+	// handle carries it out. It returns what is sent as XML, a *content, or nil for an empty response.
+	handle func(*request) (any, error)
+	// status is that of an empty response; 0 means 200.
+	status int
 }
 
 // The headers of operations that store an object, and of those that copy one.
@@ -46,71 +51,81 @@ var (
 	}
 )
 
-// operations are the operations that are carried out, and those that the protocol refuses. GET and
-// HEAD may have any other query names and headers, which are ignored, as S3 does. A write with one
-// that is not listed is refused: it would be answered as if it had been carried out.
-var operations = slices.Concat(carriedOut,
-	refused(http.MethodGet, bucketLevel, "accelerate", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle",
-		"logging", "metrics", "notification", "publicAccessBlock", "replication", "requestPayment", "versions", "website"),
-	refused(http.MethodPut, bucketLevel, "accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory",
-		"lifecycle", "logging", "metrics", "notification", "object-lock", "ownershipControls", "policy", "publicAccessBlock",
-		"replication", "requestPayment", "tagging", "versioning", "website"),
-	refused(http.MethodDelete, bucketLevel, "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle",
-		"metrics", "ownershipControls", "policy", "publicAccessBlock", "replication", "tagging", "website"),
-	refused(http.MethodGet, objectLevel, "acl", "legal-hold", "retention"),
-	refused(http.MethodPut, objectLevel, "acl", "legal-hold", "retention"),
-	refused(http.MethodPost, objectLevel, "restore"),
-)
+// operations are the operations that are carried out. GET and HEAD may have any other query names and headers,
+// which are ignored, as S3 does. A write with one that is not listed is refused: it would be answered as if it
+// had been carried out.
+var operations = []operation{
+	{name: "ListBuckets", method: http.MethodGet, level: serviceLevel, handle: (*request).listBuckets},
 
-func refused(method string, l level, subs ...string) (list []operation) {
-	for _, sub := range subs {
-		list = append(list, operation{method: method, level: l, sub: sub, refused: true})
-	}
-	return list
-}
-
-// carriedOut are the operations that are carried out.
-var carriedOut = []operation{
-	{name: "s3.ListBuckets", method: http.MethodGet, level: serviceLevel},
-
-	{name: "s3.ListObjects", method: http.MethodGet, level: bucketLevel}, // and ListObjectsV2
-	{name: "s3.GetBucketAcl", method: http.MethodGet, level: bucketLevel, sub: "acl"},
-	{name: "s3.GetBucketCors", method: http.MethodGet, level: bucketLevel, sub: "cors"},
-	{name: "s3.GetBucketLocation", method: http.MethodGet, level: bucketLevel, sub: "location"},
-	{name: "s3.GetObjectLockConfiguration", method: http.MethodGet, level: bucketLevel, sub: "object-lock"},
-	{name: "s3.GetBucketOwnershipControls", method: http.MethodGet, level: bucketLevel, sub: "ownershipControls"},
-	{name: "s3.GetBucketPolicy", method: http.MethodGet, level: bucketLevel, sub: "policy"},
-	{name: "s3.GetBucketPolicyStatus", method: http.MethodGet, level: bucketLevel, sub: "policyStatus"},
-	{name: "s3.GetBucketTagging", method: http.MethodGet, level: bucketLevel, sub: "tagging"},
-	{name: "s3.ListMultipartUploads", method: http.MethodGet, level: bucketLevel, sub: "uploads"},
-	{name: "s3.GetBucketVersioning", method: http.MethodGet, level: bucketLevel, sub: "versioning"},
-	{name: "s3.HeadBucket", method: http.MethodHead, level: bucketLevel},
-	{name: "s3.CreateBucket", method: http.MethodPut, level: bucketLevel, headers: []string{"x-amz-acl", "x-amz-object-ownership"}},
-	{name: "s3.DeleteBucket", method: http.MethodDelete, level: bucketLevel},
-	{name: "s3.DeleteObjects", method: http.MethodPost, level: bucketLevel, sub: "delete"},
-	{name: "s3.PostObject", method: http.MethodPost, level: bucketLevel}, // a form
-
-	{name: "s3.GetObject", method: http.MethodGet, level: objectLevel},
-	{name: "s3.GetObjectAttributes", method: http.MethodGet, level: objectLevel, sub: "attributes"},
-	{name: "s3.GetObjectTagging", method: http.MethodGet, level: objectLevel, sub: "tagging"},
-	{name: "s3.ListParts", method: http.MethodGet, level: objectLevel, sub: "uploadId"},
-	{name: "s3.HeadObject", method: http.MethodHead, level: objectLevel},
-	{name: "s3.PutObject", method: http.MethodPut, level: objectLevel, headers: storeHeaders, stream: true},
-	{name: "s3.UploadPart", method: http.MethodPut, level: objectLevel, sub: "uploadId", query: []string{"partNumber"}, stream: true},
+	{name: "ListObjects", method: http.MethodGet, level: bucketLevel, handle: (*request).listObjects}, // and ListObjectsV2
+	{name: "GetBucketAcl", method: http.MethodGet, level: bucketLevel, sub: "acl", handle: (*request).getACL},
+	{name: "GetBucketAccelerateConfiguration", method: http.MethodGet, level: bucketLevel, sub: "accelerate", handle: empty("AccelerateConfiguration")},
+	{name: "GetBucketCors", method: http.MethodGet, level: bucketLevel, sub: "cors", handle: (*request).getBucketCORS},
+	{name: "GetBucketEncryption", method: http.MethodGet, level: bucketLevel, sub: "encryption", handle: missing("ServerSideEncryptionConfigurationNotFoundError")},
+	{name: "GetBucketLifecycleConfiguration", method: http.MethodGet, level: bucketLevel, sub: "lifecycle", handle: missing("NoSuchLifecycleConfiguration")},
+	{name: "GetBucketLocation", method: http.MethodGet, level: bucketLevel, sub: "location", handle: empty("LocationConstraint")},
+	{name: "GetBucketLogging", method: http.MethodGet, level: bucketLevel, sub: "logging", handle: empty("BucketLoggingStatus")},
+	{name: "GetBucketNotificationConfiguration", method: http.MethodGet, level: bucketLevel, sub: "notification", handle: empty("NotificationConfiguration")},
+	{name: "GetObjectLockConfiguration", method: http.MethodGet, level: bucketLevel, sub: "object-lock", handle: missing("ObjectLockConfigurationNotFoundError")},
+	{name: "GetBucketOwnershipControls", method: http.MethodGet, level: bucketLevel, sub: "ownershipControls", handle: (*request).getBucketOwnershipControls},
+	{name: "GetBucketPolicy", method: http.MethodGet, level: bucketLevel, sub: "policy", handle: (*request).getBucketPolicy},
+	{name: "GetBucketPolicyStatus", method: http.MethodGet, level: bucketLevel, sub: "policyStatus", handle: (*request).getBucketPolicyStatus},
+	{name: "GetPublicAccessBlock", method: http.MethodGet, level: bucketLevel, sub: "publicAccessBlock", handle: missing("NoSuchPublicAccessBlockConfiguration")},
+	{name: "GetBucketReplication", method: http.MethodGet, level: bucketLevel, sub: "replication", handle: missing("ReplicationConfigurationNotFoundError")},
+	{name: "GetBucketRequestPayment", method: http.MethodGet, level: bucketLevel, sub: "requestPayment", handle: (*request).getBucketRequestPayment},
+	{name: "GetBucketTagging", method: http.MethodGet, level: bucketLevel, sub: "tagging", handle: missing("NoSuchTagSet")},
+	{name: "ListMultipartUploads", method: http.MethodGet, level: bucketLevel, sub: "uploads", handle: (*request).listUploads},
+	{name: "GetBucketVersioning", method: http.MethodGet, level: bucketLevel, sub: "versioning", handle: empty("VersioningConfiguration")},
+	{name: "GetBucketWebsite", method: http.MethodGet, level: bucketLevel, sub: "website", handle: missing("NoSuchWebsiteConfiguration")},
+	{name: "HeadBucket", method: http.MethodHead, level: bucketLevel, handle: (*request).headBucket},
 	{
-		name: "s3.CopyObject", method: http.MethodPut, level: objectLevel, copies: true,
+		name: "CreateBucket", method: http.MethodPut, level: bucketLevel, creates: true, headers: []string{"x-amz-acl", "x-amz-object-ownership"},
+		handle: missing("BucketAlreadyOwnedByYou"), // buckets are resources of the management API
+	},
+	{name: "DeleteBucket", method: http.MethodDelete, level: bucketLevel, handle: missing("AccessDenied")},
+	{name: "DeleteObjects", method: http.MethodPost, level: bucketLevel, sub: "delete", handle: (*request).deleteObjects},
+	{name: "PostObject", method: http.MethodPost, level: bucketLevel, form: true},
+
+	{name: "GetObject", method: http.MethodGet, level: objectLevel, public: true, handle: (*request).getObject},
+	{name: "GetObjectAcl", method: http.MethodGet, level: objectLevel, sub: "acl", handle: (*request).getObjectACL},
+	{name: "GetObjectAttributes", method: http.MethodGet, level: objectLevel, sub: "attributes", handle: (*request).getObjectAttributes},
+	{name: "GetObjectTagging", method: http.MethodGet, level: objectLevel, sub: "tagging", handle: (*request).getObjectTagging},
+	{name: "ListParts", method: http.MethodGet, level: objectLevel, sub: "uploadId", handle: (*request).listParts},
+	{name: "HeadObject", method: http.MethodHead, level: objectLevel, public: true, handle: (*request).headObject},
+	{name: "PutObject", method: http.MethodPut, level: objectLevel, headers: storeHeaders, stream: true, handle: (*request).putObject},
+	{
+		name: "UploadPart", method: http.MethodPut, level: objectLevel, sub: "uploadId", query: []string{"partNumber"}, stream: true,
+		handle: (*request).uploadPart,
+	},
+	{
+		name: "CopyObject", method: http.MethodPut, level: objectLevel, copies: true, handle: (*request).copyObject,
 		headers: slices.Concat(storeHeaders, copyHeaders, []string{"x-amz-metadata-directive", "x-amz-tagging-directive"}),
 	},
 	{
-		name: "s3.UploadPartCopy", method: http.MethodPut, level: objectLevel, sub: "uploadId", copies: true, query: []string{"partNumber"},
-		headers: append(slices.Clone(copyHeaders), "x-amz-copy-source-range"),
+		name: "UploadPartCopy", method: http.MethodPut, level: objectLevel, sub: "uploadId", copies: true, query: []string{"partNumber"},
+		headers: append(slices.Clone(copyHeaders), "x-amz-copy-source-range"), handle: (*request).uploadPartCopy,
 	},
-	{name: "s3.PutObjectTagging", method: http.MethodPut, level: objectLevel, sub: "tagging", query: []string{"versionId"}},
-	{name: "s3.CreateMultipartUpload", method: http.MethodPost, level: objectLevel, sub: "uploads", headers: storeHeaders},
-	{name: "s3.CompleteMultipartUpload", method: http.MethodPost, level: objectLevel, sub: "uploadId", headers: []string{"x-amz-mp-object-size"}},
-	{name: "s3.DeleteObject", method: http.MethodDelete, level: objectLevel, query: []string{"versionId"}},
-	{name: "s3.DeleteObjectTagging", method: http.MethodDelete, level: objectLevel, sub: "tagging", query: []string{"versionId"}},
-	{name: "s3.AbortMultipartUpload", method: http.MethodDelete, level: objectLevel, sub: "uploadId", headers: []string{"x-amz-if-match-initiated-time"}},
+	{name: "PutObjectTagging", method: http.MethodPut, level: objectLevel, sub: "tagging", query: []string{"versionId"}, handle: (*request).putObjectTagging},
+	{
+		name: "CreateMultipartUpload", method: http.MethodPost, level: objectLevel, sub: "uploads", headers: storeHeaders,
+		handle: (*request).createUpload,
+	},
+	{
+		name: "CompleteMultipartUpload", method: http.MethodPost, level: objectLevel, sub: "uploadId",
+		headers: []string{"x-amz-mp-object-size"}, handle: (*request).completeUpload,
+	},
+	{
+		name: "DeleteObject", method: http.MethodDelete, level: objectLevel, query: []string{"versionId"}, status: http.StatusNoContent,
+		handle: (*request).deleteObject,
+	},
+	{
+		name: "DeleteObjectTagging", method: http.MethodDelete, level: objectLevel, sub: "tagging", query: []string{"versionId"},
+		status: http.StatusNoContent, handle: (*request).deleteObjectTagging,
+	},
+	{
+		name: "AbortMultipartUpload", method: http.MethodDelete, level: objectLevel, sub: "uploadId", status: http.StatusNoContent,
+		headers: []string{"x-amz-if-match-initiated-time"}, handle: (*request).abortUpload,
+	},
 }
 
 // formFields are the X-Amz-* fields of a form.
@@ -145,86 +160,67 @@ var subresources = map[level][]string{
 	},
 }
 
-// operationOf returns the operation of a request: the one whose sub-resource it has, or the plain
-// one. If there is none, it returns one without any names.
-func (s *Server) operationOf(ctx fiber.Ctx) operation {
-	found := operation{method: ctx.Method(), level: s.levelOf(ctx), copies: ctx.Get("X-Amz-Copy-Source") != ""}
+// findOperation returns the operation of a request: the one whose sub-resource it has, or the plain one. If
+// there is none, it returns one without a name.
+func (r *request) findOperation() operation {
+	found := operation{method: r.Method, level: r.level, copies: r.Header.Get("X-Amz-Copy-Source") != ""}
+	isForm := strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data")
 	for _, o := range operations {
 		switch {
-		case o.method != found.method || o.level != found.level || o.copies != found.copies:
+		case o.method != found.method || o.level != found.level || o.copies != found.copies || o.form && !isForm:
 		case o.sub == "":
 			found = o
-		case ctx.Request().URI().QueryArgs().Has(o.sub):
+		case r.query.Has(o.sub):
 			return o
 		}
+	}
+	if slices.ContainsFunc(subresources[r.level], r.query.Has) {
+		return operation{method: r.Method, level: r.level} // it asks for another one than the plain one
 	}
 	return found
 }
 
-// levelOf returns what the path of a request names.
-func (s *Server) levelOf(ctx fiber.Ctx) level {
-	if hasKey(ctx, s.Domain) {
-		return objectLevel
-	}
-	if _, ok := bucketOfHost(ctx, s.Domain); ok || len(ctx.Request().URI().PathOriginal()) > 1 {
-		return bucketLevel
-	}
-	return serviceLevel
-}
-
-// check returns an error if a request asks for more than the operation carries out.
-func (o operation) check(ctx fiber.Ctx) s3err.S3Error {
-	if o.level == serviceLevel || o.refused {
-		return nil
-	}
-	for name, value := range ctx.Request().URI().QueryArgs().All() {
-		if err := o.checkQuery(string(name), string(value)); err != nil {
-			return err
+// check returns an error if a request asks for more than its operation carries out.
+func (o operation) check(r *request) error {
+	writes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	for name, values := range r.query {
+		isSub := slices.Contains(subresources[o.level], name)
+		lower := strings.ToLower(name)
+		switch {
+		case name == o.sub, !writes && !isSub:
+		case isSub:
+			return notImplemented(r.Method + " with the sub-resource " + name)
+		case slices.Contains(o.query, name), matchesAny(commonQuery, name), slices.Contains(presignQuery, lower),
+			matchesAny(commonHeaders, lower), r.hoisted[http.CanonicalHeaderKey(name)]:
+		case lower == "x-amz-acl":
+			if err := o.checkHeader(lower, values[0]); err != nil {
+				return err
+			}
+		default:
+			return invalidArgument("The query parameter %s is unknown. If it stands for a header, send it as a header.", name)
 		}
 	}
-	if !o.writes() {
-		return nil
-	}
-	for name, value := range ctx.Request().Header.All() {
-		if err := o.checkHeader(strings.ToLower(string(name)), string(value)); err != nil {
-			return err
+	if writes {
+		for name, values := range r.Header {
+			if err := o.checkHeader(strings.ToLower(name), values[0]); err != nil {
+				return err
+			}
 		}
+	}
+	if o.handle == nil {
+		return failf("MethodNotAllowed", "The method %s is not allowed against this resource.", r.Method)
 	}
 	return nil
 }
 
-func (o operation) writes() bool {
-	return o.method == http.MethodPut || o.method == http.MethodPost || o.method == http.MethodDelete
-}
-
-func (o operation) checkQuery(name, value string) s3err.S3Error {
-	isSub := slices.Contains(subresources[o.level], name)
-	switch {
-	case name == o.sub, !o.writes() && !isSub:
-		return nil
-	case isSub:
-		return notImplemented("The sub-resource " + name)
-	case slices.Contains(o.query, name), contains(commonQuery, name):
-		return nil
-	}
-	lower := strings.ToLower(name)
-	if slices.Contains(presignQuery, lower) || contains(commonHeaders, lower) {
-		return nil
-	}
-	if lower == "x-amz-acl" {
-		return o.checkHeader(lower, value)
-	}
-	return invalidArgument("The query parameter " + name + " is unknown. If it stands for a header, send it as a header.")
-}
-
 // checkHeader checks a header, whose name is in lower case.
-func (o operation) checkHeader(name, value string) s3err.S3Error {
+func (o operation) checkHeader(name, value string) error {
 	switch {
-	case !strings.HasPrefix(name, "x-amz-"), contains(commonHeaders, name):
+	case !strings.HasPrefix(name, "x-amz-"), matchesAny(commonHeaders, name):
 		return nil
 	case strings.HasPrefix(name, "x-amz-grant-"):
-		return s3err.GetAPIError(s3err.ErrAclNotSupported)
-	case !contains(o.headers, name):
+		return fail("AccessControlListNotSupported")
+	case !matchesAny(o.headers, name):
 		return notImplemented("The header " + name)
 	case name == "x-amz-acl":
 		return checkACL(value)
@@ -233,16 +229,16 @@ func (o operation) checkHeader(name, value string) s3err.S3Error {
 }
 
 // checkACL refuses ACLs that would give others rights: what is public is configured for a bucket.
-func checkACL(value string) s3err.S3Error {
+func checkACL(value string) error {
 	switch value {
 	case "", "private", "bucket-owner-full-control":
 		return nil
 	}
-	return s3err.GetAPIError(s3err.ErrAclNotSupported)
+	return fail("AccessControlListNotSupported")
 }
 
-// contains reports whether a name is one of a list, or begins with one of its prefixes.
-func contains(list []string, name string) bool {
+// matchesAny reports whether a name is one of a list, or begins with one of its prefixes.
+func matchesAny(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(known string) bool {
 		return name == known || strings.HasSuffix(known, "-") && strings.HasPrefix(name, known)
 	})

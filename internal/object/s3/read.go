@@ -1,294 +1,371 @@
 package s3
 
 import (
-	"context"
+	"encoding/xml"
 	"fmt"
+	"io"
+	"mime"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
-
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/backend"
-	"github.com/versity/versitygw/s3err"
-	"github.com/versity/versitygw/s3response"
 
 	"steward/internal/object"
 )
 
 // storageClasses are the S3 names of tiers. ARCHIVE is one whose objects clients read at once.
-var storageClasses = map[object.Tier]types.StorageClass{
-	object.Standard:         types.StorageClassStandard,
-	object.InfrequentAccess: types.StorageClassStandardIa,
-	object.Archive:          types.StorageClassGlacierIr,
+var storageClasses = map[object.Tier]string{
+	object.Standard:         "STANDARD",
+	object.InfrequentAccess: "STANDARD_IA",
+	object.Archive:          "GLACIER_IR",
+}
+
+// content is a response with the bytes of an object.
+type content struct {
+	status int
+	body   io.ReadCloser
+	length int64
+}
+
+// smallContent is the size up to which bytes are copied rather than left to the kernel to send.
+const smallContent = 16 << 10
+
+func (r *request) sendContent(c *content) {
+	defer c.body.Close()
+	r.w.WriteHeader(c.status)
+	var w io.Writer = r.w
+	if c.length <= smallContent {
+		w = struct{ io.Writer }{r.w}
+	}
+	if _, err := io.Copy(w, c.body); err != nil {
+		r.server.Log.Debug("s3: a response ended early", "request_id", r.meta.ID, "error", err)
+	}
 }
 
 // span is the part of an object that a request reads.
 type span struct {
 	offset, length int64
-	contentRange   string // "" for the whole object
-	parts          int32  // the number of the object's parts, if one of them was asked for
+	partial        bool
+	parts          int // the number of the object's parts, if one of them was asked for
 }
 
-// spanOf returns the span of a Range header or a number of a part.
-func spanOf(o object.Object, header *string, part *int32) (span, error) {
-	if part != nil {
-		return partSpan(o, *part)
+// spanOf returns the span of a request's Range header, or of the part that its query names.
+func (r *request) spanOf(o object.Object) (span, error) {
+	whole := span{length: o.Size}
+	header := r.Header.Get("Range")
+	if r.query.Has("partNumber") {
+		if header != "" {
+			return whole, failf("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+		}
+		number, err := r.partNumber()
+		if err != nil {
+			return whole, err
+		}
+		return partSpan(o, number)
 	}
-	offset, length, valid, err := backend.ParseObjectRange(o.Size, text(header))
-	if err != nil {
-		return span{}, err
+	rest, ok := strings.CutPrefix(header, "bytes=")
+	first, last, isRange := strings.Cut(rest, "-")
+	if !ok || !isRange || strings.ContainsAny(rest, ",") {
+		return whole, nil // as if there was none
 	}
-	s := span{offset: offset, length: length}
-	if valid {
-		s.contentRange = contentRange(offset, length, o.Size)
+	from, fromErr := strconv.ParseUint(first, 10, 63)
+	to, toErr := strconv.ParseUint(last, 10, 63)
+	offset, end := int64(from), min(int64(to), o.Size-1)
+	switch {
+	case first == "" && toErr == nil: // the last bytes
+		if to == 0 {
+			return whole, fail("InvalidRange")
+		}
+		if o.Size == 0 {
+			return whole, nil
+		}
+		offset = max(0, o.Size-int64(to))
+		end = o.Size - 1
+	case fromErr != nil, last != "" && toErr != nil, last != "" && from > to:
+		return whole, nil
+	case offset >= o.Size:
+		return whole, fail("InvalidRange")
+	case last == "":
+		end = o.Size - 1
 	}
-	return s, nil
+	return span{offset: offset, length: end - offset + 1, partial: true}, nil
 }
 
-func contentRange(offset, length, size int64) string {
-	return fmt.Sprintf("bytes %d-%d/%d", offset, offset+length-1, size)
+// partNumber returns the number of a part in the query.
+func (r *request) partNumber() (int, error) {
+	n, err := strconv.Atoi(r.query.Get("partNumber"))
+	if err != nil || n < 1 || n > object.MaxParts {
+		return 0, invalidArgument("Part number must be an integer between 1 and %d, inclusive", object.MaxParts)
+	}
+	return n, nil
 }
 
 // partSpan returns the span of a part. An object that was not uploaded in parts has one.
-func partSpan(o object.Object, number int32) (span, error) {
-	sizes := o.PartSizes()
-	if !o.Multipart() {
-		sizes = []int64{o.Size}
+func partSpan(o object.Object, number int) (span, error) {
+	sizes := []int64{o.Size}
+	if o.Multipart() {
+		sizes = o.PartSizes()
 	}
-	if int(number) > len(sizes) {
-		return span{}, s3err.GetInvalidPartNumberRangeErr(int32(len(sizes)), number)
+	if number > len(sizes) {
+		return span{}, fail("InvalidPartNumber")
 	}
-	s := span{length: sizes[number-1]}
+	s := span{length: sizes[number-1], partial: o.Size > 0}
 	for _, size := range sizes[:number-1] {
 		s.offset += size
 	}
-	if o.Size > 0 {
-		s.contentRange = contentRange(s.offset, s.length, o.Size)
-	}
 	if o.Multipart() {
-		s.parts = int32(len(sizes))
+		s.parts = len(sizes)
 	}
 	return s, nil
 }
 
-// conditions are those of a read, from its headers.
-type conditions struct {
-	ifMatch, ifNoneMatch           *string
-	modifiedSince, unmodifiedSince *time.Time
+// conditions are those of a read, from its headers or those of a copy's source.
+type conditions struct{ ifMatch, ifNoneMatch, modifiedSince, unmodifiedSince string }
+
+func (r *request) conditions(prefix string) conditions {
+	h := r.Header
+	return conditions{
+		h.Get(prefix + "If-Match"), h.Get(prefix + "If-None-Match"),
+		h.Get(prefix + "If-Modified-Since"), h.Get(prefix + "If-Unmodified-Since"),
+	}
 }
 
-// check returns NotModified or PreconditionFailed. Times in headers have no fractions of a second,
-// so those of the object are dropped; "unmodified since" includes the second itself.
+// check returns NotModified or PreconditionFailed. Times in headers have no fractions of a second, so those of
+// the object are dropped. A condition about the ETag wins over one about the time; times that nobody can read
+// are ignored.
 func (c conditions) check(o object.Object) error {
-	if c.unmodifiedSince != nil {
-		until := c.unmodifiedSince.Add(time.Nanosecond)
-		c.unmodifiedSince = &until
+	modified := o.ModifiedAt.Std().Truncate(time.Second)
+	if c.ifMatch != "" {
+		if !object.Matches(c.ifMatch, o.ETag) {
+			return fail("PreconditionFailed")
+		}
+	} else if t, err := http.ParseTime(c.unmodifiedSince); err == nil && modified.After(t) {
+		return fail("PreconditionFailed")
 	}
-	return backend.EvaluatePreconditions(o.ETag, o.ModifiedAt.Std().Truncate(time.Second), backend.PreConditions{
-		IfMatch: c.ifMatch, IfNoneMatch: c.ifNoneMatch, IfModSince: c.modifiedSince, IfUnmodeSince: c.unmodifiedSince,
-	})
+	if c.ifNoneMatch != "" {
+		if object.Matches(c.ifNoneMatch, o.ETag) {
+			return fail("NotModified")
+		}
+	} else if t, err := http.ParseTime(c.modifiedSince); err == nil && !modified.After(t) {
+		return fail("NotModified")
+	}
+	return nil
 }
 
-// get returns an object that a request may read.
-func (g *gateway) get(ctx context.Context, need right, bucket, key, version *string) (*request, object.Object, error) {
-	r, err := g.begin(ctx, need, bucket)
-	if err != nil {
-		return nil, object.Object{}, err
+// find returns the object that a request names.
+func (r *request) find() (object.Object, error) {
+	if err := checkVersion(r.query.Get("versionId")); err != nil {
+		return object.Object{}, err
 	}
-	name, err := keyOf(key)
-	if err != nil {
-		return nil, object.Object{}, err
-	}
-	if err := checkVersion(version); err != nil {
-		return nil, object.Object{}, err
-	}
-	limited, cancel := g.limited(r)
+	return r.objectOf(r.bucket, r.key)
+}
+
+func (r *request) objectOf(b *object.Bucket, key string) (object.Object, error) {
+	ctx, cancel := r.limited()
 	defer cancel()
-	o, err := g.index.Get(limited, r.bucket, name)
-	return r, o, g.apiError("read object", err, s3err.ErrNoSuchKey)
+	return r.server.Index.Get(ctx, b, key)
 }
 
-// cacheControl returns the header of an object, or that of its bucket.
-func cacheControl(b *object.Bucket, o object.Object) *string {
-	if o.Attributes.CacheControl == "" {
-		return b.Config.CacheControl
+// checkVersion refuses versions: objects have one only, whose name is null.
+func checkVersion(version string) error {
+	if version != "" && version != "null" {
+		return invalidArgument("Invalid version id specified")
 	}
-	return &o.Attributes.CacheControl
+	return nil
 }
 
-// head is what HeadObject and GetObject have in common.
-type head struct {
-	*request
-	object object.Object
-	span   span
-	out    *awss3.HeadObjectOutput
-}
-
-func (g *gateway) head(ctx context.Context, in *awss3.HeadObjectInput) (head, error) {
-	r, o, err := g.get(ctx, toRead, in.Bucket, in.Key, in.VersionId)
+// head sets the headers of an object, and returns the span that a request reads.
+func (r *request) head() (object.Object, span, error) {
+	o, err := r.find()
 	if err != nil {
-		return head{}, err
+		return o, span{}, err
 	}
-	r.http.SetUserValue(servedBucket, r.bucket)
-	c := conditions{in.IfMatch, in.IfNoneMatch, in.IfModifiedSince, in.IfUnmodifiedSince}
-	if err := c.check(o); err != nil {
-		setValidators(r, o)
-		return head{}, err
+	r.isObject = true
+	header := r.w.Header()
+	a := o.Attributes
+	set := func(name, value string) {
+		if value != "" {
+			header.Set(name, value)
+		}
 	}
-	s, err := spanOf(o, in.Range, in.PartNumber)
+	set("Etag", quoted(o.ETag))
+	set("Last-Modified", o.ModifiedAt.Std().UTC().Format(http.TimeFormat))
+	set("Cache-Control", a.CacheControl)
+	if c := r.bucket.Config.CacheControl; c != nil && a.CacheControl == "" {
+		set("Cache-Control", *c)
+	}
+	set("Expires", a.Expires)
+	if err := r.conditions("").check(o); err != nil {
+		return o, span{}, err
+	}
+	s, err := r.spanOf(o)
 	if err != nil {
-		return head{}, err
+		if f, ok := err.(*failure); ok && f.status() == http.StatusRequestedRangeNotSatisfiable {
+			set("Content-Range", fmt.Sprintf("bytes */%d", o.Size))
+		}
+		return o, s, err
 	}
-	out := headOutput(r.bucket, o, s)
-	if sum := o.Attributes.Checksum; sum != nil && in.ChecksumMode == types.ChecksumModeEnabled && s.contentRange == "" {
-		set := sumsOf(sum)
-		out.ChecksumCRC32 = set.crc32
-		out.ChecksumCRC32C = set.crc32c
-		out.ChecksumCRC64NVME = set.crc64nvme
-		out.ChecksumSHA1 = set.sha1
-		out.ChecksumSHA256 = set.sha256
-		out.ChecksumType = types.ChecksumType(sum.Type)
+	set("Accept-Ranges", "bytes")
+	set("Content-Disposition", a.ContentDisposition)
+	set("Content-Encoding", a.ContentEncoding)
+	set("Content-Language", a.ContentLanguage)
+	set("Content-Length", strconv.FormatInt(s.length, 10))
+	set("Content-Type", "binary/octet-stream")
+	set("Content-Type", o.ContentType)
+	set("X-Amz-Storage-Class", storageClasses[o.Tier])
+	if s.partial {
+		set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", s.offset, s.offset+s.length-1, o.Size))
 	}
-	return head{r, o, s, out}, nil
+	if s.parts > 0 {
+		set("X-Amz-Mp-Parts-Count", strconv.Itoa(s.parts))
+	}
+	if n := len(a.Tags); n > 0 {
+		set("X-Amz-Tagging-Count", strconv.Itoa(n))
+	}
+	for name, value := range a.Metadata {
+		header[strings.ToLower(metadataPrefix+name)] = []string{mime.BEncoding.Encode("UTF-8", value)} // as it is in ASCII
+	}
+	if strings.EqualFold(r.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && !s.partial {
+		setChecksum(header, a.Checksum)
+	}
+	return o, s, r.override()
 }
 
-// setValidators sets what a cache needs of a response that has no object, which the protocol leaves
-// out.
-func setValidators(r *request, o object.Object) {
-	header := &r.http.Response.Header
-	header.Set("ETag", *quoted(o.ETag))
-	header.Set("Last-Modified", o.ModifiedAt.Std().Format(http.TimeFormat))
-	if c := cacheControl(r.bucket, o); c != nil {
-		header.Set("Cache-Control", *c)
+// overrides are the headers of a response that the query of a signed request can replace.
+var overrides = []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires"}
+
+func (r *request) override() error {
+	for _, name := range overrides {
+		value := r.query.Get("response-" + strings.ToLower(name))
+		if value == "" {
+			continue
+		}
+		if r.caller == nil {
+			return failf("InvalidRequest", "Request specific response headers cannot be used for anonymous GET requests.")
+		}
+		if err := checkHeaderValue(value); err != nil {
+			return err
+		}
+		r.w.Header().Set(name, value)
 	}
-	if e := o.Attributes.Expires; e != "" {
-		header.Set("Expires", e)
-	}
+	return nil
 }
 
-func headOutput(b *object.Bucket, o object.Object, s span) *awss3.HeadObjectOutput {
-	modified := o.ModifiedAt.Std()
-	return &awss3.HeadObjectOutput{
-		AcceptRanges:       orNil("bytes"),
-		CacheControl:       cacheControl(b, o),
-		ContentDisposition: orNil(o.Attributes.ContentDisposition),
-		ContentEncoding:    orNil(o.Attributes.ContentEncoding),
-		ContentLanguage:    orNil(o.Attributes.ContentLanguage),
-		ContentLength:      &s.length,
-		ContentRange:       orNil(s.contentRange),
-		ContentType:        orNil(o.ContentType),
-		ETag:               quoted(o.ETag),
-		ExpiresString:      orNil(o.Attributes.Expires),
-		LastModified:       &modified,
-		Metadata:           o.Attributes.Metadata,
-		PartsCount:         count(s.parts),
-		StorageClass:       storageClasses[o.Tier],
-		TagCount:           count(int32(len(o.Attributes.Tags))),
+func quoted(etag string) string { return `"` + etag + `"` }
+
+func (s span) status() int {
+	if s.partial {
+		return http.StatusPartialContent
 	}
+	return http.StatusOK
 }
 
-// HeadObject returns the headers of an object.
-func (g *gateway) HeadObject(ctx context.Context, in *awss3.HeadObjectInput) (*awss3.HeadObjectOutput, error) {
-	h, err := g.head(ctx, in)
-	return h.out, err
+// headObject returns the headers of an object.
+func (r *request) headObject() (any, error) {
+	_, s, err := r.head()
+	r.operation.status = s.status()
+	return nil, err
 }
 
-func count(n int32) *int32 {
-	if n == 0 {
-		return nil
-	}
-	return &n
-}
-
-// GetObject returns an object, or a part of it.
-func (g *gateway) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*awss3.GetObjectOutput, error) {
-	h, err := g.head(ctx, &awss3.HeadObjectInput{
-		Bucket: in.Bucket, Key: in.Key, VersionId: in.VersionId, Range: in.Range, PartNumber: in.PartNumber,
-		IfMatch: in.IfMatch, IfNoneMatch: in.IfNoneMatch, IfModifiedSince: in.IfModifiedSince,
-		IfUnmodifiedSince: in.IfUnmodifiedSince, ChecksumMode: in.ChecksumMode,
-	})
+// getObject returns an object, or a part of it.
+func (r *request) getObject() (any, error) {
+	o, s, err := r.head()
 	if err != nil {
 		return nil, err
 	}
-	body, err := g.blobs.Open(h, h.object, h.span.offset, h.span.length)
+	body, err := r.server.Blobs.Open(r.Context(), o, s.offset, s.length)
 	if err != nil {
-		return nil, g.apiError("open object", err, s3err.ErrInternalError)
+		return nil, fmt.Errorf("open object: %w", err)
 	}
-	out := h.out
-	return &awss3.GetObjectOutput{
-		AcceptRanges:       out.AcceptRanges,
-		Body:               body,
-		CacheControl:       out.CacheControl,
-		ChecksumCRC32:      out.ChecksumCRC32,
-		ChecksumCRC32C:     out.ChecksumCRC32C,
-		ChecksumCRC64NVME:  out.ChecksumCRC64NVME,
-		ChecksumSHA1:       out.ChecksumSHA1,
-		ChecksumSHA256:     out.ChecksumSHA256,
-		ChecksumType:       out.ChecksumType,
-		ContentDisposition: out.ContentDisposition,
-		ContentEncoding:    out.ContentEncoding,
-		ContentLanguage:    out.ContentLanguage,
-		ContentLength:      out.ContentLength,
-		ContentRange:       out.ContentRange,
-		ContentType:        out.ContentType,
-		ETag:               out.ETag,
-		ExpiresString:      out.ExpiresString,
-		LastModified:       out.LastModified,
-		Metadata:           out.Metadata,
-		PartsCount:         out.PartsCount,
-		StorageClass:       out.StorageClass,
-		TagCount:           out.TagCount,
-	}, nil
+	return &content{s.status(), body, s.length}, nil
 }
 
-// GetObjectAttributes returns what is known of an object.
-func (g *gateway) GetObjectAttributes(ctx context.Context, in *awss3.GetObjectAttributesInput) (s3response.GetObjectAttributesResponse, error) {
-	r, o, err := g.get(ctx, toRead, in.Bucket, in.Key, in.VersionId)
-	if err != nil {
-		return s3response.GetObjectAttributesResponse{}, err
-	}
-	// The protocol would write the date in another form than that of HTTP.
-	r.http.Response.Header.Set("Last-Modified", o.ModifiedAt.Std().Format(http.TimeFormat))
-	out := s3response.GetObjectAttributesResponse{ETag: &o.ETag, ObjectSize: &o.Size, StorageClass: storageClasses[o.Tier]}
-	if c := o.Attributes.Checksum; c != nil {
-		sum := sumsOf(c)
-		out.Checksum = &types.Checksum{
-			ChecksumCRC32: sum.crc32, ChecksumCRC32C: sum.crc32c, ChecksumCRC64NVME: sum.crc64nvme,
-			ChecksumSHA1: sum.sha1, ChecksumSHA256: sum.sha256, ChecksumType: types.ChecksumType(c.Type),
-		}
-	}
-	if o.Multipart() {
-		parts, err := attributeParts(o, text(in.PartNumberMarker), in.MaxParts)
-		if err != nil {
-			return out, err
-		}
-		out.ObjectParts = parts
-	}
-	return out, nil
+// attributesDocument is the answer to GetObjectAttributes.
+type attributesDocument struct {
+	XMLName      xml.Name       `xml:"http://s3.amazonaws.com/doc/2006-03-01/ GetObjectAttributesResponse"`
+	ETag         string         `xml:",omitempty"`
+	Checksum     *checksumField `xml:",omitempty"`
+	ObjectParts  *objectParts   `xml:",omitempty"`
+	StorageClass string         `xml:",omitempty"`
+	ObjectSize   *int64         `xml:",omitempty"`
 }
 
-// attributeParts returns the parts after a marker, a number of a part or "".
-func attributeParts(o object.Object, marker string, limit *int32) (*s3response.ObjectParts, error) {
-	after, err := markerOf(marker)
+type checksumField struct {
+	sums
+	ChecksumType string `xml:",omitempty"`
+}
+
+type objectParts struct {
+	PartsCount           int
+	PartNumberMarker     int
+	NextPartNumberMarker int
+	MaxParts             int
+	IsTruncated          bool
+	Parts                []attributePart `xml:"Part"`
+}
+
+type attributePart struct {
+	sums
+	PartNumber int
+	Size       int64
+}
+
+// getObjectAttributes returns what is known of an object, of what is asked for.
+func (r *request) getObjectAttributes() (any, error) {
+	asked := map[string]bool{}
+	for name := range strings.SplitSeq(strings.Join(r.Header.Values("X-Amz-Object-Attributes"), ","), ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if !slices.Contains([]string{"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"}, name) {
+			return nil, invalidArgument("Invalid attribute name specified.")
+		}
+		asked[name] = true
+	}
+	if len(asked) == 0 {
+		return nil, failf("InvalidRequest", "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty")
+	}
+	o, err := r.find()
 	if err != nil {
 		return nil, err
 	}
-	maximum := 1000
-	if limit != nil {
-		maximum = int(*limit)
+	r.w.Header().Set("Last-Modified", o.ModifiedAt.Std().UTC().Format(http.TimeFormat))
+	out := attributesDocument{}
+	if asked["ETag"] {
+		out.ETag = o.ETag
+	}
+	if c := o.Attributes.Checksum; asked["Checksum"] && c != nil {
+		out.Checksum = &checksumField{sumsOf(c), c.Type}
+	}
+	if asked["StorageClass"] {
+		out.StorageClass = storageClasses[o.Tier]
+	}
+	if asked["ObjectSize"] {
+		out.ObjectSize = &o.Size
+	}
+	if asked["ObjectParts"] && o.Multipart() {
+		out.ObjectParts, err = r.objectParts(o)
+	}
+	return out, err
+}
+
+// objectParts returns the parts of an object. Those of one without checksums have none in AWS, and are listed here.
+func (r *request) objectParts(o object.Object) (*objectParts, error) {
+	after, err := markerOf(r.Header.Get("X-Amz-Part-Number-Marker"))
+	if err != nil {
+		return nil, err
+	}
+	limit, err := limitOf(r.Header.Get("X-Amz-Max-Parts"), "x-amz-max-parts")
+	if err != nil {
+		return nil, err
 	}
 	sizes := o.PartSizes()
-	out := &s3response.ObjectParts{PartNumberMarker: after, MaxParts: maximum}
-	for i := after; i < len(sizes) && i < after+maximum; i++ {
-		number := int32(i + 1)
-		part := types.ObjectPart{PartNumber: &number, Size: &sizes[i]}
+	out := &objectParts{PartsCount: len(sizes), PartNumberMarker: after, MaxParts: limit}
+	for i := after; i < len(sizes) && i < after+limit; i++ {
+		part := attributePart{PartNumber: i + 1, Size: sizes[i]}
 		if c := o.Attributes.Checksum; c != nil && i < len(o.Attributes.PartChecksums) {
-			sum := sumsOf(&object.Checksum{Algorithm: c.Algorithm, Value: o.Attributes.PartChecksums[i]})
-			part.ChecksumCRC32 = sum.crc32
-			part.ChecksumCRC32C = sum.crc32c
-			part.ChecksumCRC64NVME = sum.crc64nvme
-			part.ChecksumSHA1 = sum.sha1
-			part.ChecksumSHA256 = sum.sha256
+			part.sums = sumsOf(&object.Checksum{Algorithm: c.Algorithm, Value: o.Attributes.PartChecksums[i]})
 		}
 		out.Parts = append(out.Parts, part)
 	}

@@ -2,27 +2,27 @@ package s3
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"reflect"
+	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
-	"github.com/gofiber/fiber/v3"
-	"github.com/valyala/fasthttp"
-	"github.com/versity/versitygw/s3api"
-	"github.com/versity/versitygw/s3api/middlewares"
-
 	"steward/internal/budget"
+	"steward/internal/errs"
 	"steward/internal/object"
+	"steward/internal/object/s3/sigv4"
 	"steward/internal/web"
 )
 
 // DefaultRegion is the region that clients sign for unless they are told another one.
 const DefaultRegion = "us-east-1"
+
+// MaxExpiry is the maximum time for which a presigned URL is valid.
+const MaxExpiry = 7 * 24 * time.Hour
 
 // Server serves the S3 API. Its fields must not be changed after Start.
 type Server struct {
@@ -37,8 +37,6 @@ type Server struct {
 	Console string
 	// Domain is the domain below which buckets have a host name, or "" for path-style only.
 	Domain string
-	// Region is the region that clients must sign for; "" means DefaultRegion.
-	Region string
 	Limits Limits
 	// Messages is the memory for bodies that are not objects, made by NewMessages. Requests that find no
 	// room get SlowDown. By default it has 512 MiB.
@@ -50,11 +48,11 @@ type Server struct {
 	// Trace returns the context of a request with a span, which goes on with the trace of the client's
 	// traceparent. Done ends the span. It may be nil.
 	Trace func(ctx context.Context, traceparent string) context.Context
-	// Done is called after each request, at the beginning of its response. It may be nil.
+	// Done is called after each request. It may be nil.
 	Done func(web.Served)
 
-	base    context.Context // of all requests
-	app     *fiber.App
+	http    *http.Server
+	slots   chan struct{} // taken by requests
 	ended   chan error
 	stop    context.CancelFunc
 	leaving atomic.Bool
@@ -62,7 +60,8 @@ type Server struct {
 
 // Limits bound what clients may use at once. Zero values mean the defaults.
 type Limits struct {
-	// Connections and Requests are the maximum numbers of both. Beyond them, clients get SlowDown.
+	// Connections and Requests are the maximum numbers of both. Beyond them, connections are closed and
+	// requests get SlowDown.
 	Connections, Requests int
 	// Stall is how long a client may neither send nor receive anything, and how long it may take to
 	// send headers.
@@ -91,88 +90,55 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 	}
 }
 
+// maxHeader is about the maximum size of the headers of a request.
+const maxHeader = 8 << 10
+
 // Start serves the connections of a listener in the background until Shutdown.
 func (s *Server) Start(listener net.Listener) error {
 	s.Limits = s.Limits.withDefaults()
 	if s.Messages == nil {
 		s.Messages = NewMessages(512 << 20)
 	}
-	setRegion(&s.Region)
+	s.slots = make(chan struct{}, s.Limits.Requests)
 	base, stop := context.WithCancel(context.Background())
-	api, err := s.newAPI(base)
-	if err != nil {
-		stop()
-		return fmt.Errorf("serve S3: %w", err)
-	}
-	app, err := appOf(api)
-	if err != nil {
-		stop()
-		return fmt.Errorf("serve S3: %w", err)
-	}
-	s.configure(app.Server())
-	s.app = app
-	s.base = base
 	s.stop = stop
-	s.ended = make(chan error, 1)
+	s.http = &http.Server{
+		Handler: s, ReadHeaderTimeout: s.Limits.Stall, IdleTimeout: s.Limits.Idle, MaxHeaderBytes: maxHeader,
+		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
 	// The limits are below TLS, of which a write that was cut off cannot be continued.
-	var limited net.Listener = &connListener{listener, s.Limits}
+	var limited net.Listener = &connListener{Listener: listener, limits: s.Limits}
 	if s.TLS != nil {
 		limited = s.TLS(limited)
 	}
+	limited = (&web.Refusals{Handler: s.refuse}).Attach(s.http, limited)
+	s.ended = make(chan error, 1)
 	go func() {
-		s.ended <- app.Listener(limited, fiber.ListenConfig{DisableStartupMessage: true})
+		err := s.http.Serve(limited)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		s.ended <- err
 	}()
 	return nil
 }
 
-// configure sets what the protocol leaves at its defaults: no timeouts, and forms that are read into
-// memory and temporary files before anybody has looked at them.
-func (s *Server) configure(server *fasthttp.Server) {
-	server.Name = "Steward"
-	server.ReadTimeout = s.Limits.Stall
-	server.IdleTimeout = s.Limits.Idle
-	server.DisablePreParseMultipartForm = true
-	server.ErrorHandler = sendUnreadable
-}
-
-// appOf returns the application behind the protocol. It is private there, which leaves no other way
-// to serve a listener of ours, nor to configure the server.
-func appOf(api *s3api.S3ApiServer) (*fiber.App, error) {
-	field := reflect.ValueOf(api).Elem().FieldByName("app")
-	if !field.IsValid() || field.Type() != reflect.TypeFor[*fiber.App]() {
-		return nil, errors.New("this version of versitygw has no fiber application")
-	}
-	return (*fiber.App)(field.UnsafePointer()), nil
-}
-
-func setRegion(region *string) {
-	if *region == "" {
-		*region = DefaultRegion
-	}
-}
-
-// newAPI returns the server of the protocol. Its root account, which may do everything, has a key
-// that nobody knows, and the gateway refuses it.
-func (s *Server) newAPI(base context.Context) (*s3api.S3ApiServer, error) {
-	root := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text() + rand.Text()}
-	accounts := &accounts{buckets: s.Buckets, limit: s.Limits.Operation, log: s.Log}
-	backend := &gateway{
-		base: base, buckets: s.Buckets, index: s.Index, uploads: s.Uploads, blobs: s.Blobs, console: s.Console,
-		limits: s.Limits, log: s.Log,
-	}
-	forms := &forms{gateway: backend, accounts: accounts, root: root, region: s.Region, domain: s.Domain, now: s.Now}
-	options := []s3api.Option{
-		s3api.WithQuiet(),
-		s3api.WithKeepAlive(),
-		s3api.WithDisableACL(),
-		s3api.WithConcurrencyLimiter(s.Limits.Connections, s.Limits.Requests),
-		s3api.WithMiddleware("/", s.around),
-		s3api.WithMiddleware("/:bucket", forms.handler()),
-	}
-	if s.Domain != "" {
-		options = append(options, s3api.WithHostStyle(s.Domain))
-	}
-	return s3api.New(backend, root, s.Region, accounts, nil, nil, nil, nil, options...)
+// refuse returns a handler that responds to what is not an HTTP request, or is too large.
+func (s *Server) refuse(refused *errs.Error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := s.newRequest(w, r)
+		defer q.end()
+		err := failf("BadRequest", "%s", refused.Message)
+		switch {
+		case refused.Kind == errs.HeadersTooLarge:
+			err = fail("RequestHeaderSectionTooLarge")
+		case refused.Kind == errs.Malformed && q.Method != "":
+			err = failf("InvalidURI", "%s", refused.Message)
+		}
+		q.respond(nil, err)
+	})
 }
 
 // Ended returns a channel that receives when the server has ended: nil after Shutdown, otherwise
@@ -185,8 +151,21 @@ func (s *Server) Leave() { s.leaving.Store(true) }
 // Shutdown closes the listener and waits for requests in flight, at most until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.stop()
-	if err := s.app.ShutdownWithContext(ctx); err != nil {
-		return fmt.Errorf("shut down S3: %w", err)
+	if err := s.http.Shutdown(ctx); err != nil {
+		return fmt.Errorf("shut down S3: %w", errors.Join(err, s.http.Close()))
 	}
 	return nil
+}
+
+// Presign returns a path-style URL with which anybody may GET or PUT an object for a time.
+func (s *Server) Presign(b *object.Bucket, key, method string, expiry time.Duration) (string, error) {
+	if expiry < time.Second || expiry > MaxExpiry {
+		return "", fmt.Errorf("presign: expiry %s is not between 1 second and 7 days", expiry)
+	}
+	target, err := url.Parse(s.Origin)
+	if err != nil {
+		return "", fmt.Errorf("presign: %w", err)
+	}
+	target.Path = "/" + b.Name + "/" + key
+	return sigv4.Presign(method, *target, b.AccessKey, b.SecretKey, DefaultRegion, s.Now(), expiry), nil
 }

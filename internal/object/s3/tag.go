@@ -1,126 +1,109 @@
 package s3
 
 import (
-	"context"
 	"encoding/xml"
-	"maps"
-	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-
-	"github.com/gofiber/fiber/v3"
-	"github.com/versity/versitygw/backend"
-	"github.com/versity/versitygw/s3err"
-	"github.com/versity/versitygw/s3response"
+	"unicode"
+	"unicode/utf8"
 
 	"steward/internal/object"
 )
 
-// The protocol hands tags over as a map. Their order is taken from the request, and put back into
-// the response.
+// Limits of tags, as in S3.
+const (
+	maxTags     = 10
+	maxTagKey   = 128
+	maxTagValue = 256
+)
 
-// listedTags is the request's local value with the tags that are the response.
-const listedTags = "steward-tags"
+// tagging is the document of GetObjectTagging and PutObjectTagging.
+type tagging struct {
+	XMLName xml.Name     `xml:"Tagging"`
+	Tags    []object.Tag `xml:"TagSet>Tag"`
+}
 
 // parseTags returns the tags of an X-Amz-Tagging header.
-func parseTags(header string) (object.Tags, error) {
-	values, err := backend.ParseObjectTags(header)
-	if err != nil {
-		return nil, err
-	}
-	var keys []string
+func parseTags(header string) (tags object.Tags, err error) {
 	for pair := range strings.SplitSeq(header, "&") {
-		key, _, _ := strings.Cut(pair, "=")
-		if key, err := url.QueryUnescape(key); err == nil {
-			keys = append(keys, key)
-		}
-	}
-	return inOrder(values, keys), nil
-}
-
-// keysOf returns the keys of the tags in an XML document.
-func keysOf(document []byte) (keys []string) {
-	var parsed s3response.Tagging
-	if err := xml.Unmarshal(document, &parsed); err != nil {
-		return nil
-	}
-	for _, tag := range parsed.TagSet.Tags {
-		keys = append(keys, tag.Key)
-	}
-	return keys
-}
-
-// inOrder returns tags in the order of some keys, and then those with other keys.
-func inOrder(values map[string]string, keys []string) (tags object.Tags) {
-	left := maps.Clone(values)
-	for _, key := range append(keys, slices.Sorted(maps.Keys(values))...) {
-		value, ok := left[key]
-		if !ok {
+		if pair == "" {
 			continue
 		}
-		delete(left, key)
-		tags = append(tags, object.Tag{Key: key, Value: value})
+		key, value, _ := strings.Cut(pair, "=")
+		var tag object.Tag
+		if tag.Key, err = url.QueryUnescape(key); err == nil {
+			tag.Value, err = url.QueryUnescape(value)
+		}
+		if err != nil || key == "" {
+			return nil, invalidArgument("The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
+		}
+		tags = append(tags, tag)
 	}
-	return tags
+	return tags, checkTags(tags)
 }
 
-func mapOf(tags object.Tags) map[string]string {
-	values := map[string]string{}
+func checkTags(tags object.Tags) error {
+	if len(tags) > maxTags {
+		return failf("BadRequest", "Object tags cannot be greater than %d", maxTags)
+	}
+	seen := map[string]bool{}
 	for _, tag := range tags {
-		values[tag.Key] = tag.Value
+		switch {
+		case tag.Key == "" || !isTagText(tag.Key, maxTagKey):
+			return failf("InvalidTag", "The TagKey you have provided is invalid")
+		case !isTagText(tag.Value, maxTagValue):
+			return failf("InvalidTag", "The TagValue you have provided is invalid")
+		case seen[tag.Key]:
+			return failf("InvalidTag", "Cannot provide multiple Tags with the same key")
+		}
+		seen[tag.Key] = true
 	}
-	return values
-}
-
-// GetObjectTagging returns the tags of an object.
-func (g *gateway) GetObjectTagging(ctx context.Context, bucket, key, version string) (map[string]string, error) {
-	r, o, err := g.get(ctx, toWrite, &bucket, &key, &version)
-	if err != nil {
-		return nil, err
-	}
-	r.http.SetUserValue(listedTags, o.Attributes.Tags)
-	return mapOf(o.Attributes.Tags), nil
-}
-
-// sendTags puts the tags in a response into their order.
-func sendTags(ctx fiber.Ctx) error {
-	tags, ok := ctx.Locals(listedTags).(object.Tags)
-	if !ok || ctx.Response().StatusCode() != http.StatusOK {
-		return nil
-	}
-	out := s3response.Tagging{TagSet: s3response.TagSet{Tags: []s3response.Tag{}}}
-	for _, tag := range tags {
-		out.TagSet.Tags = append(out.TagSet.Tags, s3response.Tag(tag))
-	}
-	body, err := xml.Marshal(out)
-	if err != nil {
-		return err
-	}
-	ctx.Response().SetBody(append([]byte(xml.Header), body...))
 	return nil
 }
 
-// PutObjectTagging replaces the tags of an object.
-func (g *gateway) PutObjectTagging(ctx context.Context, bucket, key, version string, tags map[string]string) error {
-	r, err := g.begin(ctx, toWrite, &bucket)
-	if err != nil {
-		return err
-	}
-	name, err := keyOf(&key)
-	if err != nil {
-		return err
-	}
-	if err := checkVersion(&version); err != nil {
-		return err
-	}
-	limited, cancel := g.limited(r)
-	defer cancel()
-	_, err = g.index.SetTags(limited, r.bucket, name, inOrder(tags, keysOf(r.http.Request.Body())), r.Origin)
-	return g.apiError("set tags", err, s3err.ErrNoSuchKey)
+func isTagText(s string, limit int) bool {
+	return isText(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsNumber(c) && !unicode.IsSpace(c) && !unicode.IsMark(c) && !strings.ContainsRune("+-=._:/@", c)
+	})
 }
 
-// DeleteObjectTagging removes the tags of an object.
-func (g *gateway) DeleteObjectTagging(ctx context.Context, bucket, key, version string) error {
-	return g.PutObjectTagging(ctx, bucket, key, version, nil)
+// getObjectTagging returns the tags of an object, in their order.
+func (r *request) getObjectTagging() (any, error) {
+	o, err := r.find()
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ Tagging"`
+		TagSet  struct {
+			Tag []object.Tag
+		}
+	}{TagSet: struct{ Tag []object.Tag }{o.Attributes.Tags}}, nil
+}
+
+// putObjectTagging replaces the tags of an object.
+func (r *request) putObjectTagging() (any, error) {
+	return nil, r.message(func(text []byte) error {
+		var in tagging
+		if err := decodeXML(text, &in, "Tagging"); err != nil {
+			return err
+		}
+		if err := checkTags(in.Tags); err != nil {
+			return err
+		}
+		return r.setTags(in.Tags)
+	})
+}
+
+// deleteObjectTagging removes the tags of an object.
+func (r *request) deleteObjectTagging() (any, error) { return nil, r.setTags(nil) }
+
+func (r *request) setTags(tags object.Tags) error {
+	if err := checkVersion(r.query.Get("versionId")); err != nil {
+		return err
+	}
+	ctx, cancel := r.limited()
+	defer cancel()
+	_, err := r.server.Index.SetTags(ctx, r.bucket, r.key, tags, r.origin())
+	return err
 }

@@ -2,243 +2,219 @@ package s3
 
 import (
 	"context"
+	"encoding/xml"
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/backend"
-	"github.com/versity/versitygw/s3err"
-	"github.com/versity/versitygw/s3response"
+	"github.com/minio/minio-go/v7"
 
 	"steward/internal/object"
+	"steward/internal/object/s3/sigv4"
 )
 
-// CreateMultipartUpload starts an upload.
-func (g *gateway) CreateMultipartUpload(ctx context.Context, in s3response.CreateMultipartUploadInput) (s3response.InitiateMultipartUploadResult, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
+// createUpload starts an upload.
+func (r *request) createUpload() (any, error) {
+	put, err := r.putRequest()
 	if err != nil {
-		return s3response.InitiateMultipartUploadResult{}, err
+		return nil, err
 	}
-	put, err := putRequest(r, s3response.PutObjectInput{
-		Key: in.Key, ContentType: in.ContentType, CacheControl: in.CacheControl, ContentDisposition: in.ContentDisposition,
-		ContentEncoding: in.ContentEncoding, ContentLanguage: in.ContentLanguage, Expires: in.Expires, Metadata: in.Metadata,
-		Tagging: in.Tagging,
-	})
-	if err != nil {
-		return s3response.InitiateMultipartUploadResult{}, err
+	if put.Attributes.Checksum, err = r.uploadChecksum(); err != nil {
+		return nil, err
 	}
-	if err := checkAlgorithm(in.ChecksumAlgorithm); err != nil {
-		return s3response.InitiateMultipartUploadResult{}, err
-	}
-	if in.ChecksumAlgorithm != "" {
-		put.Attributes.Checksum = &object.Checksum{
-			Algorithm: strings.Clone(string(in.ChecksumAlgorithm)), Type: strings.Clone(string(in.ChecksumType)),
-		}
-	}
-	limited, cancel := g.limited(r)
+	ctx, cancel := r.limited()
 	defer cancel()
-	u, err := g.uploads.Create(limited, r.bucket, put)
-	if err != nil {
-		return s3response.InitiateMultipartUploadResult{}, g.apiError("create upload", err, s3err.ErrNoSuchBucket)
-	}
-	return s3response.InitiateMultipartUploadResult{Bucket: r.bucket.Name, Key: u.Key, UploadId: u.ID}, nil
-}
-
-// upload returns an upload of the caller's bucket.
-func (g *gateway) upload(ctx context.Context, bucket, key, id *string) (*request, object.Upload, error) {
-	r, err := g.begin(ctx, toWrite, bucket)
-	if err != nil {
-		return nil, object.Upload{}, err
-	}
-	name, err := keyOf(key)
-	if err != nil {
-		return nil, object.Upload{}, err
-	}
-	uploadID := text(id)
-	if !isText(uploadID) {
-		return nil, object.Upload{}, s3err.GetNoSuchUploadErr(uploadID)
-	}
-	limited, cancel := g.limited(r)
-	defer cancel()
-	u, err := g.uploads.Get(limited, r.bucket, name, uploadID)
-	return r, u, g.apiError("read upload", err, s3err.ErrNoSuchUpload)
-}
-
-// UploadPart stores a part. It has a checksum if the upload has, even if the client sends none.
-func (g *gateway) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*awss3.UploadPartOutput, error) {
-	r, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	u, err := r.server.Uploads.Create(ctx, r.bucket, put)
 	if err != nil {
 		return nil, err
 	}
-	size, err := sizeOf(in.ContentLength)
-	if err != nil {
-		return nil, err
-	}
-	body := &uploadReader{r: in.Body, conn: r.conn}
-	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
-	sum, err := newChecksummer(body, partAlgorithm(u, in.ChecksumAlgorithm), r.expected(sent))
-	if err != nil {
-		return nil, err
-	}
-	if c := u.Attributes.Checksum; c != nil && sum.algorithm != types.ChecksumAlgorithm(c.Algorithm) {
-		return nil, s3err.GetChecksumTypeMismatchErr(types.ChecksumAlgorithm(c.Algorithm), sum.algorithm)
-	}
-	part := object.PartRequest{Key: u.Key, UploadID: u.ID, Number: int(*in.PartNumber), Checksum: sum.sum}
-	p, err := g.uploads.PutPart(r, r.bucket, part, sum, size)
-	if err != nil {
-		body.drain()
-		return nil, g.apiError("store part", err, s3err.ErrNoSuchUpload)
-	}
-	c := sumsOf(p.Checksum)
-	return &awss3.UploadPartOutput{
-		ETag: quoted(p.ETag), ChecksumCRC32: c.crc32, ChecksumCRC32C: c.crc32c, ChecksumCRC64NVME: c.crc64nvme,
-		ChecksumSHA1: c.sha1, ChecksumSHA256: c.sha256,
-	}, nil
-}
-
-// partAlgorithm returns the algorithm of a part for which the client sends no checksum.
-func partAlgorithm(u object.Upload, sent types.ChecksumAlgorithm) types.ChecksumAlgorithm {
 	if c := u.Attributes.Checksum; c != nil {
-		return types.ChecksumAlgorithm(c.Algorithm)
+		r.w.Header().Set("X-Amz-Checksum-Algorithm", c.Algorithm)
+		r.w.Header().Set("X-Amz-Checksum-Type", c.Type)
 	}
-	return sent
+	return struct {
+		XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ InitiateMultipartUploadResult"`
+		Bucket  string
+		Key     string
+		ID      string `xml:"UploadId"`
+	}{Bucket: r.bucket.Name, Key: u.Key, ID: u.ID}, nil
 }
 
-// UploadPartCopy stores a part that is copied from an object.
-func (g *gateway) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyInput) (s3response.CopyPartResult, error) {
-	r, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
-	if err != nil {
-		return s3response.CopyPartResult{}, err
+// uploadChecksum returns the algorithm and the type of the checksums that an upload is to have, or nil.
+func (r *request) uploadChecksum() (*object.Checksum, error) {
+	name, kind := r.Header.Get("X-Amz-Checksum-Algorithm"), strings.ToUpper(r.Header.Get("X-Amz-Checksum-Type"))
+	if name == "" {
+		if kind != "" {
+			return nil, failf("InvalidRequest", "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")
+		}
+		return nil, nil
 	}
-	src, err := g.source(ctx, in.CopySource, in.ExpectedSourceBucketOwner, conditions{
-		in.CopySourceIfMatch, in.CopySourceIfNoneMatch, in.CopySourceIfModifiedSince, in.CopySourceIfUnmodifiedSince,
+	a, err := algorithmOf(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case kind == "" && a == minio.ChecksumCRC64NVME:
+		kind = fullObject
+	case kind == "":
+		kind = composite
+	case kind != fullObject && kind != composite:
+		return nil, failf("InvalidRequest", "Value for x-amz-checksum-type header is invalid.")
+	case kind == fullObject && !a.CanMergeCRC(), kind == composite && !a.CanComposite():
+		return nil, failf("InvalidRequest", "The %s checksum type cannot be used with the %s checksum algorithm.", kind, a)
+	}
+	return &object.Checksum{Algorithm: a.String(), Type: kind}, nil
+}
+
+// findUpload returns the upload that a request names.
+func (r *request) findUpload() (object.Upload, error) {
+	ctx, cancel := r.limited()
+	defer cancel()
+	return r.server.Uploads.Get(ctx, r.bucket, r.key, r.query.Get("uploadId"))
+}
+
+// uploadPart stores a part. It has a checksum if the upload has, even if the client sends none.
+func (r *request) uploadPart() (any, error) {
+	number, err := r.partNumber()
+	if err != nil {
+		return nil, err
+	}
+	u, err := r.findUpload()
+	if err != nil {
+		return nil, err
+	}
+	algorithm := ""
+	if c := u.Attributes.Checksum; c != nil {
+		algorithm = c.Algorithm
+	}
+	body, err := r.upload(algorithm)
+	if err != nil {
+		return nil, err
+	}
+	if got := body.checksum.algorithm.String(); algorithm != "" && got != algorithm {
+		return nil, failf("InvalidRequest", "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
+			strings.ToLower(algorithm), strings.ToLower(got))
+	}
+	part := object.PartRequest{Key: u.Key, UploadID: u.ID, Number: number, Checksum: body.sum}
+	p, err := r.server.Uploads.PutPart(r.lasting(), r.bucket, part, body, body.size)
+	if err != nil {
+		return nil, err
+	}
+	header := r.w.Header()
+	header.Set("Etag", quoted(p.ETag))
+	if c := p.Checksum; c != nil {
+		header.Set(checksumPrefix+c.Algorithm, c.Value)
+	}
+	return nil, nil
+}
+
+// completion is the message of CompleteMultipartUpload.
+type completion struct {
+	Parts []struct {
+		PartNumber int
+		ETag       *string
+		sums
+	} `xml:"Part"`
+}
+
+// completeUpload makes an object of the parts of an upload.
+func (r *request) completeUpload() (any, error) {
+	expected, err := r.expected()
+	if err != nil {
+		return nil, err
+	}
+	if expected != nil {
+		r.Header.Del(checksumPrefix + expected.Algorithm) // it is that of the object, not of the message
+	}
+	var o object.Object
+	err = r.message(func(text []byte) error {
+		complete, err := r.completeRequest(text, expected)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := r.limited()
+		defer cancel()
+		o, err = r.server.Uploads.Complete(ctx, r.bucket, complete)
+		return err
 	})
 	if err != nil {
-		return s3response.CopyPartResult{}, err
+		return nil, err
 	}
-	offset, length, err := backend.ParseCopySourceRange(src.Size, text(in.CopySourceRange))
-	if err != nil {
-		return s3response.CopyPartResult{}, err
-	}
-	length = min(length, src.Size-offset)
-	if offset < 0 || length > maxObject {
-		return s3response.CopyPartResult{}, s3err.GetCopySourceObjectTooLargeErr(maxObject)
-	}
-	part := object.PartRequest{Key: u.Key, UploadID: u.ID, Number: int(*in.PartNumber)}
-	p, err := g.copyPart(r, u, part, object.Range{Object: src, Offset: offset, Length: length})
-	if err != nil {
-		return s3response.CopyPartResult{}, g.apiError("copy part", err, s3err.ErrNoSuchUpload)
-	}
-	c := sumsOf(p.Checksum)
-	return s3response.CopyPartResult{
-		ETag: quoted(p.ETag), LastModified: p.ModifiedAt.Std(), ChecksumCRC32: c.crc32, ChecksumCRC32C: c.crc32c,
-		ChecksumCRC64NVME: c.crc64nvme, ChecksumSHA1: c.sha1, ChecksumSHA256: c.sha256,
+	c := o.Attributes.Checksum
+	return struct {
+		XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CompleteMultipartUploadResult"`
+		Location string
+		Bucket   string
+		Key      string
+		ETag     string
+		sums
+		ChecksumType string `xml:",omitempty"`
+	}{
+		Location: r.location(o.Key), Bucket: r.bucket.Name, Key: o.Key, ETag: quoted(o.ETag),
+		sums: sumsOf(c), ChecksumType: typeOf(c),
 	}, nil
 }
 
-// copyPart copies a part. If it needs a checksum, the bytes are read here.
-func (g *gateway) copyPart(r *request, u object.Upload, part object.PartRequest, src object.Range) (object.Part, error) {
-	algorithm := partAlgorithm(u, "")
-	if algorithm == "" {
-		return g.uploads.CopyPart(r, r.bucket, part, src)
-	}
-	body, err := g.blobs.Open(r, src.Object, src.Offset, src.Length)
-	if err != nil {
-		return object.Part{}, err
-	}
-	defer body.Close()
-	hash, err := newHash(body, algorithm)
-	if err != nil {
-		return object.Part{}, err
-	}
-	part.Checksum = hash.sum
-	return g.uploads.PutPart(r, r.bucket, part, hash, src.Length)
+// location returns the URL of an object.
+func (r *request) location(key string) string {
+	return r.server.Origin + "/" + r.bucket.Name + "/" + sigv4.Escape(key)
 }
 
-// CompleteMultipartUpload makes an object of the parts of an upload.
-func (g *gateway) CompleteMultipartUpload(ctx context.Context, in *awss3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
-	var out s3response.CompleteMultipartUploadResult
-	r, err := g.begin(ctx, toWrite, in.Bucket)
-	if err != nil {
-		return out, "", err
+func (r *request) completeRequest(text []byte, expected *object.Checksum) (object.CompleteRequest, error) {
+	complete := object.CompleteRequest{Key: r.key, UploadID: r.query.Get("uploadId"), Size: -1, Origin: r.origin()}
+	var err error
+	if complete.Conditions, err = r.writeConditions(); err != nil {
+		return complete, err
 	}
-	complete, err := completeRequest(r, in)
-	if err != nil {
-		return out, "", err
-	}
-	limited, cancel := g.limited(r)
-	defer cancel()
-	o, err := g.uploads.Complete(limited, r.bucket, complete)
-	if err != nil {
-		return out, "", g.apiError("complete upload", err, missingIn(complete.Conditions))
-	}
-	out.Bucket = &r.bucket.Name
-	out.Key = &o.Key
-	out.ETag = quoted(o.ETag)
-	if c := o.Attributes.Checksum; c != nil {
-		sum := sumsOf(c)
-		out.ChecksumCRC32 = sum.crc32
-		out.ChecksumCRC32C = sum.crc32c
-		out.ChecksumCRC64NVME = sum.crc64nvme
-		out.ChecksumSHA1 = sum.sha1
-		out.ChecksumSHA256 = sum.sha256
-		t := types.ChecksumType(c.Type)
-		out.ChecksumType = &t
-	}
-	return out, "", nil
-}
-
-func completeRequest(r *request, in *awss3.CompleteMultipartUploadInput) (object.CompleteRequest, error) {
-	key, err := keyOf(in.Key)
-	if err != nil {
-		return object.CompleteRequest{}, err
-	}
-	conditions, err := writeConditions(in.IfMatch, in.IfNoneMatch)
-	if err != nil {
-		return object.CompleteRequest{}, err
-	}
-	complete := object.CompleteRequest{Key: key, UploadID: text(in.UploadId), Conditions: conditions, Size: -1, Origin: r.Origin}
-	if in.MpuObjectSize != nil {
-		complete.Size = *in.MpuObjectSize
-	}
-	if len(in.MultipartUpload.Parts) > object.MaxParts {
-		return complete, s3err.GetAPIError(s3err.ErrMalformedXML)
-	}
-	for _, p := range in.MultipartUpload.Parts {
-		if p.PartNumber == nil || p.ETag == nil {
-			return complete, s3err.GetAPIError(s3err.ErrMalformedXML)
+	if sent := r.Header.Get("X-Amz-Mp-Object-Size"); sent != "" {
+		if complete.Size, err = strconv.ParseInt(sent, 10, 64); err != nil || complete.Size < 0 {
+			return complete, failf("InvalidRequest", "Value for x-amz-mp-object-size header is invalid.")
 		}
-		sum := sums{p.ChecksumCRC32, p.ChecksumCRC32C, p.ChecksumCRC64NVME, p.ChecksumSHA1, p.ChecksumSHA256}
+	}
+	var in completion
+	if err := decodeXML(text, &in, "CompleteMultipartUpload"); err != nil {
+		return complete, err
+	}
+	if len(in.Parts) == 0 || len(in.Parts) > object.MaxParts {
+		return complete, fail("MalformedXML")
+	}
+	for _, p := range in.Parts {
+		switch {
+		case p.ETag == nil:
+			return complete, fail("MalformedXML")
+		case p.PartNumber < 1 || p.PartNumber > object.MaxParts:
+			return complete, invalidArgument("PartNumber must be >= 1 and <= %d", object.MaxParts)
+		}
 		complete.Parts = append(complete.Parts, object.CompletedPart{
-			Number: int(*p.PartNumber), ETag: strings.Trim(*p.ETag, `"`), Checksum: sum.value(),
+			Number: p.PartNumber, ETag: strings.Trim(*p.ETag, `"`), Checksum: p.value(),
 		})
 	}
-	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
-	expected := sent.expected()
-	wanted := types.ChecksumType(strings.Clone(string(in.ChecksumType)))
+	wanted := strings.ToUpper(r.Header.Get("X-Amz-Checksum-Type"))
 	complete.Checksum = func(u object.Upload, parts []object.Part) (*object.Checksum, error) {
-		if c := u.Attributes.Checksum; wanted != "" && (c == nil || c.Type != string(wanted)) {
-			return nil, s3err.GetChecksumTypeMismatchOnMpErr(wanted)
+		if c := u.Attributes.Checksum; wanted != "" && (c == nil || c.Type != wanted) {
+			return nil, failf("InvalidRequest", "The upload was created using the %s checksum mode. The complete request must use the same checksum mode.", typeOf(c))
 		}
 		return combined(u, parts, expected)
 	}
 	return complete, nil
 }
 
-// AbortMultipartUpload removes an upload and its parts.
-func (g *gateway) AbortMultipartUpload(ctx context.Context, in *awss3.AbortMultipartUploadInput) error {
-	r, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+// abortUpload removes an upload and its parts.
+func (r *request) abortUpload() (any, error) {
+	u, err := r.findUpload()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if in.IfMatchInitiatedTime != nil && in.IfMatchInitiatedTime.Unix() != u.CreatedAt.Std().Unix() {
-		return s3err.GetPreconditionFailedErr(s3err.ConditionIfMatchInitiatedTime)
+	if sent := r.Header.Get("X-Amz-If-Match-Initiated-Time"); sent != "" {
+		t, err := http.ParseTime(sent)
+		if err != nil || t.Unix() != u.CreatedAt.Std().Unix() {
+			return nil, fail("PreconditionFailed")
+		}
 	}
-	limited, cancel := g.limited(r)
+	ctx, cancel := r.limited()
 	defer cancel()
-	return g.apiError("abort upload", g.uploads.Abort(limited, r.bucket, u.Key, u.ID), s3err.ErrNoSuchUpload)
+	return nil, r.server.Uploads.Abort(ctx, r.bucket, u.Key, u.ID)
 }
 
 // markerOf returns the number of a part after which a list continues.
@@ -253,95 +229,137 @@ func markerOf(marker string) (int, error) {
 	return min(n, object.MaxParts), nil
 }
 
-// ListParts lists the parts of an upload.
-func (g *gateway) ListParts(ctx context.Context, in *awss3.ListPartsInput) (s3response.ListPartsResult, error) {
-	r, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+// listParts lists the parts of an upload.
+func (r *request) listParts() (any, error) {
+	after, err := markerOf(r.query.Get("part-number-marker"))
 	if err != nil {
-		return s3response.ListPartsResult{}, err
+		return nil, err
 	}
-	after, err := markerOf(text(in.PartNumberMarker))
+	limit, err := limitOf(r.query.Get("max-parts"), "max-parts")
 	if err != nil {
-		return s3response.ListPartsResult{}, err
+		return nil, err
 	}
-	limited, cancel := g.limited(r)
+	u, err := r.findUpload()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := r.limited()
 	defer cancel()
-	list := object.PartsRequest{Key: u.Key, UploadID: u.ID, After: after, Limit: int(*in.MaxParts)}
-	page, err := g.uploads.Parts(limited, r.bucket, list)
+	page, err := r.server.Uploads.Parts(ctx, r.bucket, object.PartsRequest{Key: u.Key, UploadID: u.ID, After: after, Limit: limit})
 	if err != nil {
-		return s3response.ListPartsResult{}, g.apiError("list parts", err, s3err.ErrNoSuchUpload)
+		return nil, err
 	}
-	owner := s3response.Owner{ID: r.bucket.AccessKey, DisplayName: r.bucket.AccessKey}
-	out := s3response.ListPartsResult{
-		Bucket: r.bucket.Name, Key: u.Key, UploadID: u.ID, Initiator: s3response.Initiator(owner), Owner: owner,
-		StorageClass: storageClasses[u.Tier], PartNumberMarker: after, MaxParts: int(*in.MaxParts), IsTruncated: page.Truncated,
+	type part struct {
+		PartNumber   int
+		LastModified string
+		ETag         string
+		Size         int64
+		sums
+	}
+	out := struct {
+		XMLName              xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListPartsResult"`
+		Bucket               string
+		Key                  string
+		ID                   string `xml:"UploadId"`
+		Initiator            owner
+		Owner                owner
+		StorageClass         string
+		PartNumberMarker     int
+		NextPartNumberMarker int
+		MaxParts             int
+		IsTruncated          bool
+		ChecksumAlgorithm    string `xml:",omitempty"`
+		ChecksumType         string `xml:",omitempty"`
+		Parts                []part `xml:"Part"`
+	}{
+		Bucket: r.bucket.Name, Key: u.Key, ID: u.ID, Initiator: ownerOf(r.bucket), Owner: ownerOf(r.bucket),
+		StorageClass: storageClasses[u.Tier], PartNumberMarker: after, MaxParts: limit, IsTruncated: page.Truncated,
 	}
 	if c := u.Attributes.Checksum; c != nil {
-		out.ChecksumAlgorithm = types.ChecksumAlgorithm(c.Algorithm)
-		out.ChecksumType = types.ChecksumType(c.Type)
+		out.ChecksumAlgorithm = c.Algorithm
+		out.ChecksumType = c.Type
 	}
 	for _, p := range page.Parts {
-		out.Parts = append(out.Parts, listedPart(p))
+		out.Parts = append(out.Parts, part{p.Number, formatTime(p.ModifiedAt.Std()), quoted(p.ETag), p.Size, sumsOf(p.Checksum)})
 		out.NextPartNumberMarker = p.Number
 	}
 	return out, nil
 }
 
-func listedPart(p object.Part) s3response.Part {
-	c := sumsOf(p.Checksum)
-	return s3response.Part{
-		PartNumber: p.Number, Size: p.Size, ETag: *quoted(p.ETag), LastModified: p.ModifiedAt.Std(), ChecksumCRC32: c.crc32,
-		ChecksumCRC32C: c.crc32c, ChecksumCRC64NVME: c.crc64nvme, ChecksumSHA1: c.sha1, ChecksumSHA256: c.sha256,
-	}
+// uploadsDocument is the answer to ListMultipartUploads.
+type uploadsDocument struct {
+	XMLName            xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListMultipartUploadsResult"`
+	Bucket             string
+	KeyMarker          string
+	UploadIDMarker     string `xml:"UploadIdMarker"`
+	NextKeyMarker      string `xml:",omitempty"`
+	NextUploadIDMarker string `xml:"NextUploadIdMarker,omitempty"`
+	Prefix             string
+	Delimiter          string   `xml:",omitempty"`
+	EncodingType       encoding `xml:",omitempty"`
+	MaxUploads         int
+	IsTruncated        bool
+	Uploads            []listedUpload `xml:"Upload"`
+	CommonPrefixes     []commonPrefix
 }
 
-// ListMultipartUploads lists the uploads of a bucket.
-func (g *gateway) ListMultipartUploads(ctx context.Context, in *awss3.ListMultipartUploadsInput) (s3response.ListMultipartUploadsResult, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
+type listedUpload struct {
+	Key               string
+	ID                string `xml:"UploadId"`
+	Initiator         owner
+	Owner             owner
+	StorageClass      string
+	Initiated         string
+	ChecksumAlgorithm string `xml:",omitempty"`
+	ChecksumType      string `xml:",omitempty"`
+}
+
+// listUploads lists the uploads of a bucket.
+func (r *request) listUploads() (any, error) {
+	e, err := r.encoding()
 	if err != nil {
-		return s3response.ListMultipartUploadsResult{}, err
+		return nil, err
 	}
-	e, err := encodingOf(r)
+	limit, err := limitOf(r.query.Get("max-uploads"), "max-uploads")
 	if err != nil {
-		return s3response.ListMultipartUploadsResult{}, err
+		return nil, err
 	}
 	l := uploadList{
-		prefix: text(in.Prefix), delimiter: text(in.Delimiter), limit: int(*in.MaxUploads),
-		key: text(in.KeyMarker), id: text(in.UploadIdMarker),
+		prefix: r.query.Get("prefix"), delimiter: r.query.Get("delimiter"), limit: limit,
+		key: r.query.Get("key-marker"), id: r.query.Get("upload-id-marker"),
 	}
-	out := s3response.ListMultipartUploadsResult{
-		Bucket: r.bucket.Name, KeyMarker: *e.encode(l.key), UploadIDMarker: l.id, Delimiter: *e.encode(l.delimiter),
-		Prefix: *e.encode(l.prefix), EncodingType: string(e), MaxUploads: l.limit,
+	out := uploadsDocument{
+		Bucket: r.bucket.Name, KeyMarker: e.encode(l.key), UploadIDMarker: l.id, Delimiter: e.encode(l.delimiter),
+		Prefix: e.encode(l.prefix), EncodingType: e, MaxUploads: l.limit,
 	}
-	limited, cancel := g.limited(r)
+	if err := checkTexts(l.prefix, l.delimiter, l.key, l.id); err != nil {
+		return nil, err
+	}
+	ctx, cancel := r.limited()
 	defer cancel()
-	if err := l.read(limited, g.uploads, r.bucket); err != nil {
-		return out, g.apiError("list uploads", err, s3err.ErrNoSuchBucket)
+	if err := l.read(ctx, r.server.Uploads, r.bucket); err != nil {
+		return nil, err
 	}
 	out.IsTruncated = l.truncated
 	if l.truncated {
-		out.NextKeyMarker = *e.encode(l.key)
+		out.NextKeyMarker = e.encode(l.key)
 		out.NextUploadIDMarker = l.id
 	}
 	for _, p := range l.prefixes {
-		out.CommonPrefixes = append(out.CommonPrefixes, s3response.CommonPrefix{Prefix: *e.encode(p)})
+		out.CommonPrefixes = append(out.CommonPrefixes, commonPrefix{e.encode(p)})
 	}
 	for _, u := range l.uploads {
-		out.Uploads = append(out.Uploads, listedUpload(e, r.bucket, u))
+		listed := listedUpload{
+			Key: e.encode(u.Key), ID: u.ID, Initiator: ownerOf(r.bucket), Owner: ownerOf(r.bucket),
+			StorageClass: storageClasses[u.Tier], Initiated: formatTime(u.CreatedAt.Std()),
+		}
+		if c := u.Attributes.Checksum; c != nil {
+			listed.ChecksumAlgorithm = c.Algorithm
+			listed.ChecksumType = c.Type
+		}
+		out.Uploads = append(out.Uploads, listed)
 	}
 	return out, nil
-}
-
-func listedUpload(e encoding, b *object.Bucket, u object.Upload) s3response.Upload {
-	owner := s3response.Owner{ID: b.AccessKey, DisplayName: b.AccessKey}
-	out := s3response.Upload{
-		Key: *e.encode(u.Key), UploadID: u.ID, Initiator: s3response.Initiator(owner), Owner: owner,
-		StorageClass: storageClasses[u.Tier], Initiated: u.CreatedAt.Std(),
-	}
-	if c := u.Attributes.Checksum; c != nil {
-		out.ChecksumAlgorithm = types.ChecksumAlgorithm(c.Algorithm)
-		out.ChecksumType = types.ChecksumType(c.Type)
-	}
-	return out
 }
 
 // uploadList is a list of uploads under way, with common prefixes.
@@ -357,11 +375,6 @@ type uploadList struct {
 
 // read reads a page. A common prefix is one entry, and its uploads are skipped.
 func (l *uploadList) read(ctx context.Context, uploads *object.Uploads, b *object.Bucket) error {
-	for _, s := range []string{l.prefix, l.delimiter, l.key, l.id} {
-		if !isText(s) || len(s) > object.MaxKey {
-			return invalidArgument("expected a prefix, delimiter and markers of at most 1024 bytes of UTF-8")
-		}
-	}
 	for len(l.uploads)+len(l.prefixes) < l.limit {
 		page, err := uploads.List(ctx, b, object.UploadsRequest{
 			Prefix: l.prefix, AfterKey: l.key, AfterID: l.id, Limit: l.limit - len(l.uploads) - len(l.prefixes),

@@ -1,267 +1,274 @@
 package s3
 
 import (
-	"context"
-	"net/http"
+	"encoding/xml"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/s3err"
-	"github.com/versity/versitygw/s3response"
+	"golang.org/x/net/http/httpguts"
 
 	"steward/internal/object"
 )
 
-// PutObject stores an object. The protocol calls it for forms, too.
-func (g *gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
+// putObject stores an object.
+func (r *request) putObject() (any, error) {
+	put, err := r.putRequest()
 	if err != nil {
-		return s3response.PutObjectOutput{}, err
+		return nil, err
 	}
-	put, err := putRequest(r, in)
+	body, err := r.upload("")
 	if err != nil {
-		return s3response.PutObjectOutput{}, err
+		return nil, err
 	}
-	size := int64(-1)
-	if file, isForm := in.Body.(*formFile); isForm {
-		put.Event = object.EventPost // the size in the input is not that of the file
-		put.Attributes.Tags = inOrder(mapOf(put.Attributes.Tags), keysOf([]byte(file.tagging)))
-		if put.Tier, err = tierOf(file.storageClass); err != nil {
-			return s3response.PutObjectOutput{}, err
-		}
-	} else if size, err = sizeOf(in.ContentLength); err != nil {
-		return s3response.PutObjectOutput{}, err
-	}
-	body := &uploadReader{r: in.Body, conn: r.conn}
-	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
-	sum, err := newChecksummer(body, in.ChecksumAlgorithm, r.expected(sent))
+	put.Checksum = body.sum
+	o, err := r.server.Index.Put(r.lasting(), r.bucket, put, body, body.size)
 	if err != nil {
-		return s3response.PutObjectOutput{}, err
+		return nil, err
 	}
-	put.Checksum = sum.sum
-	o, err := g.index.Put(r, r.bucket, put, sum, size)
-	if err != nil {
-		body.drain()
-		return s3response.PutObjectOutput{}, g.apiError("store object", err, missingIn(put.Conditions))
-	}
-	return putOutput(o), nil
+	header := r.w.Header()
+	header.Set("Etag", quoted(o.ETag))
+	setChecksum(header, o.Attributes.Checksum)
+	return nil, nil
 }
 
-// missingIn returns what is missing if a write finds nothing: the object that a condition names,
-// or the bucket, which was deleted meanwhile.
-func missingIn(c object.Conditions) s3err.ErrorCode {
-	if c.IfMatch != "" {
-		return s3err.ErrNoSuchKey
+// putRequest returns the request of an object that is uploaded, from the headers.
+func (r *request) putRequest() (object.PutRequest, error) {
+	put := object.PutRequest{Key: r.key, Origin: r.origin()}
+	var err error
+	if put.Conditions, err = r.writeConditions(); err != nil {
+		return put, err
 	}
-	return s3err.ErrNoSuchBucket
-}
-
-// sizeOf returns the announced size of a body.
-func sizeOf(length *int64) (int64, error) {
-	switch {
-	case length == nil || *length < 0:
-		return 0, s3err.GetAPIError(s3err.ErrMissingContentLength)
-	case *length > maxObject:
-		return 0, s3err.GetEntityTooLargeErr(*length, maxObject)
+	if err := r.setAttributes(&put); err != nil {
+		return put, err
 	}
-	return *length, nil
-}
-
-func putOutput(o object.Object) s3response.PutObjectOutput {
-	out := s3response.PutObjectOutput{ETag: *quoted(o.ETag), Size: &o.Size}
-	if c := o.Attributes.Checksum; c != nil {
-		sum := sumsOf(c)
-		out.ChecksumCRC32 = sum.crc32
-		out.ChecksumCRC32C = sum.crc32c
-		out.ChecksumCRC64NVME = sum.crc64nvme
-		out.ChecksumSHA1 = sum.sha1
-		out.ChecksumSHA256 = sum.sha256
-		out.ChecksumType = types.ChecksumType(c.Type)
-	}
-	return out
-}
-
-// putRequest returns the request of an object that is uploaded.
-func putRequest(r *request, in s3response.PutObjectInput) (object.PutRequest, error) {
-	key, err := keyOf(in.Key)
+	put.Tier, err = tierOf(r.Header.Get("X-Amz-Storage-Class"))
 	if err != nil {
-		return object.PutRequest{}, err
+		return put, err
 	}
-	conditions, err := writeConditions(in.IfMatch, in.IfNoneMatch)
-	if err != nil {
-		return object.PutRequest{}, err
-	}
-	attributes, err := headers{
-		in.CacheControl, in.ContentDisposition, in.ContentEncoding, in.ContentLanguage, in.Expires, in.Metadata,
-	}.attributes()
-	if err != nil {
-		return object.PutRequest{}, err
-	}
-	attributes.Tags, err = parseTags(text(in.Tagging))
-	if err != nil {
-		return object.PutRequest{}, err
-	}
-	tier, err := tierOf(string(r.http.Request.Header.Peek("X-Amz-Storage-Class")))
-	if err != nil {
-		return object.PutRequest{}, err
-	}
-	contentType, err := headerValue(in.ContentType)
-	return object.PutRequest{
-		Key: key, ContentType: contentType, Attributes: attributes, Tier: tier, Conditions: conditions, Origin: r.Origin,
-	}, err
+	put.Attributes.Tags, err = parseTags(r.Header.Get("X-Amz-Tagging"))
+	return put, err
 }
 
 // tierOf returns the tier of a storage class, or "" for that of the bucket.
 func tierOf(class string) (object.Tier, error) {
-	switch types.StorageClass(class) {
+	switch class {
 	case "":
 		return "", nil
-	case types.StorageClassStandard, types.StorageClassReducedRedundancy, types.StorageClassIntelligentTiering:
+	case "STANDARD", "REDUCED_REDUNDANCY", "INTELLIGENT_TIERING":
 		return object.Standard, nil
-	case types.StorageClassStandardIa, types.StorageClassOnezoneIa:
+	case "STANDARD_IA", "ONEZONE_IA":
 		return object.InfrequentAccess, nil
-	case types.StorageClassGlacierIr, types.StorageClassGlacier, types.StorageClassDeepArchive:
+	case "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE":
 		return object.Archive, nil
 	}
-	return "", s3err.APIError{
-		Code: "InvalidStorageClass", HTTPStatusCode: http.StatusBadRequest,
-		Description: "The storage class you specified is not valid.",
-	}
+	return "", fail("InvalidStorageClass")
 }
 
 // writeConditions refuses what S3 does not implement for writes.
-func writeConditions(ifMatch, ifNoneMatch *string) (object.Conditions, error) {
-	c := object.Conditions{IfMatch: text(ifMatch), IfNoneMatch: text(ifNoneMatch)}
+func (r *request) writeConditions() (object.Conditions, error) {
+	c := object.Conditions{IfMatch: r.Header.Get("If-Match"), IfNoneMatch: r.Header.Get("If-None-Match")}
 	if c.IfNoneMatch != "" && (c.IfNoneMatch != "*" || c.IfMatch != "") {
-		return c, s3err.GetNotImplementedErr("If-None-Match", s3err.NmpAdditionalMessageIfNoneMatch)
+		return c, notImplemented("If-None-Match with anything but *")
 	}
 	return c, nil
 }
 
-// headers are the headers of a request that are stored with an object.
-type headers struct {
-	cacheControl, contentDisposition, contentEncoding, contentLanguage, expires *string
-	metadata                                                                    map[string]string
-}
+const metadataPrefix = "X-Amz-Meta-"
 
-// attributes returns a copy of headers. Forms can contain what a header cannot.
-func (h headers) attributes() (a object.Attributes, err error) {
-	for _, field := range []struct {
-		to   *string
-		from *string
-	}{
-		{&a.CacheControl, h.cacheControl},
-		{&a.ContentDisposition, h.contentDisposition},
-		{&a.ContentEncoding, h.contentEncoding},
-		{&a.ContentLanguage, h.contentLanguage},
-		{&a.Expires, h.expires},
+// maxMetadata is the maximum size of the names and values of metadata together, as in S3.
+const maxMetadata = 2 << 10
+
+// setAttributes sets what is stored with an object, from the headers.
+func (r *request) setAttributes(put *object.PutRequest) error {
+	a := &put.Attributes
+	for name, to := range map[string]*string{
+		"Content-Type": &put.ContentType, "Cache-Control": &a.CacheControl, "Content-Disposition": &a.ContentDisposition,
+		"Content-Encoding": &a.ContentEncoding, "Content-Language": &a.ContentLanguage, "Expires": &a.Expires,
 	} {
-		if *field.to, err = headerValue(field.from); err != nil {
-			return a, err
+		value := strings.Join(r.Header.Values(name), ", ")
+		if err := checkHeaderValue(value); err != nil {
+			return err
 		}
+		*to = value
 	}
 	a.ContentEncoding = withoutChunked(a.ContentEncoding)
-	for name, value := range h.metadata {
-		if !metadataName.MatchString(name) {
-			return a, invalidArgument("expected names of metadata that are names of headers")
+	size := 0
+	for name, values := range r.Header {
+		suffix, ok := strings.CutPrefix(name, metadataPrefix)
+		if !ok {
+			continue
 		}
-		if value, err = headerValue(&value); err != nil {
-			return a, err
+		value := utf8Of(strings.Join(values, ","))
+		if err := checkHeaderValue(value); err != nil {
+			return err
 		}
 		if a.Metadata == nil {
 			a.Metadata = map[string]string{}
 		}
-		a.Metadata[strings.Clone(name)] = value
+		if suffix == "" || !metadataName.MatchString(suffix) {
+			return invalidArgument("expected names of metadata that are names of headers")
+		}
+		a.Metadata[strings.ToLower(suffix)] = value
+		if size += len(suffix) + len(value); size > maxMetadata {
+			return fail("MetadataTooLarge")
+		}
 	}
-	return a, nil
+	return nil
 }
 
 var metadataName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// headerValue returns a copy of the value of a header.
-func headerValue(value *string) (string, error) {
-	v := text(value)
-	if strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) || !isText(v) {
-		return "", invalidArgument("expected values of headers in UTF-8 without control characters")
+// utf8Of returns a header's value in UTF-8. What is not is in ISO 8859-1.
+func utf8Of(value string) string {
+	if isText(value) {
+		return value
 	}
-	return v, nil
+	runes := make([]rune, len(value))
+	for i := range len(value) {
+		runes[i] = rune(value[i])
+	}
+	return string(runes)
+}
+
+// checkHeaderValue refuses what a header cannot have. Forms and queries can contain it.
+func checkHeaderValue(value string) error {
+	if !httpguts.ValidHeaderFieldValue(value) || !isText(value) {
+		return invalidArgument("expected values of headers in UTF-8 without control characters")
+	}
+	return nil
 }
 
 // withoutChunked removes aws-chunked, which is the encoding of the request, not of the object.
-func withoutChunked(encoding string) string {
-	var kept []string
-	for e := range strings.SplitSeq(encoding, ",") {
-		if e = strings.TrimSpace(e); e != "" && !strings.EqualFold(e, "aws-chunked") {
-			kept = append(kept, e)
-		}
-	}
-	return strings.Join(kept, ",")
+func withoutChunked(value string) string {
+	encodings := strings.Split(value, ",")
+	kept := slices.DeleteFunc(encodings, func(e string) bool { return strings.EqualFold(strings.TrimSpace(e), "aws-chunked") })
+	return strings.TrimSpace(strings.Join(kept, ","))
 }
 
-// DeleteObject deletes an object. It succeeds if there is none.
-func (g *gateway) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput) (*awss3.DeleteObjectOutput, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
-	if err != nil {
+// deleteObject deletes an object. It succeeds if there is none.
+func (r *request) deleteObject() (any, error) {
+	if err := checkVersion(r.query.Get("versionId")); err != nil {
 		return nil, err
 	}
-	key, err := keyOf(in.Key)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkVersion(in.VersionId); err != nil {
-		return nil, err
-	}
-	limited, cancel := g.limited(r)
+	ctx, cancel := r.limited()
 	defer cancel()
-	d := object.DeleteRequest{Keys: []string{key}, IfMatch: text(in.IfMatch), Origin: r.Origin}
-	if _, err := g.index.Delete(limited, r.bucket, d); err != nil {
-		return nil, g.apiError("delete object", err, missingIn(object.Conditions{IfMatch: d.IfMatch}))
-	}
-	return &awss3.DeleteObjectOutput{}, nil
+	d := object.DeleteRequest{Keys: []string{r.key}, IfMatch: r.Header.Get("If-Match"), Origin: r.origin()}
+	_, err := r.server.Index.Delete(ctx, r.bucket, d)
+	return nil, err
+}
+
+// deletion is the message of DeleteObjects.
+type deletion struct {
+	Quiet   bool
+	Objects []struct {
+		Key, VersionID string
+		ETag           *string
+		Size           *string
+		Modified       *string `xml:"LastModifiedTime"`
+	} `xml:"Object"`
+}
+
+type deletionResult struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ DeleteResult"`
+	Deleted []deletedObject
+	Errors  []deletionError `xml:"Error"`
+}
+
+type deletedObject struct {
+	Key       string
+	VersionID string `xml:"VersionId,omitempty"`
+}
+
+type deletionError struct {
+	deletedObject
+	Code, Message string
 }
 
 // maxDelete is the maximum number of keys in one request, as in S3.
 const maxDelete = 1000
 
-// DeleteObjects deletes up to 1,000 objects in one transaction.
-func (g *gateway) DeleteObjects(ctx context.Context, in *awss3.DeleteObjectsInput) (s3response.DeleteResult, error) {
-	r, err := g.begin(ctx, toWrite, in.Bucket)
+// deleteObjects deletes up to 1,000 objects in one transaction.
+func (r *request) deleteObjects() (any, error) {
+	expected, err := r.expected()
 	if err != nil {
-		return s3response.DeleteResult{}, err
+		return nil, err
 	}
-	if len(in.Delete.Objects) > maxDelete {
-		return s3response.DeleteResult{}, s3err.GetAPIError(s3err.ErrMalformedXML)
+	if r.Header.Get("Content-Md5") == "" && expected == nil && r.Header.Get("X-Amz-Trailer") == "" {
+		return nil, failf("InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
 	}
-	var out s3response.DeleteResult
-	d := object.DeleteRequest{Origin: r.Origin}
-	for _, o := range in.Delete.Objects {
-		key, err := deleteKey(o)
-		if err != nil {
-			out.Error = append(out.Error, s3err.ObjectDeleteError(o.Key, o.VersionId, err))
-			continue
+	var out deletionResult
+	err = r.message(func(text []byte) error {
+		var in deletion
+		if err := decodeXML(text, &in, "Delete"); err != nil {
+			return err
 		}
-		d.Keys = append(d.Keys, key)
-		out.Deleted = append(out.Deleted, types.DeletedObject{Key: o.Key, VersionId: o.VersionId})
-	}
-	slices.Sort(d.Keys)
-	d.Keys = slices.Compact(d.Keys)
-	limited, cancel := g.limited(r)
-	defer cancel()
-	if len(d.Keys) > 0 {
-		_, err = g.index.Delete(limited, r.bucket, d)
-	}
-	return out, g.apiError("delete objects", err, s3err.ErrNoSuchBucket)
+		if len(in.Objects) == 0 || len(in.Objects) > maxDelete {
+			return fail("MalformedXML")
+		}
+		d := object.DeleteRequest{Origin: r.origin()}
+		for _, o := range in.Objects {
+			named := deletedObject{o.Key, o.VersionID}
+			err := checkVersion(o.VersionID)
+			if o.ETag != nil || o.Size != nil || o.Modified != nil {
+				err = notImplemented("A condition for each object")
+			}
+			if err == nil {
+				err = checkKey(o.Key)
+			}
+			if err != nil {
+				f := r.failure(err)
+				out.Errors = append(out.Errors, deletionError{named, f.code, f.text()})
+				continue
+			}
+			d.Keys = append(d.Keys, o.Key)
+			if !in.Quiet {
+				out.Deleted = append(out.Deleted, named)
+			}
+		}
+		slices.Sort(d.Keys)
+		if d.Keys = slices.Compact(d.Keys); len(d.Keys) == 0 {
+			return nil
+		}
+		ctx, cancel := r.limited()
+		defer cancel()
+		_, err := r.server.Index.Delete(ctx, r.bucket, d)
+		return err
+	})
+	return out, err
 }
 
-func deleteKey(o types.ObjectIdentifier) (string, error) {
-	if err := checkVersion(o.VersionId); err != nil {
-		return "", err
+// decodeXML decodes a document with a root element. Other documents are MalformedXML.
+func decodeXML(text []byte, to any, root string) error {
+	d := xml.NewDecoder(strings.NewReader(string(text)))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return fail("MalformedXML")
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		if start.Name.Local != root || d.DecodeElement(to, &start) != nil {
+			return fail("MalformedXML")
+		}
+		break
 	}
-	if o.ETag != nil || o.Size != nil || o.LastModifiedTime != nil {
-		return "", notImplemented("A condition for each object")
+	for { // nothing but space and comments may follow
+		switch token, err := d.Token(); t := token.(type) {
+		case nil:
+			if err == io.EOF {
+				return nil
+			}
+			return fail("MalformedXML")
+		case xml.CharData:
+			if strings.TrimSpace(string(t)) != "" {
+				return fail("MalformedXML")
+			}
+		case xml.StartElement:
+			return fail("MalformedXML")
+		}
 	}
-	return keyOf(o.Key)
 }

@@ -415,12 +415,15 @@ func resigned(f *fixture, token string) string {
 	return text
 }
 
-// TestConformanceTableNamesTests checks that every test in docs/conformance.md exists.
+// TestConformanceTableNamesTests checks that every test in docs/conformance.md and docs/s3.md exists.
 func TestConformanceTableNamesTests(t *testing.T) {
 	const root = "../../../"
 	table, err := os.ReadFile(root + "docs/conformance.md")
 	providertest.Must(t, err)
-	named := regexp.MustCompile("`((?:internal|e2e)[a-z0-9/]*)` `(Test\\w+)(?:/([a-z0-9-]+))?`").FindAllStringSubmatch(string(table), -1)
+	s3, err := os.ReadFile(root + "docs/s3.md")
+	providertest.Must(t, err)
+	table = append(table, s3...)
+	named := regexp.MustCompile("`((?:internal|e2e)[a-z0-9/]*)`\\s+`(Test\\w+)(?:/([a-z0-9-]+))?`").FindAllStringSubmatch(string(table), -1)
 	if len(named) < 40 {
 		t.Fatalf("the table names %d tests", len(named))
 	}

@@ -1,0 +1,422 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/object"
+	"steward/internal/object/s3/sigv4"
+	"steward/internal/web"
+)
+
+// RoutePrefix is what the Route of every S3 request begins with. The name of its operation follows.
+const RoutePrefix = "s3."
+
+// request is a request with its response.
+type request struct {
+	*http.Request
+
+	server *Server
+	w      *recorder
+	began  time.Time
+	meta   web.Meta
+	slot   bool // whether it has one of the server's slots
+
+	// What the request names.
+	level           level
+	bucketName, key string
+	query           url.Values
+	operation       operation
+
+	signature *sigv4.Signature // nil without one, and for forms
+	caller    *object.Bucket   // whose credentials have signed it, or nil
+	bucket    *object.Bucket   // that it names; set when the caller is allowed to do it
+	hoisted   map[string]bool  // headers that were in the query of a presigned URL, in their canonical form
+	body      *bodyReader      // nil until it is read
+	isObject  bool             // whether the response is about an object, and has the headers of its bucket
+}
+
+// ServeHTTP serves a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := s.newRequest(w, r)
+	defer q.end()
+	q.respond(q.serve())
+}
+
+func (s *Server) newRequest(w http.ResponseWriter, r *http.Request) *request {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if s.Trace != nil {
+		r = r.WithContext(s.Trace(r.Context(), r.Header.Get("Traceparent")))
+	}
+	q := &request{
+		Request: r, server: s, w: &recorder{ResponseWriter: w}, began: time.Now(),
+		meta: web.Meta{ID: id.New(id.Request), RemoteAddr: host},
+	}
+	header := w.Header()
+	header.Set("Server", "Steward")
+	header.Set("X-Amz-Request-Id", q.meta.ID)
+	header.Set("X-Amz-Id-2", q.meta.ID)
+	return q
+}
+
+// serve carries out a request and returns what to respond with. The body is not read before the caller is known
+// to be allowed what it asks for.
+func (r *request) serve() (any, error) {
+	select {
+	case r.server.slots <- struct{}{}:
+		r.slot = true
+	default:
+		return nil, fail("SlowDown")
+	}
+	if err := r.parse(); err != nil {
+		return nil, err
+	}
+	r.allowOrigin()
+	switch {
+	case r.Method == http.MethodOptions:
+		return nil, r.preflight()
+	case r.operation.form:
+		return r.postObject()
+	}
+	if err := r.checkLength(); err != nil {
+		return nil, err
+	}
+	if err := r.authenticate(); err != nil {
+		return nil, err
+	}
+	if err := r.authorize(); err != nil {
+		return nil, err
+	}
+	if err := r.operation.check(r); err != nil {
+		return nil, err
+	}
+	return r.operation.handle(r)
+}
+
+// parse finds out what a request names, and its operation.
+func (r *request) parse() error {
+	query, err := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, ";", "%3B")) // which separates signed headers
+	if err != nil {
+		return fail("InvalidURI")
+	}
+	r.query = query
+	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	name, inHost := r.server.bucketOfHost(r.Host)
+	key := path
+	if !inHost {
+		name, key, _ = strings.Cut(path, "/")
+		if name, err = url.PathUnescape(name); err != nil {
+			return fail("InvalidURI")
+		}
+	}
+	if key, err = url.PathUnescape(key); err != nil {
+		return fail("InvalidURI")
+	}
+	r.bucketName = name
+	r.key = key
+	switch {
+	case key != "":
+		r.level = objectLevel
+	case name != "" || path != "":
+		r.level = bucketLevel
+	}
+	r.operation = r.findOperation()
+	return nil
+}
+
+// bucketOfHost returns the bucket that a host name in the server's domain names.
+func (s *Server) bucketOfHost(host string) (string, bool) {
+	if s.Domain == "" {
+		return "", false
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	bucket, ok := strings.CutSuffix(strings.ToLower(host), "."+s.Domain)
+	return bucket, ok && bucket != ""
+}
+
+// authenticate verifies the signature of a request, if it has one.
+func (r *request) authenticate() error {
+	if sigv4.IsV2(r.Header, r.query) {
+		return errSignatureV2()
+	}
+	signature, err := sigv4.Parse(r.Request, r.query, DefaultRegion, time.Now())
+	if err != nil || signature == nil {
+		return err
+	}
+	b, err := r.account(signature.AccessKey)
+	if err != nil {
+		return err
+	}
+	if err := signature.Verify(r.Request, r.query, b.SecretKey); err != nil {
+		return err
+	}
+	r.signature = signature
+	r.caller = b
+	if signature.Presigned {
+		r.hoist()
+	}
+	return nil
+}
+
+// errSignatureV2 is the answer to a signature that is not of version 4. Some clients make those of
+// version 2 unless they are told otherwise.
+func errSignatureV2() error {
+	return failf("InvalidRequest", "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256: "+
+		"set the signature version of your client to s3v4.")
+}
+
+// account returns the bucket of an access key.
+func (r *request) account(accessKey string) (*object.Bucket, error) {
+	if !isText(accessKey) {
+		return nil, fail("InvalidAccessKeyId")
+	}
+	ctx, cancel := r.limited()
+	defer cancel()
+	b, err := r.server.Buckets.ByAccessKey(ctx, accessKey)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, fail("InvalidAccessKeyId")
+	}
+	return b, err
+}
+
+// hoist makes headers of what the query of a presigned URL says for them. The URL is signed with them.
+func (r *request) hoist() {
+	r.hoisted = map[string]bool{}
+	for name, values := range r.query {
+		lower := strings.ToLower(name)
+		if !strings.HasPrefix(lower, "x-amz-") || matchesAny(presignQuery, lower) || len(r.Header.Values(name)) > 0 {
+			continue
+		}
+		r.Header.Set(name, values[0])
+		r.hoisted[http.CanonicalHeaderKey(name)] = true
+	}
+}
+
+// authorize returns an error unless the caller may do what it asks for: the owner of a bucket may do everything
+// there, and everybody may read the objects of a public one.
+func (r *request) authorize() error {
+	if r.level == serviceLevel {
+		if r.caller == nil {
+			return fail("AccessDenied")
+		}
+		r.meta.OrgID = r.caller.OrgID
+		return nil
+	}
+	b, err := r.named(r.bucketName)
+	if err != nil {
+		if r.operation.creates && r.caller != nil && errs.KindOf(err) == errs.NotFound {
+			return fail("AccessDenied")
+		}
+		return err
+	}
+	if !r.owns(b) && !(r.operation.public && isPublic(b)) {
+		return fail("AccessDenied")
+	}
+	r.bucket = b
+	r.meta.OrgID = b.OrgID
+	r.meta.Resource = b.Name
+	if r.level == objectLevel {
+		return checkKey(r.key)
+	}
+	return nil
+}
+
+func (r *request) owns(b *object.Bucket) bool { return r.caller != nil && r.caller.ID == b.ID }
+
+// named returns the bucket of a name.
+func (r *request) named(name string) (*object.Bucket, error) {
+	ctx, cancel := r.limited()
+	defer cancel()
+	return r.server.Buckets.ByName(ctx, name)
+}
+
+func isPublic(b *object.Bucket) bool { return b.Config.Public != nil && *b.Config.Public }
+
+// limited returns the context of an operation that carries no object. What it changes is not cut off by a
+// client that goes away.
+func (r *request) limited() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.lasting(), r.server.Limits.Operation)
+}
+
+// lasting returns the context of a request, which does not end when the client goes away.
+func (r *request) lasting() context.Context { return context.WithoutCancel(r.Context()) }
+
+func (r *request) origin() object.Origin {
+	return object.Origin{RequestID: r.meta.ID, Address: r.meta.RemoteAddr}
+}
+
+// checkKey refuses keys that are too long, that databases do not store, and that leave the bucket for clients
+// who take them for paths.
+func checkKey(key string) error {
+	switch {
+	case len(key) > object.MaxKey:
+		return fail("KeyTooLongError")
+	case key == "" || !isText(key):
+		return fail("InvalidURI")
+	}
+	depth, dots := 0, false
+	for segment := range strings.SplitSeq(key, "/") {
+		switch segment {
+		case "":
+		case ".", "..":
+			dots = true
+			depth -= len(segment) - 1
+		default:
+			depth++
+		}
+		if depth < 0 {
+			break
+		}
+	}
+	if depth < 0 || dots && depth == 0 {
+		return failf("BadRequest", "The segments . and .. of a key must not lead out of the bucket.")
+	}
+	return nil
+}
+
+// isText reports whether a text is UTF-8 without U+0000, which databases do not store.
+func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// respond writes the response: a value as XML, the bytes of a *content, or an error.
+func (r *request) respond(value any, err error) {
+	header := r.w.Header()
+	if r.isObject {
+		for name, value := range r.bucket.Config.AdditionalHeaders {
+			if len(header.Values(name)) == 0 {
+				header.Set(name, value)
+			}
+		}
+	}
+	r.discardBody()
+	if r.server.leaving.Load() {
+		header.Set("Connection", "close")
+	}
+	if err != nil {
+		r.sendFailure(r.failure(err))
+		return
+	}
+	switch v := value.(type) {
+	case nil:
+		r.w.WriteHeader(cmp.Or(r.operation.status, http.StatusOK))
+	case *content:
+		r.sendContent(v)
+	case created:
+		r.sendXML(http.StatusCreated, v)
+	case policy:
+		header.Set("Content-Type", "application/json")
+		_, _ = r.w.Write(v)
+	default:
+		r.sendXML(http.StatusOK, v)
+	}
+}
+
+func (r *request) sendFailure(f *failure) {
+	if f.status() == http.StatusNotModified {
+		r.w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header := r.w.Header()
+	for _, name := range []string{"Content-Range", "Content-Encoding", "Content-Disposition", "Content-Language"} {
+		header.Del(name)
+	}
+	r.sendXML(f.status(), errorDocument{
+		Code: f.code, Message: f.text(), Region: f.region, Bucket: r.bucketName, Key: r.key,
+		Resource: r.URL.Path, RequestID: r.meta.ID, HostID: r.meta.ID,
+	})
+}
+
+func (r *request) sendXML(status int, value any) {
+	document, err := xml.Marshal(value)
+	if err != nil { // a programming error
+		r.server.Log.Error("s3: "+r.route(), "error", err)
+		r.w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	header := r.w.Header()
+	header.Set("Content-Type", "application/xml")
+	header.Set("Content-Length", strconv.Itoa(len(xml.Header)+len(document)))
+	r.w.WriteHeader(status)
+	_, _ = io.WriteString(r.w, xml.Header)
+	_, _ = r.w.Write(document)
+}
+
+// route returns the name of the operation for log, metrics and traces.
+func (r *request) route() string { return RoutePrefix + cmp.Or(r.operation.name, "unknown") }
+
+// end reports a request that has been served, or has panicked.
+func (r *request) end() {
+	if r.slot {
+		<-r.server.slots
+	}
+	if p := recover(); p != nil {
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(p)
+		}
+		r.server.Log.Error("panic", "value", p, "stack", string(debug.Stack()), "request_id", r.meta.ID)
+		if r.w.status == 0 {
+			r.w.Header().Set("Connection", "close")
+			r.sendFailure(&failure{code: "InternalError"})
+		}
+	}
+	if r.server.Done == nil {
+		return
+	}
+	took := time.Since(r.began)
+	r.meta.Route = r.route()
+	served := web.Served{
+		Meta: &r.meta, Method: r.Method, Status: r.w.status, Bytes: int(r.w.bytes), At: r.began.Add(took), Took: took,
+		Context: r.Context(),
+	}
+	if served.Status < http.StatusMultipleChoices {
+		served.Received = int(max(r.ContentLength, 0))
+	}
+	r.server.Done(served)
+}
+
+// recorder records the status and the size of a response.
+type recorder struct {
+	http.ResponseWriter
+
+	status int
+	bytes  int64
+}
+
+func (w *recorder) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	w.status = cmp.Or(w.status, http.StatusOK)
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom lets the connection send a file by itself.
+func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, r)
+	w.bytes += n
+	return n, err
+}
+
+// Unwrap gives http.ResponseController access to the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

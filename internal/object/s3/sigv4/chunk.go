@@ -1,0 +1,290 @@
+package sigv4
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Bounds of the encoding aws-chunked.
+const (
+	// maxChunkHeader is the maximum length of the line before a chunk: 16 digits and a signature.
+	maxChunkHeader = 128
+	// maxTrailer is the maximum size of the trailer.
+	maxTrailer = 2 << 10
+)
+
+// Body reads the body of a request and verifies it: Read returns an *Error instead of io.EOF unless the
+// body is the one that was signed. What was read before must not be used then.
+type Body struct {
+	io.Reader
+
+	chunks *chunkReader
+}
+
+// Body returns a reader of a verified request's body. The size is that of the decoded body, if it is in
+// chunks. The trailer is the name of the only field that the trailer has, in lower case, or "".
+func (s *Signature) Body(r io.Reader, size int64, trailer string) *Body {
+	switch s.Payload {
+	case Unsigned:
+		return &Body{Reader: r}
+	case SignedChunks, SignedChunksTrailer, UnsignedChunksTrailer:
+		c := &chunkReader{r: bufio.NewReaderSize(r, 32<<10), size: size, hasTrailer: s.Payload != SignedChunks, name: trailer}
+		if s.Payload != UnsignedChunksTrailer {
+			c.signer = &chunkSigner{signature: s, previous: s.sent}
+			c.hash = sha256.New()
+		}
+		return &Body{Reader: c, chunks: c}
+	}
+	return &Body{Reader: &hashedReader{r: r, hash: sha256.New(), want: s.Payload}}
+}
+
+// Trailer returns the value of the field in the trailer, after the body has been read.
+func (b *Body) Trailer() string {
+	if b.chunks == nil {
+		return ""
+	}
+	return b.chunks.value
+}
+
+// InChunks reports whether the body of a request is in chunks, with a decoded size of its own.
+func (s *Signature) InChunks() bool { return strings.HasPrefix(s.Payload, "STREAMING-") }
+
+// hashedReader compares the hash of a body at its end.
+type hashedReader struct {
+	r    io.Reader
+	hash hash.Hash
+	want string
+}
+
+func (h *hashedReader) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	h.hash.Write(p[:n])
+	if err == io.EOF && !equal(h.hash.Sum(nil), h.want) {
+		return n, refuse("XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
+	}
+	return n, err
+}
+
+// chunkSigner computes the signatures of chunks, each of which is that of the one before, too.
+type chunkSigner struct {
+	signature *Signature
+	previous  string
+}
+
+// check compares the signature of a chunk or a trailer, of which there is the hash.
+func (c *chunkSigner) check(kind, hashes, sent string) error {
+	s := c.signature
+	want := sign(s.key, strings.Join([]string{kind, s.time.Format(timeFormat), s.scope.String(), c.previous, hashes}, "\n"))
+	if !equal(want, sent) {
+		return refuse("SignatureDoesNotMatch", "The signature of a chunk does not match.")
+	}
+	c.previous = sent
+	return nil
+}
+
+const (
+	chunkKind   = "AWS4-HMAC-SHA256-PAYLOAD"
+	trailerKind = "AWS4-HMAC-SHA256-TRAILER"
+	emptyHash   = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+)
+
+// chunkReader decodes a body in chunks: HEX-SIZE[;chunk-signature=…] CRLF BYTES CRLF, the last one of
+// size 0, and a trailer.
+type chunkReader struct {
+	r          *bufio.Reader
+	size       int64 // that is still to come
+	hasTrailer bool
+	name       string
+	signer     *chunkSigner // nil if chunks are not signed
+	hash       hash.Hash    // of the chunk
+
+	left  int64  // of the chunk
+	begun bool   // whether a chunk has begun whose end was not read
+	sent  string // the signature of the chunk
+	value string // of the trailer
+	err   error  // that ended it
+}
+
+func (c *chunkReader) Read(p []byte) (int, error) {
+	for c.err == nil && c.left == 0 {
+		c.err = c.next()
+	}
+	if c.err != nil {
+		return 0, c.err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	c.size -= int64(n)
+	if c.hash != nil {
+		c.hash.Write(p[:n])
+	}
+	if err != nil {
+		c.err = truncated(err)
+	}
+	return n, c.err
+}
+
+func truncated(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return refuse("IncompleteBody", "The request body terminated unexpectedly.")
+	}
+	return err
+}
+
+// next ends a chunk and reads the header of the next one. It returns io.EOF after the last one.
+func (c *chunkReader) next() error {
+	if c.begun {
+		if err := c.end(); err != nil {
+			return err
+		}
+	}
+	line, err := c.line(maxChunkHeader)
+	if err != nil {
+		return truncated(err)
+	}
+	digits, extension, _ := strings.Cut(line, ";")
+	size, err := strconv.ParseUint(digits, 16, 63)
+	if err != nil || len(digits) > 16 {
+		return refuse("InvalidRequest", "The size of a chunk is not a hexadecimal number.")
+	}
+	if int64(size) > c.size {
+		return refuse("IncompleteBody", "The body is longer than the x-amz-decoded-content-length header says.")
+	}
+	c.left = int64(size)
+	c.begun = true
+	if c.signer != nil {
+		signature, ok := strings.CutPrefix(extension, "chunk-signature=")
+		if !ok {
+			return refuse("SignatureDoesNotMatch", "A chunk has no signature.")
+		}
+		c.sent = signature
+		c.hash.Reset()
+	} else if extension != "" {
+		return refuse("InvalidRequest", "A chunk of an unsigned body has an extension.")
+	}
+	if size > 0 {
+		return nil
+	}
+	return c.last()
+}
+
+// end reads the end of a chunk's bytes, and verifies its signature.
+func (c *chunkReader) end() error {
+	c.begun = false
+	var newline [2]byte
+	if _, err := io.ReadFull(c.r, newline[:]); err != nil {
+		return truncated(err)
+	}
+	if newline != [2]byte{'\r', '\n'} {
+		return refuse("InvalidRequest", "A chunk is longer than its size says.")
+	}
+	return c.verifyChunk()
+}
+
+func (c *chunkReader) verifyChunk() error {
+	if c.signer == nil {
+		return nil
+	}
+	return c.signer.check(chunkKind, emptyHash+"\n"+hex.EncodeToString(c.hash.Sum(nil)), c.sent)
+}
+
+// last reads what follows the last chunk, up to the end of the body.
+func (c *chunkReader) last() error {
+	if err := c.verifyChunk(); err != nil {
+		return err
+	}
+	if c.size > 0 {
+		return refuse("IncompleteBody", "The body is shorter than the x-amz-decoded-content-length header says.")
+	}
+	signed, err := c.trailer()
+	if err != nil {
+		return err
+	}
+	if c.signer != nil && c.hasTrailer {
+		canonical := ""
+		if c.name != "" {
+			canonical = c.name + ":" + c.value + "\n"
+		}
+		if err := c.signer.check(trailerKind, hexHash(canonical), signed); err != nil {
+			return err
+		}
+	}
+	if _, err := c.r.ReadByte(); err != io.EOF {
+		if err != nil {
+			return err
+		}
+		return refuse("IncompleteBody", "The body continues after its last chunk.")
+	}
+	return io.EOF
+}
+
+const trailerSignature = "x-amz-trailer-signature"
+
+// trailer reads the fields of the trailer, up to an empty line or the end of the body. It returns their signature.
+// Some clients end the last field before the signature with an empty line, as the examples of AWS do.
+func (c *chunkReader) trailer() (signed string, err error) {
+	malformed := refuse("MalformedTrailerError", "The request contained trailing data that was not well-formed "+
+		"or did not conform to our published schema.")
+	for left := maxTrailer; ; {
+		line, err := c.line(left)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		left -= len(line) + 2
+		if line == "" {
+			if c.hasTrailer && c.signer != nil && signed == "" {
+				if _, err := c.r.Peek(1); err == nil {
+					continue
+				}
+			}
+			break
+		}
+		name, value, ok := strings.Cut(line, ":")
+		name = strings.ToLower(strings.TrimSpace(name))
+		value = strings.TrimSpace(value)
+		switch {
+		case !ok || !c.hasTrailer || value == "" || left <= 0:
+			return "", malformed
+		case name == trailerSignature && c.signer != nil && signed == "":
+			signed = value
+		case name == c.name && name != "" && c.value == "" && signed == "":
+			c.value = value
+		default:
+			return "", malformed
+		}
+	}
+	if c.hasTrailer && c.name != "" && c.value == "" {
+		return "", malformed
+	}
+	return signed, nil
+}
+
+// line reads a line without its end. It returns io.EOF if there is none.
+func (c *chunkReader) line(limit int) (string, error) {
+	var line []byte
+	for {
+		b, err := c.r.ReadByte()
+		switch {
+		case err == io.EOF && len(line) > 0:
+			return "", truncated(err)
+		case err != nil:
+			return "", err
+		case b == '\n':
+			return strings.TrimSuffix(string(line), "\r"), nil
+		case len(line) >= limit:
+			return "", refuse("InvalidRequest", "A line of the encoding aws-chunked is too long.")
+		}
+		line = append(line, b)
+	}
+}

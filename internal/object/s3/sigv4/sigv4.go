@@ -1,0 +1,463 @@
+// Package sigv4 verifies signatures of AWS, version 4, for S3: in the headers of a request, in the query
+// of a presigned URL, and of the policy of an HTML form. It also reads bodies in the encoding aws-chunked,
+// whose chunks can be signed, and presigns URLs. It imports no other package of Steward.
+//
+// Parse reads what a request claims, which names the access key. Whoever knows its secret calls Verify,
+// and only then reads the body, through Body.
+package sigv4
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Error is the refusal of a signature or a body, with a code of S3.
+type Error struct {
+	Code, Message string
+	// Region is the one to sign for, if the signature is for another one.
+	Region string
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+func refuse(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+const (
+	algorithm  = "AWS4-HMAC-SHA256"
+	timeFormat = "20060102T150405Z"
+	dateFormat = "20060102"
+	// maxSkew is how far the clock of a client may be off.
+	maxSkew = 15 * time.Minute
+	// maxExpiry is how long a presigned URL is valid at most.
+	maxExpiry = 7 * 24 * time.Hour
+	// maxPolicyAge is how long the signature of a form is valid, if its policy is.
+	maxPolicyAge = 7 * 24 * time.Hour
+)
+
+// Values of X-Amz-Content-Sha256 other than the hash of the body.
+const (
+	Unsigned                = "UNSIGNED-PAYLOAD"
+	SignedChunks            = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+	SignedChunksTrailer     = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+	UnsignedChunksTrailer   = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+	asymmetricChunks        = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD"
+	asymmetricChunksTrailer = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER"
+)
+
+// The parameters of a presigned URL.
+const (
+	queryAlgorithm = "X-Amz-Algorithm"
+	queryAccess    = "X-Amz-Credential"
+	queryDate      = "X-Amz-Date"
+	queryExpires   = "X-Amz-Expires"
+	queryHeaders   = "X-Amz-SignedHeaders"
+	querySignature = "X-Amz-Signature"
+	queryPayload   = "X-Amz-Content-Sha256"
+	queryToken     = "X-Amz-Security-Token"
+)
+
+// scope is what a key is derived for.
+type scope struct{ access, date, region string }
+
+// parseScope reads the credential of a request: access/date/region/s3/aws4_request.
+func parseScope(credential, code string) (s scope, err error) {
+	parts := strings.Split(credential, "/")
+	if len(parts) != 5 || parts[0] == "" {
+		return s, refuse(code, "The credential must be ACCESS-KEY/YYYYMMDD/REGION/s3/aws4_request.")
+	}
+	if _, err := time.Parse(dateFormat, parts[1]); err != nil {
+		return s, refuse(code, "The date of the credential must be YYYYMMDD.")
+	}
+	if parts[3] != "s3" {
+		return s, refuse(code, "The service of the credential must be s3.")
+	}
+	if parts[4] != "aws4_request" {
+		return s, refuse(code, "The credential must end with aws4_request.")
+	}
+	return scope{parts[0], parts[1], parts[2]}, nil
+}
+
+func (s scope) checkRegion(region, code string) error {
+	if s.region == region {
+		return nil
+	}
+	return &Error{Code: code, Message: "The region " + strconv.Quote(s.region) + " is wrong; expecting " + strconv.Quote(region) + ".", Region: region}
+}
+
+func (s scope) String() string { return s.date + "/" + s.region + "/s3/aws4_request" }
+
+// key returns the key that signs for a scope.
+func (s scope) key(secret string) []byte {
+	key := []byte("AWS4" + secret)
+	for _, text := range []string{s.date, s.region, "s3", "aws4_request"} {
+		key = sign(key, text)
+	}
+	return key
+}
+
+func sign(key []byte, text string) []byte {
+	hash := hmac.New(sha256.New, key)
+	hash.Write([]byte(text))
+	return hash.Sum(nil)
+}
+
+func hexHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// equal compares the signature that a client has sent, in hex, in constant time.
+func equal(want []byte, sent string) bool {
+	return hmac.Equal([]byte(hex.EncodeToString(want)), []byte(sent))
+}
+
+// Signature is the signature of a request.
+type Signature struct {
+	// AccessKey is the key that the request claims to be signed with.
+	AccessKey string
+	// Presigned reports whether it is in the query.
+	Presigned bool
+	// Payload is the hash of the body in hex, or one of the constants.
+	Payload string
+
+	scope   scope
+	time    time.Time
+	headers []string // those that are signed, in lower case
+	sent    string
+	key     []byte // after Verify
+}
+
+// IsV2 reports whether a request has a signature of version 2.
+func IsV2(header http.Header, query url.Values) bool {
+	return strings.HasPrefix(header.Get("Authorization"), "AWS ") || query.Has("AWSAccessKeyId")
+}
+
+// Parse returns what a request claims of its signature, or nil if it has none. It refuses what is
+// malformed, for another region, too old or in the future, and what leaves out a header that has to be
+// signed.
+func Parse(r *http.Request, query url.Values, region string, now time.Time) (*Signature, error) {
+	authorizations := r.Header.Values("Authorization")
+	presigned := query.Has(querySignature) || query.Has(queryAlgorithm) || query.Has(queryAccess)
+	var s *Signature
+	var err error
+	switch {
+	case len(authorizations) == 0 && !presigned:
+		return nil, nil
+	case len(authorizations) > 1, len(authorizations) == 1 && presigned:
+		return nil, refuse("InvalidArgument", "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, "+
+			"Signature query string parameter or the Authorization header should be specified.")
+	case presigned:
+		s, err = parseQuery(r.Header, query, region, now)
+	default:
+		s, err = parseHeader(r.Header, authorizations[0], region, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Header.Get(queryToken) != "" || query.Get(queryToken) != "" {
+		return nil, refuse("InvalidToken", "The provided token is malformed or otherwise invalid.")
+	}
+	if err := checkPayload(s.Payload); err != nil {
+		return nil, err
+	}
+	s.AccessKey = s.scope.access
+	return s, s.checkHeaders(r.Header)
+}
+
+func parseHeader(header http.Header, authorization, region string, now time.Time) (*Signature, error) {
+	const code = "AuthorizationHeaderMalformed"
+	rest, ok := strings.CutPrefix(authorization, algorithm)
+	if !ok || rest == "" || rest[0] != ' ' {
+		return nil, refuse("InvalidRequest", "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")
+	}
+	fields := map[string]string{}
+	for field := range strings.SplitSeq(rest, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
+		if fields[name] != "" {
+			return nil, refuse(code, "The authorization header has %s more than once.", strconv.Quote(name))
+		}
+		fields[name] = value
+	}
+	for _, name := range []string{"Credential", "SignedHeaders", "Signature"} {
+		if fields[name] == "" {
+			return nil, refuse(code, "The authorization header requires %s.", name)
+		}
+	}
+	scope, err := parseScope(fields["Credential"], code)
+	if err != nil {
+		return nil, err
+	}
+	if err := scope.checkRegion(region, code); err != nil {
+		return nil, err
+	}
+	signed, ok := dateOf(header)
+	switch {
+	case !ok:
+		return nil, refuse("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header.")
+	case now.Sub(signed).Abs() > maxSkew:
+		return nil, refuse("RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")
+	case signed.Format(dateFormat) != scope.date:
+		return nil, refuse(code, "The date of the credential is not that of the request.")
+	}
+	payload := header.Get("X-Amz-Content-Sha256")
+	if payload == "" {
+		return nil, refuse("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
+	}
+	return &Signature{
+		Payload: payload, scope: scope, time: signed, headers: strings.Split(fields["SignedHeaders"], ";"), sent: fields["Signature"],
+	}, nil
+}
+
+// dateOf returns the time at which a request was signed.
+func dateOf(header http.Header) (time.Time, bool) {
+	date := header.Get("X-Amz-Date")
+	if date == "" {
+		date = header.Get("Date")
+		if t, err := http.ParseTime(date); err == nil {
+			return t.UTC(), true
+		}
+	}
+	t, err := time.Parse(timeFormat, date)
+	return t, err == nil
+}
+
+func parseQuery(header http.Header, query url.Values, region string, now time.Time) (*Signature, error) {
+	const code = "AuthorizationQueryParametersError"
+	for _, name := range []string{queryAlgorithm, queryAccess, queryDate, queryExpires, queryHeaders, querySignature} {
+		if values := query[name]; len(values) != 1 || values[0] == "" {
+			return nil, refuse(code, "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, "+
+				"X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters, each once.")
+		}
+	}
+	if query.Get(queryAlgorithm) != algorithm {
+		return nil, refuse(code, `X-Amz-Algorithm only supports "AWS4-HMAC-SHA256".`)
+	}
+	scope, err := parseScope(query.Get(queryAccess), code)
+	if err != nil {
+		return nil, err
+	}
+	if err := scope.checkRegion(region, code); err != nil {
+		return nil, err
+	}
+	signed, err := time.Parse(timeFormat, query.Get(queryDate))
+	if err != nil || signed.Format(dateFormat) != scope.date {
+		return nil, refuse(code, "X-Amz-Date must be YYYYMMDDTHHMMSSZ, on the date of the credential.")
+	}
+	seconds, err := strconv.ParseInt(query.Get(queryExpires), 10, 64)
+	if err != nil || seconds < 1 || seconds > int64(maxExpiry/time.Second) {
+		return nil, refuse(code, "X-Amz-Expires must be 1 to %d seconds.", int64(maxExpiry/time.Second))
+	}
+	switch {
+	case now.Add(maxSkew).Before(signed):
+		return nil, refuse("AccessDenied", "Request is not valid yet.")
+	case now.After(signed.Add(time.Duration(seconds) * time.Second)):
+		return nil, refuse("AccessDenied", "Request has expired.")
+	}
+	return &Signature{
+		Presigned: true, Payload: cmp.Or(query.Get(queryPayload), header.Get(queryPayload), Unsigned), scope: scope, time: signed,
+		headers: strings.Split(query.Get(queryHeaders), ";"), sent: query.Get(querySignature),
+	}, nil
+}
+
+func checkPayload(payload string) error {
+	switch payload {
+	case Unsigned, SignedChunks, SignedChunksTrailer, UnsignedChunksTrailer:
+		return nil
+	case asymmetricChunks, asymmetricChunksTrailer:
+		return refuse("NotImplemented", "The x-amz-content-sha256 value %s is not implemented by this server.", payload)
+	}
+	if sum, err := hex.DecodeString(payload); err != nil || len(sum) != sha256.Size || payload != strings.ToLower(payload) {
+		return refuse("InvalidArgument", "x-amz-content-sha256 must be %s, %s, %s, %s or a valid sha256 value.",
+			Unsigned, UnsignedChunksTrailer, SignedChunks, SignedChunksTrailer)
+	}
+	return nil
+}
+
+// checkHeaders refuses a request with a header of S3 that is not signed: somebody else may have added it.
+// X-Amz-Cf-Id is added by CloudFront.
+func (s *Signature) checkHeaders(header http.Header) error {
+	if !slices.Contains(s.headers, "host") {
+		return refuse("AccessDenied", "The header host must be signed.")
+	}
+	for name := range header {
+		name = strings.ToLower(name)
+		if strings.HasPrefix(name, "x-amz-") && name != "x-amz-cf-id" && !slices.Contains(s.headers, name) {
+			return refuse("AccessDenied", "There were headers present in the request which were not signed: %s", name)
+		}
+	}
+	return nil
+}
+
+// Verify returns an error unless a request has the signature of a secret.
+func (s *Signature) Verify(r *http.Request, query url.Values, secret string) error {
+	s.key = s.scope.key(secret)
+	path := r.URL.EscapedPath()
+	if s.matches(r, canonicalPath(r.URL.Path), query) || s.matches(r, path, query) { // as a few clients sign it: as they send it
+		return nil
+	}
+	return refuse("SignatureDoesNotMatch",
+		"The request signature we calculated does not match the signature you provided. Check your key and signing method.")
+}
+
+func (s *Signature) matches(r *http.Request, path string, query url.Values) bool {
+	text := strings.Join([]string{
+		r.Method, path, canonicalQuery(query), s.canonicalHeaders(r), strings.Join(s.headers, ";"), s.Payload,
+	}, "\n")
+	return equal(sign(s.key, stringToSign(s.time, s.scope, text)), s.sent)
+}
+
+func stringToSign(t time.Time, s scope, canonical string) string {
+	return strings.Join([]string{algorithm, t.Format(timeFormat), s.String(), hexHash(canonical)}, "\n")
+}
+
+// canonicalHeaders returns the headers that are signed, each with a newline.
+func (s *Signature) canonicalHeaders(r *http.Request) string {
+	var b strings.Builder
+	for _, name := range s.headers {
+		var values []string
+		switch name {
+		case "host":
+			values = []string{r.Host}
+		case "content-length":
+			values = []string{strconv.FormatInt(r.ContentLength, 10)}
+		case "transfer-encoding":
+			values = r.TransferEncoding
+		default:
+			values = r.Header.Values(name)
+		}
+		b.WriteString(name + ":")
+		for i, value := range values {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(strings.Join(strings.FieldsFunc(value, isBlank), " "))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func isBlank(c rune) bool { return c == ' ' || c == '\t' }
+
+func canonicalPath(path string) string {
+	if path == "" {
+		return "/"
+	}
+	return Escape(path)
+}
+
+// canonicalQuery returns the parameters that are signed, in the order of their encoded names and values.
+func canonicalQuery(query url.Values) string {
+	var pairs []string
+	for name, values := range query {
+		if name == querySignature {
+			continue
+		}
+		for _, value := range values {
+			pairs = append(pairs, escape(name, false)+"="+escape(value, false))
+		}
+	}
+	slices.SortFunc(pairs, func(a, b string) int {
+		nameA, valueA, _ := strings.Cut(a, "=")
+		nameB, valueB, _ := strings.Cut(b, "=")
+		if c := strings.Compare(nameA, nameB); c != 0 {
+			return c
+		}
+		return strings.Compare(valueA, valueB)
+	})
+	return strings.Join(pairs, "&")
+}
+
+// Escape escapes all bytes of a path but letters, digits, - . _ ~ and /.
+func Escape(path string) string { return escape(path, true) }
+
+func escape(s string, isPath bool) string {
+	const hexDigits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~', isPath && c == '/':
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// Presign returns the URL of a request with a signature in the query. The path of target is not escaped.
+func Presign(method string, target url.URL, access, secret, region string, at time.Time, expires time.Duration) string {
+	s := &Signature{Payload: Unsigned, headers: []string{"host"}, time: at.UTC()}
+	s.scope = scope{access, s.time.Format(dateFormat), region}
+	s.key = s.scope.key(secret)
+	query := target.Query()
+	query.Set(queryAlgorithm, algorithm)
+	query.Set(queryAccess, access+"/"+s.scope.String())
+	query.Set(queryDate, s.time.Format(timeFormat))
+	query.Set(queryExpires, strconv.FormatInt(int64(expires/time.Second), 10))
+	query.Set(queryHeaders, "host")
+	path := canonicalPath(target.Path)
+	text := strings.Join([]string{method, path, canonicalQuery(query), "host:" + target.Host + "\n", "host", Unsigned}, "\n")
+	signature := hex.EncodeToString(sign(s.key, stringToSign(s.time, s.scope, text)))
+	return target.Scheme + "://" + target.Host + path + "?" + canonicalQuery(query) + "&" + querySignature + "=" + signature
+}
+
+// Policy is the signature of the policy of a form.
+type Policy struct {
+	// AccessKey is the key that the form claims to be signed with.
+	AccessKey string
+
+	scope        scope
+	policy, sent string
+}
+
+// ParsePolicy returns what a form claims of its signature. The names of its fields are in lower case.
+func ParsePolicy(fields map[string]string, region string, now time.Time) (*Policy, error) {
+	for _, name := range []string{"policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"} {
+		if fields[name] == "" {
+			return nil, refuse("AccessDenied", "The form has no field %s: nobody writes without a signature.", name)
+		}
+	}
+	if fields["x-amz-algorithm"] != algorithm {
+		return nil, refuse("InvalidArgument", "x-amz-algorithm only supports %s.", algorithm)
+	}
+	if fields["x-amz-security-token"] != "" {
+		return nil, refuse("InvalidToken", "The provided token is malformed or otherwise invalid.")
+	}
+	const code = "InvalidArgument"
+	scope, err := parseScope(fields["x-amz-credential"], code)
+	if err != nil {
+		return nil, err
+	}
+	if err := scope.checkRegion(region, code); err != nil {
+		return nil, err
+	}
+	signed, err := time.Parse(timeFormat, fields["x-amz-date"])
+	if err != nil || signed.Format(dateFormat) != scope.date {
+		return nil, refuse(code, "x-amz-date must be YYYYMMDDTHHMMSSZ, on the date of the credential.")
+	}
+	if now.Sub(signed) > maxPolicyAge {
+		return nil, refuse("AccessDenied", "Invalid according to Policy: Policy expired.")
+	}
+	return &Policy{AccessKey: scope.access, scope: scope, policy: fields["policy"], sent: fields["x-amz-signature"]}, nil
+}
+
+// Verify returns an error unless the policy has the signature of a secret.
+func (p *Policy) Verify(secret string) error {
+	if equal(sign(p.scope.key(secret), p.policy), p.sent) {
+		return nil
+	}
+	return refuse("SignatureDoesNotMatch",
+		"The request signature we calculated does not match the signature you provided. Check your key and signing method.")
+}
