@@ -30,8 +30,8 @@ func EachWithOwner(t *testing.T, test func(t *testing.T, s *Steward)) {
 }
 
 // StartWithOwner is Start with a first owner who can sign in.
-func StartWithOwner(t *testing.T, database string) *Steward {
-	s := Prepare(t, database)
+func StartWithOwner(t *testing.T, database string, args ...string) *Steward {
+	s := Prepare(t, database, args...)
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword}
 	s.Start()
 	return s

@@ -66,6 +66,9 @@ func TestConsole(t *testing.T) {
 	b.See("POST request")
 	b.See("success")
 	b.Check("walk-receipt")
+	visit("/webhooks/" + strings.Split(address, "/")[4] + "?tab=settings")
+	b.Press("Show the URL")
+	b.See(address)
 
 	for _, c := range []struct{ path, button, name, shows string }{
 		{"/storage", "New bucket", "photos", "S3_SECRET_ACCESS_KEY="},

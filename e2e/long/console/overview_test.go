@@ -36,7 +36,7 @@ func figure(label string) string {
 // block that cannot be read says so; the others are shown.
 func TestConsoleOverview(t *testing.T) {
 	t.Parallel()
-	s := installation.StartWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite", "--storage-prices", "STANDARD=0.02")
 	c := signedIn(t, s)
 	c.See("Receive your first webhook")
 	c.See("No app lets people sign in yet")

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Schemas } from '../../api/client';
-import { outcomesOf, rowOf, statesOf, statusOf, worst } from './rows';
+import { delivered, outcomesOf, rowOf, stateOf, statusOf, worst } from './rows';
 
 const delivery = (fields: Partial<Schemas['WebhookDelivery']>) =>
   ({
@@ -26,15 +26,23 @@ describe('the preview of a receipt', () => {
   ])('of %j', (fields, want) => expect(preview(fields)).toBe(want));
 });
 
-test('the state of a destination is that of the last attempt that has ended', () => {
-  const newestFirst = [
-    delivery({ status: 'pending' }),
-    delivery({ status: 'failed' }),
-    delivery({ status: 'success' }),
-    delivery({ webhook_destination_id: 'b', status: 'pending' }),
-  ];
-  expect(statesOf(newestFirst)).toEqual({ a: 'failed', b: 'pending' });
+test('the state of a listed receipt is that of its deliveries', () => {
+  const state = (succeeded: number, failing: number, pending: number) =>
+    stateOf({ deliveries: { succeeded, failing, pending } } as Schemas['WebhookReceipt']);
+  expect(state(0, 0, 0)).toBeUndefined();
+  expect(state(2, 0, 0)).toBe('success');
+  expect(state(2, 0, 1)).toBe('pending');
+  expect(state(2, 1, 1)).toBe('failed');
 });
+
+test.each([
+  [undefined, 'no longer kept'],
+  [{ content_type: '', size: 0, preview: '' }, 'no body'],
+  [{ content_type: '', size: 9, preview: '' }, 'binary body'],
+  [{ content_type: 'application/json', size: 9, preview: '{"a":1}' }, '{"a":1}'],
+])('a delivery of %j shows what it delivers', (receipt, want) =>
+  expect(delivered(delivery({ receipt }))).toBe(want),
+);
 
 test('a row shows the worst of its states', () => {
   expect(worst({ a: 'success', b: 'failed', c: 'pending' })).toBe('failed');

@@ -26,6 +26,13 @@ export const rowOf = (r: Receipt): Row => ({
   size: r.size,
 });
 
+// delivered returns what a list shows of the receipt of a delivery.
+export function delivered({ receipt: r }: Delivery): string {
+  if (!r) return 'no longer kept';
+  if (r.size === 0) return 'no body';
+  return r.preview.slice(0, previewLength) || 'binary body';
+}
+
 function preview(r: Receipt): string {
   if (r.size === 0) return 'no body';
   if (r.payload_omitted) return 'large body';
@@ -35,17 +42,14 @@ function preview(r: Receipt): string {
   return Array.from((text ?? '').slice(0, previewLength)).join('');
 }
 
-// States is how the deliveries of a receipt stand, by destination: the last attempt that has ended,
-// or that none has.
+// States is how the deliveries of a receipt stand, by destination: the last attempt that has ended.
 export type States = Record<string, Status>;
 
-// statesOf returns the states for the deliveries of a receipt, newest first.
-export function statesOf(deliveries: Delivery[]): States {
-  const states: States = {};
-  for (const { webhook_destination_id: to, status } of deliveries) {
-    if (states[to] === undefined || states[to] === 'pending') states[to] = status;
-  }
-  return states;
+// stateOf returns the state that a row shows of a listed receipt, if it has deliveries.
+export function stateOf({ deliveries: d }: Receipt): Status | undefined {
+  if (d?.failing) return 'failed';
+  if (d?.pending) return 'pending';
+  return d?.succeeded ? 'success' : undefined;
 }
 
 // worst returns the state that a row shows: failed, else pending, else success.
