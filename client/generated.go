@@ -566,7 +566,8 @@ type Delivery struct {
 	Failing bool `json:"failing,omitempty"`
 
 	// When the next attempt is due, if it is failing and another one waits
-	NextDueAt *time.Time `json:"next_due_at,omitempty"`
+	NextDueAt *time.Time               `json:"next_due_at,omitempty"`
+	Receipt   *WebhookDeliveredReceipt `json:"receipt,omitempty"`
 
 	// Id of the replay that it belongs to, if any
 	ReplayID *string `json:"replay_id,omitempty"`
@@ -1606,6 +1607,12 @@ type Profile struct {
 	LastName      *string        `json:"lastName"`
 	Role          string         `json:"role"`
 	Organizations []Organization `json:"organizations"`
+
+	// Whether the caller may create organizations
+	CanCreateOrganizations bool `json:"can_create_organizations"`
+
+	// Whether the caller acts in the first organization, which manages the installation and cannot be deleted
+	InFirstOrganization bool `json:"in_first_organization"`
 }
 
 // Project is a result of CreateProject and ListProjects.
@@ -1642,8 +1649,9 @@ type Receipt struct {
 	RemoteAddr string          `json:"remote_addr"`
 
 	// Bytes of the body
-	Size        int64  `json:"size"`
-	ContentType string `json:"content_type"`
+	Size        int64                  `json:"size"`
+	ContentType string                 `json:"content_type"`
+	Deliveries  *WebhookDeliveryStates `json:"deliveries,omitempty"`
 
 	// base64 if the body is not text
 	PayloadEncoding *string `json:"payload_encoding,omitempty"`
@@ -2041,6 +2049,9 @@ type StorageAnalytics struct {
 	// Closing values of each day, from the first day with data on
 	Daily []StorageDay `json:"daily"`
 	Days  int64        `json:"days"`
+
+	// Whether the operator has set prices; otherwise costs are those of common prices
+	Priced bool `json:"priced"`
 }
 
 // StorageDay is part of StorageAnalytics.
@@ -2315,6 +2326,29 @@ type WebhookCounts struct {
 	Failed    int64     `json:"failed"`
 }
 
+// WebhookDeliveredReceipt is part of Delivery.
+type WebhookDeliveredReceipt struct {
+	ContentType string `json:"content_type"`
+
+	// Bytes of the body
+	Size int64 `json:"size"`
+
+	// The first 256 bytes of the body; empty if it is not text
+	Preview string `json:"preview"`
+}
+
+// WebhookDeliveryStates is part of Receipt.
+type WebhookDeliveryStates struct {
+	// Destinations whose last attempt succeeded
+	Succeeded int64 `json:"succeeded"`
+
+	// Destinations whose last attempt failed, also while the next one waits
+	Failing int64 `json:"failing"`
+
+	// Destinations for which no attempt has ended yet
+	Pending int64 `json:"pending"`
+}
+
 // WebhookFailingState is part of Destination.
 type WebhookFailingState struct {
 	// Since when there have been failing deliveries without a break
@@ -2364,6 +2398,12 @@ type WebhookSummary struct {
 type WebhookTimeseries struct {
 	Period Period          `json:"period"`
 	Series []WebhookCounts `json:"series"`
+}
+
+// WebhookURL is a result of GetWebhookURL.
+type WebhookURL struct {
+	// Send requests to it; whoever knows it can
+	URL string `json:"url"`
 }
 
 // ListAuditEntriesParams are the parameters of ListAuditEntries. Those that have their zero value are not sent.
@@ -3960,6 +4000,11 @@ func (c *Client) RotateWebhookURL(ctx context.Context, webhookID string) (*Webho
 // UpdateWebhook calls PUT /webhook/update/{webhookId}: Update a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body WebhookPatch) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
+}
+
+// GetWebhookURL calls GET /webhook/url/{webhookId}: Get the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookURL, error) {
+	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
 // Sources: sha256 1ac122212fd10a5817f6058f6b589a43943e4f8a8fb773857f8cfcd913fde0a8
