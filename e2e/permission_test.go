@@ -14,6 +14,7 @@ import (
 
 	"steward/e2e/installation"
 	"steward/internal/apikey"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 )
@@ -371,7 +372,7 @@ func (m *matrix) members() (keys map[string]string, owner, stale *installation.B
 		s.Must(err)
 		past := time.Now().Add(-2 * time.Hour)
 		store := &apikey.Store{
-			DB: d, Now: func() time.Time { return past }, Audit: func(*db.Tx, string, string) error { return nil },
+			DB: d, Now: func() time.Time { return past }, Audit: &audit.Store{Now: time.Now},
 		}
 		for name, userID := range users {
 			body := apikey.NewKey{Name: name}
