@@ -2,6 +2,7 @@ package s3
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -259,7 +260,7 @@ func decodeXML(text []byte, to any, root string) error {
 	for { // nothing but space and comments may follow
 		switch token, err := d.Token(); t := token.(type) {
 		case nil:
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return fail("MalformedXML")
