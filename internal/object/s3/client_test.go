@@ -184,7 +184,10 @@ func TestErrorsOfParts(t *testing.T) {
 	complete("<Part><PartNumber>1</PartNumber></Part>").want(t, "no ETag", 400, "MalformedXML")
 	complete("<Part><PartNumber>0</PartNumber><ETag>x</ETag></Part>").want(t, "no part", 400, "InvalidArgument")
 	complete("<Part><PartNumber>1</PartNumber><ETag>x</ETag></Part>").want(t, "another part", 400, "InvalidPart")
-	complete("<Part><PartNumber>1</PartNumber><ETag>"+etag+"</ETag></Part>").want(t, "the part", 200, "")
+	first := "<Part><PartNumber>1</PartNumber><ETag>" + strings.Repeat("0", 32) + "</ETag></Part>"
+	last := "<Part><PartNumber>1</PartNumber><ETag>" + etag + "</ETag></Part>"
+	complete(last+first).want(t, "an answer that is not the last", 400, "InvalidPart")
+	complete(first+last).want(t, "both answers for the part", 200, "")
 }
 
 // TestMultipartAnswersHaveTheTypeOfTheChecksum follows an upload with each type.
@@ -232,8 +235,11 @@ func TestConditionsOfFormsInAnyCase(t *testing.T) {
 	}
 	sum := minio.ChecksumSHA256.EncodeToString([]byte("hello"))
 	conditions := []any{
-		map[string]string{"Bucket": "docs"}, []any{"EQ", "$Content-Type", "text/plain"}, []any{"Content-Length-Range", 1, "5"},
-		map[string]string{"X-Amz-Checksum-SHA256": sum}, map[string]string{"Success_Action_Status": "201"},
+		map[string]string{"Bucket": "docs"},
+		[]any{"EQ", "$Content-Type", "text/plain"},
+		[]any{"Content-Length-Range", 1, "5"},
+		map[string]string{"X-Amz-Checksum-SHA256": sum},
+		map[string]string{"Success_Action_Status": "201"},
 	}
 	fields := map[string]string{"key": "a", "Content-Type": "text/plain", "x-amz-checksum-sha256": sum, "success_action_status": "201"}
 	got := post("hello", conditions, fields)

@@ -150,7 +150,7 @@ func (r *request) copy(src object.Object, put object.PutRequest) (object.Object,
 	if err != nil {
 		return object.Object{}, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	put.Checksum = body.sum
 	return index.Put(r.lasting(), r.bucket, put, body, src.Size)
 }
@@ -222,7 +222,7 @@ func (r *request) copyPart(u object.Upload, part object.PartRequest, src object.
 	if err != nil {
 		return object.Part{}, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	part.Checksum = body.sum
 	return r.server.Uploads.PutPart(r.lasting(), r.bucket, part, body, length)
 }

@@ -201,7 +201,7 @@ func (r *request) head() (object.Object, span, error) {
 	}
 	s, err := r.spanOf(o)
 	if err != nil {
-		if f, ok := err.(*failure); ok && f.status() == http.StatusRequestedRangeNotSatisfiable {
+		if f := r.failure(err); f.status() == http.StatusRequestedRangeNotSatisfiable {
 			set("Content-Range", fmt.Sprintf("bytes */%d", o.Size))
 		}
 		return o, s, err

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -258,7 +259,7 @@ func decodeXML(text []byte, to any, root string) error {
 	for { // only space and comments may follow
 		switch token, err := d.Token(); t := token.(type) {
 		case nil:
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return fail("MalformedXML")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
 	"strconv"
@@ -133,7 +134,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 }
 
 func truncated(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return refuse("IncompleteBody", "The request body terminated unexpectedly.")
 	}
 	return err
@@ -235,7 +236,7 @@ func (c *chunkReader) trailer() (signed string, err error) {
 		"or did not conform to our published schema.")
 	for left := maxTrailer; ; {
 		line, err := c.line(left)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

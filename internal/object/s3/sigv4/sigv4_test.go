@@ -96,8 +96,11 @@ func TestPublishedPresignedURL(t *testing.T) {
 		now  time.Time
 		want string
 	}{
-		{exampleTime, ""}, {exampleTime.Add(24 * time.Hour), ""}, {exampleTime.Add(24*time.Hour + time.Second), "AccessDenied"},
-		{exampleTime.Add(-14 * time.Minute), ""}, {exampleTime.Add(-16 * time.Minute), "AccessDenied"},
+		{exampleTime, ""},
+		{exampleTime.Add(24 * time.Hour), ""},
+		{exampleTime.Add(24*time.Hour + time.Second), "AccessDenied"},
+		{exampleTime.Add(-14 * time.Minute), ""},
+		{exampleTime.Add(-16 * time.Minute), "AccessDenied"},
 	} {
 		if _, err := verify(r, exampleSecret, test.now); code(err) != test.want {
 			t.Errorf("at %s: %v, want %q", test.now, err, test.want)
