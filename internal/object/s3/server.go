@@ -18,7 +18,7 @@ import (
 	"steward/internal/web"
 )
 
-// DefaultRegion is the region that clients sign for unless you configure another one.
+// DefaultRegion is the region that clients sign for by default.
 const DefaultRegion = "us-east-1"
 
 // MaxExpiry caps a presigned URL's lifetime.

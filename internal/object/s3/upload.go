@@ -185,7 +185,7 @@ func (r *request) completeRequest(text []byte, expected *object.Checksum) (objec
 		case p.PartNumber < 1 || p.PartNumber > object.MaxParts:
 			return complete, invalidArgument("PartNumber must be >= 1 and <= %d", object.MaxParts)
 		}
-		// Of a part that was sent twice, and acknowledged twice, the last answer counts.
+		// A client may list a part twice, because it sent it twice and got two answers. The last one counts.
 		if n := len(complete.Parts); n > 0 && complete.Parts[n-1].Number == p.PartNumber {
 			complete.Parts = complete.Parts[:n-1]
 		}
