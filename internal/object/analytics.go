@@ -90,7 +90,7 @@ func (h holding) cost(prices map[Tier]float64) float64 {
 	return rounded(cost)
 }
 
-// costDigits is how many significant digits a cost keeps. Any further ones are rounding errors.
+// costDigits limits a cost's significant digits. Any further ones are rounding errors.
 const costDigits = 12
 
 // rounded cuts a cost to costDigits significant digits.

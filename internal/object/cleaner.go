@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// garbageGrace is how long readers can still read a replaced or deleted object's bytes.
+	// Readers can still read a replaced or deleted object's bytes for garbageGrace.
 	garbageGrace = 10 * time.Minute
 	// maxUploadAge is the age at which we abort an upload.
 	maxUploadAge = 7 * 24 * time.Hour
@@ -142,7 +142,7 @@ func (c *Cleaner) deleteBlobs(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// sweepPage is how many blobs Sweep looks up at once.
+// Sweep looks up sweepPage blobs at once.
 const sweepPage = 1000
 
 // Sweep deletes blobs without a row, left by processes that died between writing the bytes and the commit.

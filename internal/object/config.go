@@ -131,8 +131,8 @@ func validHeaderPattern(s string) bool {
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// refusedHeaders lists headers that the server sets itself, that belong to the connection, or that would
-// let an object's page set cookies or redirect.
+// refusedHeaders lists headers that the server sets itself, that belong to the connection, or that would give
+// rights to a bucket's pages.
 var refusedHeaders = []string{
 	"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
 	"transfer-encoding", "upgrade", "set-cookie", "set-cookie2", "content-length", "content-range", "content-encoding",

@@ -172,7 +172,7 @@ type reader struct {
 	ctx   context.Context
 	store blob.Store
 	left  []piece
-	// current reads the open piece. expected is how many of its bytes are still to come.
+	// current reads the open piece, with expected bytes still to come.
 	current  io.ReadCloser
 	expected int64
 }

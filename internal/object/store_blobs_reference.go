@@ -14,7 +14,7 @@ type Reference struct {
 	Size int64
 }
 
-// referencePage is how many rows References reads at once.
+// References reads referencePage rows at once.
 const referencePage = 1000
 
 // References calls f with the blobs that parts and objects refer to, a page at a time. It may miss

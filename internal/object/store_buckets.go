@@ -50,6 +50,7 @@ type Buckets struct {
 	byKey  db.Cache[string, *Bucket]
 }
 
+// Forget empties the cache.
 func (s *Buckets) Forget() {
 	s.byName.Forget()
 	s.byKey.Forget()

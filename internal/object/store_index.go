@@ -37,7 +37,7 @@ type Limits struct {
 	// A block with more than MaxBlock objects is split. A block with fewer than MinBlock is merged with a
 	// neighbour if both have fewer than MergeBlock.
 	MaxBlock, MergeBlock, MinBlock int64
-	// Batch is how many objects a bulk deletion changes in one transaction.
+	// Batch limits the objects that a bulk deletion changes in one transaction.
 	Batch int
 }
 

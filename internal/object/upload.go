@@ -17,7 +17,7 @@ const (
 	MinPartSize = 5 << 20
 )
 
-// completionPeriod is how long clients may repeat a request that completed an upload.
+// Clients may repeat the request that completed an upload for as long as completionPeriod.
 const completionPeriod = 24 * time.Hour
 
 // Multipart upload errors. Package s3 compares them with errors.Is.

@@ -69,7 +69,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// sendPiece is how many bytes of a file we hand to the kernel at a time.
+// We hand a file to the kernel in pieces of sendPiece bytes.
 const sendPiece = 4 << 20
 
 // ReadFrom sends everything from a reader. It lets the kernel send a file directly, piece by piece.

@@ -67,7 +67,7 @@ type Limits struct {
 	Stall time.Duration
 	// Rate is the least that a client must send of a body, in bytes per second averaged over Stall.
 	Rate int64
-	// Idle is how long we keep a connection open between two requests.
+	// Idle limits the time that a connection stays open between two requests.
 	Idle time.Duration
 	// Operation limits a request that carries no object.
 	Operation time.Duration
