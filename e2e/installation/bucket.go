@@ -154,7 +154,9 @@ func (b Bucket) Signed(method, path, body string, headers ...string) *Response {
 func (b Bucket) Presigned(method, key string, at time.Time, expires time.Duration) string {
 	b.T.Helper()
 	target := url.URL{Scheme: "http", Host: b.Addresses().Listen["s3"], Path: "/" + b.Name + "/" + key}
-	return sigv4.Presign(method, target, b.Access, b.Secret, "us-east-1", at, expires)
+	return sigv4.Presign(sigv4.Presigned{
+		Method: method, URL: target, AccessKey: b.Access, Secret: b.Secret, Region: "us-east-1", At: at, Expires: expires,
+	})
 }
 
 func (s *Steward) s3Request(method, path, body string, headers ...string) *http.Request {

@@ -49,9 +49,9 @@ var folders = [][]string{
 	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages", "oidc/provider/upstream", "oidc/provider/attempt", "oidc/provider/password"},
 	{"oidc/provider/backchannel", "oidc/provider/admission", "oidc/provider/browser"},
 	{
-		"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey",
-		"oidc/provider/factor",
+		"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey", "oidc/provider/factor",
 	},
+	{"oidc/provider/grant"},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",
 		"oidc/provider/signin", "oidc/provider/token", "oidc/provider/register",

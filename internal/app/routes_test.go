@@ -100,7 +100,7 @@ var unversioned = []string{
 	"DELETE /cli/organization/{id}",        // it is read in the list only
 	"DELETE /oidc/registration-token/{id}", // it does not change
 	"DELETE /oidc/clients/{id}/users/{user_id}", "DELETE /oidc/user/consent/{client_id}",
-	"GET /webhook/destination-list/{webhookId}",
+	"GET /webhook/destination-list/{webhookId}", "GET /webhook/url/{webhookId}",
 	"GET /webhook/receipt-payload/{webhookId}/{receiptId}", "GET /webhook/tail/{webhookId}",
 	"GET /webhook/replay/{webhookId}/{replayId}", "DELETE /webhook/replay/{webhookId}/{replayId}", "GET /storage/objects/{bucket}", "DELETE /storage/objects/{bucket}",
 	"GET /storage/folders/{bucket}", "GET /storage/presign/{bucket}", "GET /storage/stats/{bucket}",

@@ -10,7 +10,7 @@ import (
 )
 
 // recorded matches an action of the audit log where Go code records or names it.
-var recorded = regexp.MustCompile(`(?:[Aa]udit(?:As)?\([^"\n]*|\baction\w*\s*:?=\s*)"([a-z]+)\.([a-z_-]+)"`)
+var recorded = regexp.MustCompile(`(?:(?:[Aa]udit(?:As)?|\.Record)\([^"\n]*|\baction\w*\s*:?=\s*)"([a-z]+)\.([a-z_-]+)"`)
 
 // TestEveryAuditActionHasWords looks for the actions that the code records, and fails if the console
 // has no words for one: its audit log would show the name of the action.

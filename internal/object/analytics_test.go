@@ -22,7 +22,7 @@ func TestAnalytics(t *testing.T) {
 		got, err := f.http.Analytics(as(alice), &analyticsIn{5})
 		must(t, err)
 		if text := encoded(t, got); text != `{"summary":{"total_object_count":0,"total_size":0,"estimated_monthly_cost":0,`+
-			`"cost_per_gb_month":4000000},"buckets":[],"daily":[],"days":5}` {
+			`"cost_per_gb_month":4000000},"buckets":[],"daily":[],"days":5,"priced":true}` {
 			t.Errorf("nothing: %s", text)
 		}
 		one := f.bucket(alice, "one")

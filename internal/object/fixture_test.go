@@ -69,7 +69,7 @@ var small = Limits{MaxBlock: 8, MergeBlock: 5, MinBlock: 3, Batch: 7}
 
 func newFixture(t testing.TB, d *db.DB, limits Limits) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir(), db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
+	f := &fixture{t: t, dir: t.TempDir(), db: d, audit: audittest.New(t, d), clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
 	f.parts = f.newParts(f.disk(), limits)
 	f.http = &Handler{Buckets: f.buckets, Index: f.index, Totals: f.totals, Audit: f.buckets.Audit, Expiry: time.Hour}
 	return f

@@ -248,12 +248,12 @@ func TestFollowEndsAlthoughOthersWriteAsFast(t *testing.T) {
 		_, err := from.Exec(t.Context(), `UPDATE users SET version = version + 1`)
 		must(t, err)
 	}
-	rounds := 0
+	var round int64
 	m := &move.Mover{Source: from, Target: to, Report: func(p move.Progress) {
-		if p.Stage != "follow" || p.Table != "users" {
+		if p.Stage != "follow" || p.Table != "users" || p.Round == round {
 			return
 		}
-		if rounds++; rounds > 10 {
+		if round = p.Round; round > 10 {
 			t.Fatal("it goes on following")
 		}
 		change()

@@ -182,13 +182,15 @@ func (r *request) findOperation() operation {
 // check returns an error if a request asks for more than its operation implements.
 func (o operation) check(r *request) error {
 	writes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	for _, name := range subresources[o.level] {
+		if name != o.sub && r.query.Has(name) {
+			return notImplemented(r.Method + " with the sub-resource " + name)
+		}
+	}
 	for name, values := range r.query {
-		isSub := slices.Contains(subresources[o.level], name)
 		lower := strings.ToLower(name)
 		switch {
-		case name == o.sub, !writes && !isSub:
-		case isSub:
-			return notImplemented(r.Method + " with the sub-resource " + name)
+		case name == o.sub, !writes:
 		case slices.Contains(o.query, name), matchesAny(commonQuery, name), slices.Contains(presignQuery, lower),
 			matchesAny(commonHeaders, lower), r.hoisted[http.CanonicalHeaderKey(name)]:
 		case lower == "x-amz-acl":

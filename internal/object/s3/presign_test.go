@@ -78,7 +78,10 @@ func TestPresignedURLIsForOneMethodKeyAndTime(t *testing.T) {
 	f.open("GET", strings.Replace(get, "X-Amz-Expires=3600", "X-Amz-Expires=7200", 1), "").want(t, "longer", 403, "SignatureDoesNotMatch")
 	for _, method := range []string{"GET", "PUT"} {
 		target := url.URL{Scheme: "http", Host: f.address, Path: "/docs/a"}
-		late := sigv4.Presign(method, target, b.AccessKey, b.SecretKey, s3.DefaultRegion, time.Now().Add(-time.Hour-time.Second), time.Hour)
+		late := sigv4.Presign(sigv4.Presigned{
+			Method: method, URL: target, AccessKey: b.AccessKey, Secret: b.SecretKey, Region: s3.DefaultRegion,
+			At: time.Now().Add(-time.Hour - time.Second), Expires: time.Hour,
+		})
 		f.open(method, late, "late").want(t, "expired", 403, "AccessDenied")
 	}
 	if got := f.get(b, "a"); got != "x" {

@@ -166,5 +166,7 @@ func (s *Server) Presign(b *object.Bucket, key, method string, expiry time.Durat
 		return "", fmt.Errorf("presign: %w", err)
 	}
 	target.Path = "/" + b.Name + "/" + key
-	return sigv4.Presign(method, *target, b.AccessKey, b.SecretKey, DefaultRegion, s.Now(), expiry), nil
+	return sigv4.Presign(sigv4.Presigned{
+		Method: method, URL: *target, AccessKey: b.AccessKey, Secret: b.SecretKey, Region: DefaultRegion, At: s.Now(), Expires: expiry,
+	}), nil
 }

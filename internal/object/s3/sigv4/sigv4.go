@@ -396,19 +396,30 @@ func escape(s string, isPath bool) string {
 	return b.String()
 }
 
-// Presign returns a URL that carries its signature in the query. target's path is not escaped.
-func Presign(method string, target url.URL, access, secret, region string, at time.Time, expires time.Duration) string {
-	s := &Signature{Payload: Unsigned, headers: []string{"host"}, time: at.UTC()}
-	s.scope = scope{access, s.time.Format(dateFormat), region}
-	s.key = s.scope.key(secret)
+// Presigned is a request to sign in its URL.
+type Presigned struct {
+	Method string
+	// URL's path is not escaped.
+	URL                       url.URL
+	AccessKey, Secret, Region string
+	At                        time.Time
+	Expires                   time.Duration
+}
+
+// Presign returns a URL that carries its signature in the query.
+func Presign(p Presigned) string {
+	target := p.URL
+	s := &Signature{Payload: Unsigned, headers: []string{"host"}, time: p.At.UTC()}
+	s.scope = scope{p.AccessKey, s.time.Format(dateFormat), p.Region}
+	s.key = s.scope.key(p.Secret)
 	query := target.Query()
 	query.Set(queryAlgorithm, algorithm)
-	query.Set(queryAccess, access+"/"+s.scope.String())
+	query.Set(queryAccess, p.AccessKey+"/"+s.scope.String())
 	query.Set(queryDate, s.time.Format(timeFormat))
-	query.Set(queryExpires, strconv.FormatInt(int64(expires/time.Second), 10))
+	query.Set(queryExpires, strconv.FormatInt(int64(p.Expires/time.Second), 10))
 	query.Set(queryHeaders, "host")
 	path := canonicalPath(target.Path)
-	text := strings.Join([]string{method, path, canonicalQuery(query), "host:" + target.Host + "\n", "host", Unsigned}, "\n")
+	text := strings.Join([]string{p.Method, path, canonicalQuery(query), "host:" + target.Host + "\n", "host", Unsigned}, "\n")
 	signature := hex.EncodeToString(sign(s.key, stringToSign(s.time, s.scope, text)))
 	return target.Scheme + "://" + target.Host + path + "?" + canonicalQuery(query) + "&" + querySignature + "=" + signature
 }

@@ -86,7 +86,9 @@ func code(err error) string {
 
 func TestPublishedPresignedURL(t *testing.T) {
 	target := url.URL{Scheme: "https", Host: bucketHost, Path: "/test.txt"}
-	got := Presign("GET", target, exampleAccess, exampleSecret, region, exampleTime, 24*time.Hour)
+	got := Presign(Presigned{
+		Method: "GET", URL: target, AccessKey: exampleAccess, Secret: exampleSecret, Region: region, At: exampleTime, Expires: 24 * time.Hour,
+	})
 	const signature = "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
 	if !strings.HasSuffix(got, "&X-Amz-Signature="+signature) {
 		t.Errorf("presigned URL: %s", got)
