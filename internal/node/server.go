@@ -112,7 +112,7 @@ func (b *digestedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuse refuses a request with an invalid token and closes its connection. It does not wait for the body.
+// refuse answers a request whose token is invalid and closes its connection. It does not wait for the body.
 func refuse(w http.ResponseWriter, reason error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusalTimeout)) // fails on closed connections
 	w.Header().Set(refusalHeader, reason.Error())

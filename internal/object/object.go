@@ -10,13 +10,13 @@ import (
 	"steward/internal/stamp"
 )
 
-// MaxKey is the longest key, in bytes.
+// MaxKey caps a key's length, in bytes.
 const MaxKey = 1024
 
 // Tier is a storage class.
 type Tier string
 
-// Tiers, from the most to the least expensive to store.
+// Storage tiers. S3 clients see them as storage classes.
 const (
 	Standard         Tier = "STANDARD"
 	InfrequentAccess Tier = "INFREQUENT_ACCESS"

@@ -84,9 +84,9 @@ func Start(t testing.TB, o Options) *Server {
 // Orders returns how many orders the server has accepted.
 func (s *Server) Orders() int { return int(s.orders.Load()) }
 
-// afterFirst sends the first order's certificate to one handler and later ones to another. Both know the
-// same accounts and orders. If a client sends a handler a nonce from the other one, it gets an error and
-// repeats the request.
+// afterFirst lets one handler issue the first order's certificate, and another one all later certificates. Both
+// know the same accounts and orders. A client that sends a handler the other one's nonce gets an error and repeats
+// the request.
 func (s *Server) afterFirst(first, later http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ofCertificate := strings.HasPrefix(r.URL.Path, finalizePath) || strings.HasPrefix(r.URL.Path, renewalInfoPath)
