@@ -1,7 +1,7 @@
 // Package backup defines the backup format: how parts make up one stream, and how a reader checks them.
 // Schedule says when a backup is due.
 //
-// A backup is a tar in zstd, and age encrypts it if the operator wants so. It begins with header.json and
+// A backup is a tar in zstd, and age encrypts it if the operator asks for it. It begins with header.json and
 // ends with manifest.json. Between them are parts in this order: the master key, if the backup includes it;
 // table rows; databases; key-value stores; blobs. After every few thousand parts, an index lists their
 // sizes and hashes, and the manifest lists the hashes of all indexes. Both sides therefore hold only one

@@ -285,7 +285,7 @@ func checkPayload(payload string) error {
 }
 
 // checkHeaders refuses a request with an unsigned S3 header, because somebody else may have added it.
-// CloudFront adds X-Amz-Cf-Id.
+// X-Amz-Cf-Id may be unsigned: CloudFront adds it.
 func (s *Signature) checkHeaders(header http.Header) error {
 	if !slices.Contains(s.headers, "host") {
 		return refuse("AccessDenied", "The header host must be signed.")
