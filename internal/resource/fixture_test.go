@@ -46,8 +46,12 @@ func newFixture(t testing.TB, d *db.DB, dir, node string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := d.Exec(t.Context(), `INSERT INTO orgs (id, name, created_at) VALUES ('org_1', 'Harbour', 0)
+		ON CONFLICT (id) DO NOTHING`); err != nil {
+		t.Fatal(err)
+	}
 	f := &fixture{
-		t: t, dir: dir, now: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC),
+		t: t, dir: dir, audit: audittest.New(t, d), now: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC),
 		caller: &auth.Caller{OrgID: "org_1", UserID: "usr_1", Role: auth.Owner},
 		dbs:    newFileEngine(t, filepath.Join(dir, "db"), "files"),
 		kvs:    newFileEngine(t, filepath.Join(dir, "kv"), "keyfiles"),
