@@ -1,19 +1,20 @@
-// Package backup has the format of backups: how parts are put together into one stream, and how they are
-// read and checked; and Schedule, which says when one is due.
+// Package backup defines the backup format: how parts make up one stream, and how a reader checks them.
+// Schedule says when a backup is due.
 //
-// A backup is a tar in zstd, encrypted with age if the operator wants that. It begins with header.json and
-// ends with manifest.json. Between them are parts, in this order: the master key, if it is in the backup;
-// rows of tables; databases; key-value stores; blobs. After each few thousand parts an index lists their
-// sizes and hashes, and the manifest has the hashes of all indexes. So neither side holds more than one
-// index in memory, whatever the number of parts.
+// A backup is a tar in zstd, and age encrypts it if the operator asks for it. It begins with header.json and
+// ends with manifest.json. Between them are parts in this order: the master key, if the backup includes it;
+// table rows; databases; key-value stores; blobs. After every few thousand parts, an index lists their
+// sizes and hashes, and the manifest lists the hashes of all indexes. Both sides therefore hold only one
+// index in memory, however many parts there are.
 //
-// Reader returns io.EOF only after all that it has returned was compared with the manifest. It refuses
-// entries that are not regular files, other names than those of parts, names that are out of order or occur
-// twice, and anything after the end.
+// Reader returns io.EOF only after it has compared everything it returned with the manifest. It refuses
+// entries that are not regular files, names that are unknown, out of order or repeated, and anything after
+// the end.
 //
-// Cipher encrypts the objects of a repository one by one. They are encrypted for the recipients themselves, so
-// that a server adds backups with nothing that decrypts them; a passphrase, which is slow on purpose, encrypts
-// one generated identity in the repository's key file, and that identity is the recipient of the objects.
+// Cipher encrypts a repository's objects one by one. With recipients, it encrypts each object for them
+// directly, so a server can add backups without holding anything that decrypts them. A passphrase is slow
+// on purpose, so it encrypts only a generated identity, which we keep in the repository's key file; the
+// objects are then encrypted for this identity.
 package backup
 
 import (
@@ -26,18 +27,18 @@ import (
 
 const (
 	format = "steward-backup"
-	// Version is the version of the format that is written, and the highest that is read.
+	// Version is the format version that we write, and the highest that we read.
 	Version = 1
 
 	headerName   = "header.json"
 	manifestName = "manifest.json"
-	// indexed is the number of parts of an index.
+	// An index lists up to indexed parts.
 	indexed = 4096
-	// maxIndex is the size of the largest index, or header. A part has less than 300 bytes in it.
+	// maxIndex caps an index or the header, in bytes. Each part takes less than 300.
 	maxIndex = 2 << 20
-	// maxManifest is the size of the largest manifest: that of 200 million parts.
+	// maxManifest caps the manifest, in bytes. It suffices for 200 million parts.
 	maxManifest = 16 << 20
-	// maxTables is the number of tables that a backup may have.
+	// maxTables caps the tables in a backup.
 	maxTables = 1000
 )
 
@@ -45,28 +46,28 @@ const (
 type Header struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	// Steward is the version of the program.
+	// Steward is the program's version.
 	Steward string `json:"steward"`
-	// Schema is the number of the last migration.
+	// Schema is the last migration's number.
 	Schema    int64     `json:"schema"`
 	CreatedAt time.Time `json:"created_at"`
-	// Engine is the database that the rows are from: sqlite or postgres.
+	// Engine is the database that the rows come from: sqlite or postgres.
 	Engine string `json:"engine"`
 	// KeyID identifies the master key without revealing it.
 	KeyID string `json:"key_id"`
-	// Node is the id of the data directory, which the rows of embedded databases and stores have.
+	// Node is the data directory's id, as the rows of embedded databases and stores refer to it.
 	Node string `json:"node"`
-	// BaseURL is the public URL of the API, which tokens and passkeys are bound to; "" if it was not known.
+	// BaseURL is the API's public URL, which tokens and passkeys are bound to, or "" if it was unknown.
 	BaseURL string `json:"base_url,omitempty"`
-	// NextNumber is a number above those of all commits.
+	// NextNumber is higher than every commit's number.
 	NextNumber int64 `json:"next_number"`
 }
 
-// Summary is what a manifest says about the whole.
+// Summary describes the whole backup in its manifest.
 type Summary struct {
-	// Rows is the number of rows of each table.
+	// Rows counts the rows in each table.
 	Rows map[string]int64 `json:"rows"`
-	// Warnings say what is not in the backup.
+	// Warnings say what is missing from the backup.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -75,7 +76,7 @@ type Info struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	// External is whether the bytes are not in this stream, but beside it.
+	// External reports whether the bytes are kept outside this stream and not in it.
 	External bool `json:"external,omitempty"`
 }
 
@@ -88,11 +89,11 @@ type manifest struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// The errors of a Reader.
+// Errors that a Reader returns.
 var (
-	// ErrDamaged is returned for a backup that was changed after it was written.
+	// ErrDamaged means that the backup was changed after it was written.
 	ErrDamaged = errors.New("the backup is damaged")
-	// ErrIncomplete is returned for a backup that ends too early.
+	// ErrIncomplete means that the backup ends too early.
 	ErrIncomplete = errors.New("the backup is incomplete")
 )
 
@@ -100,10 +101,10 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// Section is a kind of parts.
+// Section is a kind of part.
 type Section int
 
-// The sections, in their order.
+// Sections, in the order in which they appear.
 const (
 	Key Section = iota + 1
 	Rows
@@ -112,7 +113,7 @@ const (
 	Blobs
 )
 
-// sections have the names of their parts, of which the first group is the id or the table.
+// sections maps sections to their parts' names. The first group matches the id or the table.
 var sections = map[Section]*regexp.Regexp{
 	Key:       regexp.MustCompile(`^(key)$`),
 	Rows:      regexp.MustCompile(`^rows/([a-z][a-z0-9_]{0,62})/([0-9]{8})$`),
@@ -121,7 +122,7 @@ var sections = map[Section]*regexp.Regexp{
 	Blobs:     regexp.MustCompile(`^blobs/([a-z0-9]{1,64})$`),
 }
 
-// Parse returns the section of a part and the id or the table that its name has.
+// Parse returns a part's section, and the id or the table in its name.
 func Parse(name string) (section Section, id string, ok bool) {
 	for section, pattern := range sections {
 		if match := pattern.FindStringSubmatch(name); match != nil {
@@ -131,23 +132,23 @@ func Parse(name string) (section Section, id string, ok bool) {
 	return 0, "", false
 }
 
-// KeyName is the name of the part with the master key.
+// KeyName names the part with the master key.
 const KeyName = "key"
 
-// RowsName returns the name of a part with rows of a table, from 0.
+// RowsName names a part with a table's rows. Numbers begin at 0.
 func RowsName(table string, n int) string { return fmt.Sprintf("rows/%s/%08d", table, n) }
 
-// DatabaseName returns the name of the part with an embedded database.
+// DatabaseName names the part with an embedded database.
 func DatabaseName(id string) string { return "db/" + id + "/data.db" }
 
-// StoreName returns the name of the part with a file of a key-value store: store.log or store.db.
+// StoreName names the part with a key-value store's file, store.log or store.db.
 func StoreName(id, file string) string { return "kv/" + id + "/" + file }
 
-// BlobName returns the name of the part with a blob.
+// BlobName names the part with a blob.
 func BlobName(id string) string { return "blobs/" + id }
 
-// order checks that the names of parts are in order, so that none occurs twice. Those of a section ascend;
-// the tables of rows have an order of their own, and the parts of a table are numbered.
+// order checks that part names are in order, so that none occurs twice. Names ascend within a section,
+// except for rows: tables come in any order, and a table's parts are numbered.
 type order struct {
 	section Section
 	last    string
@@ -156,7 +157,7 @@ type order struct {
 	tables  map[string]bool
 }
 
-// follows returns an error unless a name follows those before.
+// follows returns an error unless a name may come next.
 func (o *order) follows(name string) error {
 	section, id, ok := Parse(name)
 	if !ok {
@@ -174,7 +175,7 @@ func (o *order) follows(name string) error {
 	return nil
 }
 
-// continues reports whether a part has the next rows of a table, or the first ones of another.
+// continues reports whether a part has a table's next rows, or a new table's first ones.
 func (o *order) continues(table, name string) bool {
 	number, err := strconv.Atoi(name[len(name)-8:])
 	if err != nil {

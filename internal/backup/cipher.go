@@ -15,31 +15,31 @@ import (
 	"filippo.io/age"
 )
 
-// Cipher encrypts the objects of a repository, and decrypts them if it has identities. A nil Cipher leaves them as
-// they are.
+// Cipher encrypts a repository's objects, and decrypts them if it has identities. A nil Cipher does
+// neither.
 type Cipher struct {
 	recipients []age.Recipient
 	identities []age.Identity
-	// shared is whether objects are encrypted for recipients, whose identities others keep.
+	// shared reports whether we encrypt for recipients, whose identities others keep.
 	shared bool
-	// empty is the size of an encrypted object without content.
+	// empty is an encrypted object's size without content.
 	empty int64
 }
 
 const (
 	keyFormat  = "steward-repository"
 	keyVersion = 1
-	// MaxKeyFile is the size of the largest key file.
+	// MaxKeyFile caps a key file, in bytes.
 	MaxKeyFile = 64 << 10
 )
 
-// keyFile says how the objects of a repository are encrypted. It has one of its last two fields.
+// keyFile says how a repository's objects are encrypted. It has one of its last two fields.
 type keyFile struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	// Recipients is a hash of the recipients, who need not be known to others.
+	// Recipients is a hash, because nobody else needs to know who the recipients are.
 	Recipients string `json:"recipients_sha256,omitempty"`
-	// Identity is that of the repository, encrypted with a passphrase.
+	// Identity is the repository's identity, encrypted with a passphrase.
 	Identity []byte `json:"identity,omitempty"`
 }
 
@@ -57,10 +57,10 @@ func parseKeyFile(text []byte) (f keyFile, err error) {
 	return f, nil
 }
 
-// errNoKeyFile is returned for a repository whose key file is gone: nobody could read what is added to it.
+// errNoKeyFile means that a repository lost its key file. Nobody could read backups that we added now.
 var errNoKeyFile = damaged("the file that says how the backups are encrypted is missing")
 
-// NewKeyFile returns the key file of a new repository.
+// NewKeyFile returns a key file for a new repository.
 func (e Encryption) NewKeyFile() ([]byte, error) {
 	f := keyFile{Format: keyFormat, Version: keyVersion}
 	if e.Passphrase == "" {
@@ -86,7 +86,7 @@ func (e Encryption) NewKeyFile() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// fingerprint returns a hash of the recipients, in whatever order they are given.
+// fingerprint hashes the recipients, regardless of their order.
 func (e Encryption) fingerprint() string {
 	all := strings.Fields(e.Recipients)
 	slices.Sort(all)
@@ -94,8 +94,8 @@ func (e Encryption) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Cipher returns the cipher for adding backups to a repository with key files. For a passphrase it decrypts, too.
-// Several files are there if two processes have created the repository at the same time.
+// Cipher returns the cipher for adding backups to a repository with these key files. With a passphrase, it
+// can also decrypt. There are several files if two processes created the repository at the same time.
 func (e Encryption) Cipher(files ...[]byte) (*Cipher, error) {
 	if len(files) == 0 {
 		return nil, errNoKeyFile
@@ -128,7 +128,7 @@ func (e Encryption) Cipher(files ...[]byte) (*Cipher, error) {
 	return c, nil
 }
 
-// Cipher returns the cipher for reading the backups of a repository with key files.
+// Cipher returns the cipher for reading backups from a repository with these key files.
 func (d Decryption) Cipher(files ...[]byte) (*Cipher, error) {
 	if len(files) == 0 {
 		return nil, errNoKeyFile
@@ -153,7 +153,7 @@ func (d Decryption) Cipher(files ...[]byte) (*Cipher, error) {
 	return newCipher(recipients[:1], identities)
 }
 
-// recipientCipher returns the cipher for reading what is encrypted for recipients.
+// recipientCipher returns the cipher for reading objects that are encrypted for recipients.
 func (d Decryption) recipientCipher() (*Cipher, error) {
 	if d.Identities == "" && d.Required {
 		return nil, errors.New("the backups there are encrypted for recipients, and not with a passphrase; name the file with an identity with --identity")
@@ -162,7 +162,7 @@ func (d Decryption) recipientCipher() (*Cipher, error) {
 	return &Cipher{identities: identities, shared: true}, err
 }
 
-// open decrypts the identity of a repository with the passphrase.
+// open decrypts a repository's identity with the passphrase.
 func (d Decryption) open(sealed []byte) (*age.X25519Identity, error) {
 	if d.Identities != "" || d.Passphrase == nil {
 		return nil, errors.New("the backups there are encrypted with a passphrase, and not for recipients")
@@ -196,15 +196,15 @@ func newCipher(recipients []age.Recipient, identities []age.Identity) (*Cipher, 
 	return c, err
 }
 
-// CanDecrypt reports whether objects can be read: one who only has the recipients can add them.
+// CanDecrypt reports whether we can read objects. With recipients alone, we can only add them.
 func (c *Cipher) CanDecrypt() bool { return c == nil || len(c.identities) > 0 }
 
-// ForRecipients reports whether objects are encrypted for recipients, so that whoever adds them need not be able
-// to decrypt them.
+// ForRecipients reports whether objects are encrypted for recipients, so that you can add them without
+// being able to decrypt them.
 func (c *Cipher) ForRecipients() bool { return c != nil && c.shared }
 
-// Encrypt returns a reader of what r has, encrypted. The name of the object is encrypted with it, so that none can
-// be put in the place of another.
+// Encrypt returns a reader that encrypts r. It encrypts the object's name with the content, so that nobody
+// can put one object in another's place.
 func (c *Cipher) Encrypt(name string, r io.Reader) (io.Reader, error) {
 	if c == nil {
 		return r, nil
@@ -216,13 +216,13 @@ func (c *Cipher) Encrypt(name string, r io.Reader) (io.Reader, error) {
 	return sealed, nil
 }
 
-// ageChunk is how many bytes age encrypts at a time, and ageTag how many it adds to them.
+// age encrypts ageChunk bytes at a time and adds ageTag bytes to them.
 const (
 	ageChunk = 64 << 10
 	ageTag   = 16
 )
 
-// EncryptedSize returns the size that an object with content of a size has when it is encrypted.
+// EncryptedSize returns an object's size after encryption.
 func (c *Cipher) EncryptedSize(name string, size int64) int64 {
 	if c == nil {
 		return size
@@ -231,7 +231,7 @@ func (c *Cipher) EncryptedSize(name string, size int64) int64 {
 	return c.empty + size + (size-1)/ageChunk*ageTag
 }
 
-// Decrypt returns what an object of a name has. One that is not encrypted is refused, and without a cipher one
+// Decrypt returns an object's content. It refuses an object that is not encrypted, and without a cipher one
 // that is.
 func (c *Cipher) Decrypt(name string, r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 32<<10)

@@ -12,19 +12,19 @@ import (
 	"filippo.io/age"
 )
 
-// Encryption says for whom backups are encrypted: whoever has the passphrase, or the identities of the
-// recipients. The zero value means that they are not.
+// Encryption says who can read backups: everybody with the passphrase, or with a recipient's identity. The
+// zero value does not encrypt.
 type Encryption struct {
 	Passphrase string
-	Recipients string // one on each line, as age has them
-	// WorkFactor replaces that of passphrases, for tests that need not be safe.
+	Recipients string // one per line, as in age
+	// WorkFactor overrides the default for passphrases, to make tests fast.
 	WorkFactor int
 }
 
 // IsSet reports whether backups are encrypted.
 func (e Encryption) IsSet() bool { return e.Passphrase != "" || e.Recipients != "" }
 
-// Encrypt returns a writer that encrypts what it is given. It must be closed.
+// Encrypt returns a writer that encrypts to w. You must close it.
 func (e Encryption) Encrypt(w io.Writer) (io.WriteCloser, error) {
 	recipients, err := e.recipients()
 	if err != nil {
@@ -67,40 +67,39 @@ func (e Encryption) recipients() ([]age.Recipient, error) {
 	return nil, nil
 }
 
-// nopCloser is a writer that has nothing to close.
+// nopCloser gives a writer a Close method that does nothing.
 type nopCloser struct{ io.Writer }
 
-// Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
-// Decryption has what an encrypted backup is opened with.
+// Decryption opens encrypted backups.
 type Decryption struct {
-	// Passphrase is called for a backup that is encrypted with one.
+	// Passphrase is called for a backup that needs one.
 	Passphrase func() (string, error)
-	Identities string // in the words of an identity file of age
+	Identities string // in the format of an age identity file
 	// Required refuses backups that are not encrypted.
 	Required bool
 }
 
-// workFactor is the logarithm of the cost of a passphrase: 256 MiB of memory. A file that asks for more is
-// refused.
+// workFactor is the logarithm of a passphrase's cost. It takes 256 MiB of memory. We refuse a file that
+// asks for more.
 const workFactor = 18
 
-// ageIntro begins what age has encrypted. A passphrase is named in the next line.
+// ageIntro begins every age file. With a passphrase, ageScrypt begins the next line.
 const (
 	ageIntro  = "age-encryption.org/v1\n"
 	ageScrypt = "-> scrypt "
 )
 
 var (
-	// ErrDecrypt is returned if a backup cannot be opened with a passphrase or an identity.
+	// ErrDecrypt means that no passphrase or identity opens the backup.
 	ErrDecrypt = errors.New("the passphrase or the identity is wrong, or the backup is damaged")
-	// ErrNotEncrypted is returned for a backup that is not encrypted, although it has to be.
+	// ErrNotEncrypted means that the backup must be encrypted but is not.
 	ErrNotEncrypted = errors.New("a passphrase or an identity is given, and the backup is not encrypted: " +
 		"it may have been replaced by somebody who does not have them")
 )
 
-// Decrypt returns what a backup contains, whether it is encrypted or not.
+// Decrypt returns a backup's content, whether or not it is encrypted.
 func (d Decryption) Decrypt(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	intro, err := buffered.Peek(len(ageIntro) + len(ageScrypt))
@@ -120,7 +119,7 @@ func (d Decryption) Decrypt(r io.Reader) (io.Reader, error) {
 	return decrypt(buffered, identities)
 }
 
-// decrypt returns what r has encrypted for one of the identities.
+// decrypt decrypts r with one of the identities.
 func decrypt(r io.Reader, identities []age.Identity) (io.Reader, error) {
 	from := &source{Reader: r}
 	plain, err := age.Decrypt(from, identities...)
@@ -133,7 +132,7 @@ func decrypt(r io.Reader, identities []age.Identity) (io.Reader, error) {
 	return decrypted{from, plain}, nil
 }
 
-// decrypted returns ErrDamaged for what cannot be decrypted, and the errors of its source as they are.
+// decrypted turns decryption errors into ErrDamaged, and passes on its source's errors.
 type decrypted struct {
 	from  *source
 	plain io.Reader

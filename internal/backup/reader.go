@@ -14,11 +14,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Reader reads a backup and checks it. It is used by one goroutine.
+// Reader reads and checks a backup. Only one goroutine may use it.
 type Reader struct {
-	// External is called for each part whose bytes are beside the stream; nil refuses such parts.
+	// External is called for each part whose bytes are kept outside the stream. If it is nil, we refuse such
+	// parts.
 	External func(Info) error
-	// Listed is called for each part when its index was read, in the order of the names; it may be nil.
+	// Listed is called for each part after its index, in the order of the names. It may be nil.
 	Listed func(Info) error
 
 	header     Header
@@ -29,30 +30,30 @@ type Reader struct {
 	manifest   manifest
 	first      Info // the header
 	indexes    []Info
-	parts      []Info // that are not in an index yet
+	parts      []Info // not yet in an index
 	count      int64
 	bytes      int64
 	current    *entry
 }
 
-// entry is an entry of the tar that is being read.
+// entry is the tar entry that we are reading.
 type entry struct {
 	info Info
 	n    int64
 	sum  hash.Hash
 }
 
-// Part is a part of a backup. It must be read before the next call of Next.
+// Part is a part of a backup. Read it before the next call to Next.
 type Part struct {
 	Name string
 	Size int64
-	// Section and ID are those of Parse.
+	// Section and ID come from Parse.
 	Section Section
 	ID      string
 	io.Reader
 }
 
-// NewReader reads the header of a backup. Close must be called at the end.
+// NewReader reads a backup's header. You must call Close at the end.
 func NewReader(r io.Reader) (*Reader, error) {
 	from := &source{Reader: r}
 	compressed, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(4*window),
@@ -68,16 +69,16 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return b, nil
 }
 
-// Close releases what the reader holds.
+// Close releases the reader's memory.
 func (b *Reader) Close() { b.compressed.Close() }
 
 // Header returns the header.
 func (b *Reader) Header() Header { return b.header }
 
-// Summary returns what the manifest says, after Next has returned io.EOF.
+// Summary returns the manifest's summary. Call it after Next has returned io.EOF.
 func (b *Reader) Summary() Summary { return b.manifest.Summary }
 
-// Parts returns the number of parts that were read, and of their bytes, with those beside the stream.
+// Parts returns how many parts and bytes were read, including those outside the stream.
 func (b *Reader) Parts() (count, bytes int64) { return b.count, b.bytes }
 
 func (b *Reader) readHeader() error {
@@ -101,7 +102,7 @@ func (b *Reader) readHeader() error {
 	return nil
 }
 
-// Next returns the next part. It returns io.EOF after the last one if the whole backup is as it was
+// Next returns the next part. After the last one, it returns io.EOF if the whole backup is as it was
 // written.
 func (b *Reader) Next() (*Part, error) {
 	for {
@@ -125,7 +126,7 @@ func (b *Reader) Next() (*Part, error) {
 	}
 }
 
-// nextEntry returns the next entry, which is a regular file.
+// nextEntry returns the next entry, which must be a regular file.
 func (b *Reader) nextEntry() (*tar.Header, error) {
 	h, err := b.tar.Next()
 	if errors.Is(err, io.EOF) {
@@ -140,8 +141,8 @@ func (b *Reader) nextEntry() (*tar.Header, error) {
 	return h, nil
 }
 
-// isExtended reports whether an entry has other records than the size of a large one. Some of them describe
-// sparse files: a few bytes that are read as any number of zeros.
+// isExtended reports whether an entry has PAX records other than a large file's size. Some of them describe
+// sparse files, where a few bytes expand to any number of zeros.
 func isExtended(h *tar.Header) bool {
 	for name := range h.PAXRecords {
 		if name != "size" {
@@ -151,11 +152,11 @@ func isExtended(h *tar.Header) bool {
 	return false
 }
 
-// errNoManifest is returned for a backup that was cut, and for one in which a changed length hides the rest.
+// errNoManifest means that the backup was cut, or that a changed length hides the rest.
 var errNoManifest = fmt.Errorf("%w or damaged: it ends before its manifest", ErrIncomplete)
 
-// explain turns errors of the libraries into those of this package. Those of the reader that the backup
-// is read from stay what they are.
+// explain turns the libraries' errors into this package's errors. It passes on errors from the reader that
+// the backup comes from.
 func (b *Reader) explain(err error) error {
 	switch {
 	case b.source.err != nil:
@@ -166,7 +167,7 @@ func (b *Reader) explain(err error) error {
 	return damaged("%v", err)
 }
 
-// source keeps the error of a reader.
+// source remembers a reader's error.
 type source struct {
 	io.Reader
 	err error
@@ -190,7 +191,7 @@ func (b *Reader) begin(h *tar.Header) (*Part, error) {
 	return &Part{Name: h.Name, Size: h.Size, Section: section, ID: id, Reader: partReader{b, b.current}}, nil
 }
 
-// partReader reads a part and adds it to its hash.
+// partReader reads a part and hashes it.
 type partReader struct {
 	b *Reader
 	e *entry
@@ -226,7 +227,7 @@ func (b *Reader) finish() error {
 	return nil
 }
 
-// readJSON reads an entry that is held in memory.
+// readJSON decodes an entry that fits in memory.
 func (b *Reader) readJSON(h *tar.Header, into any) (Info, error) {
 	limit := int64(maxIndex)
 	if h.Name == manifestName {
@@ -246,7 +247,7 @@ func (b *Reader) readJSON(h *tar.Header, into any) (Info, error) {
 	return Info{Name: h.Name, Size: h.Size, SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// readIndex compares the parts since the last index with the next one.
+// readIndex compares the next index with the parts since the last one.
 func (b *Reader) readIndex(h *tar.Header) error {
 	var listed []Info
 	info, err := b.readJSON(h, &listed)
@@ -275,7 +276,7 @@ func (b *Reader) readIndex(h *tar.Header) error {
 	return nil
 }
 
-// compare compares a part of an index with the next one that was read.
+// compare compares a part in an index with the next part that we read.
 func (b *Reader) compare(listed Info) error {
 	if err := b.order.follows(listed.Name); err != nil {
 		return err
@@ -299,7 +300,7 @@ func (b *Reader) compare(listed Info) error {
 	return nil
 }
 
-// end compares everything with the manifest. It returns io.EOF if all is right.
+// end compares everything with the manifest. It returns io.EOF if all is well.
 func (b *Reader) end(h *tar.Header) error {
 	if _, err := b.readJSON(h, &b.manifest); err != nil {
 		return err

@@ -2,16 +2,16 @@ package backup
 
 import "time"
 
-// day is a day of UTC, which has no daylight saving time.
+// day is a day in UTC, which has no daylight saving time.
 const day = 24 * time.Hour
 
-// Schedule says when backups are made: Every interval, or daily At a time after midnight UTC if Every is 0.
+// Schedule says when to make backups: Every interval, or daily At a time after midnight UTC if Every is 0.
 type Schedule struct {
 	Every time.Duration
 	At    time.Duration
 }
 
-// First returns when the first backup is due of a schedule that was set at a time.
+// First returns when the first backup is due if the schedule was set at the given time.
 func (s Schedule) First(set time.Time) time.Time {
 	if s.Every > 0 {
 		return set
@@ -19,7 +19,7 @@ func (s Schedule) First(set time.Time) time.Time {
 	return s.Next(set)
 }
 
-// Next returns when a backup is due after one that began at a time.
+// Next returns when the next backup is due after one that began at the given time.
 func (s Schedule) Next(began time.Time) time.Time {
 	if s.Every > 0 {
 		return began.Add(s.Every)
@@ -36,8 +36,8 @@ const (
 	maxRetry   = time.Hour
 )
 
-// Retry returns when a backup is tried again after a number of failures in a row, the last of which ended at
-// a time. The pause doubles up to an hour; it is not longer than the schedule's.
+// Retry returns the time for another try after a number of failures in a row, the last of which ended at
+// failed. The pause doubles up to an hour, but never goes past the next scheduled backup.
 func (s Schedule) Retry(failed time.Time, failures int) time.Time {
 	pause := maxRetry
 	if failures < 7 {

@@ -14,10 +14,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// window bounds how far back zstd looks, and with it the memory of both sides.
+// window bounds how far back zstd looks, and so the memory that both sides need.
 const window = 2 << 20
 
-// Writer writes a backup. It is used by one goroutine.
+// Writer writes a backup. Only one goroutine may use it.
 type Writer struct {
 	compressed *zstd.Encoder
 	tar        *tar.Writer
@@ -29,7 +29,7 @@ type Writer struct {
 	buf        []byte
 }
 
-// NewWriter begins a backup. The format and version of the header are set.
+// NewWriter begins a backup. It sets the header's format and version.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	compressed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window),
 		zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(2))
@@ -45,7 +45,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return b, err
 }
 
-// Add writes a part of a size.
+// Add writes a part with exactly size bytes.
 func (b *Writer) Add(name string, size int64, r io.Reader) error {
 	if err := b.order.follows(name); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (b *Writer) Add(name string, size int64, r io.Reader) error {
 	return b.list(info)
 }
 
-// Refer lists a part whose bytes are beside this stream.
+// Refer lists a part whose bytes are kept outside this stream.
 func (b *Writer) Refer(info Info) error {
 	if err := b.order.follows(info.Name); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (b *Writer) Refer(info Info) error {
 	return b.list(info)
 }
 
-// Close writes the manifest and ends the backup. Without it a backup is incomplete.
+// Close writes the manifest. Without it, the backup is incomplete.
 func (b *Writer) Close(s Summary) error {
 	if err := b.flush(); err != nil {
 		return err
@@ -84,10 +84,10 @@ func (b *Writer) Close(s Summary) error {
 	return nil
 }
 
-// Abort releases what a backup holds that is not ended. It may be called after Close.
+// Abort releases the memory of an unfinished backup. You may call it after Close.
 func (b *Writer) Abort() {
 	b.compressed.Reset(io.Discard)
-	_ = b.compressed.Close() // nothing is written
+	_ = b.compressed.Close() // writes nothing
 }
 
 // add writes an entry and returns its hash.
@@ -126,7 +126,7 @@ func (b *Writer) list(info Info) error {
 	return b.flush()
 }
 
-// flush writes the index of the parts since the last one.
+// flush writes an index for the parts since the last one.
 func (b *Writer) flush() error {
 	if len(b.index) == 0 {
 		return nil

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Copied says what became of a blob that was to be copied.
+// Copied says how copying a blob ended.
 type Copied int
 
-// What becomes of a blob.
+// Outcomes of copying a blob.
 const (
-	// CopyFailed means that the blob is not in the other store.
+	// CopyFailed means that the other store does not have the blob.
 	CopyFailed Copied = iota
 	// CopyDone means that the blob was copied.
 	CopyDone
-	// CopySkipped means that the blob was there already, with the right size.
+	// CopySkipped means that the other store already had the blob, with the right size.
 	CopySkipped
-	// CopyGone means that the blob is in neither store and nothing refers to it any more.
+	// CopyGone means that neither store has the blob, and nothing refers to it any more.
 	CopyGone
 )
 
-// copyTries is how often a blob is tried that cannot be copied.
+// We try to copy a blob copyTries times before we give up.
 const copyTries = 3
 
 // Copier copies blobs from one store to another.
@@ -32,12 +32,13 @@ type Copier struct {
 	From, To Store
 	// Needed reports whether something still refers to a blob.
 	Needed func(ctx context.Context, id string) (bool, error)
-	// Memory bounds the bytes that copies hold in memory together. It has room for a part of 16 MiB, or is nil.
+	// Memory bounds the bytes that all copies together hold in memory. It must fit a part of 16 MiB. It may
+	// be nil.
 	Memory *semaphore.Weighted
 }
 
-// Copy copies a blob of the given size, unless it is there already. If size is -1, it is that of the blob. It
-// fails if the blob has another size, or does not exist although it is needed.
+// Copy copies a blob, unless the other store already has it. If size is -1, it uses the blob's own size. It
+// fails if the blob has another size, or is missing although something needs it.
 func (c Copier) Copy(ctx context.Context, id string, size int64) (copied Copied, err error) {
 	for range copyTries {
 		copied, err = c.try(ctx, id, size)
@@ -72,7 +73,7 @@ func (c Copier) try(ctx context.Context, id string, size int64) (Copied, error) 
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return CopyFailed, fmt.Errorf("look up the copy: %w", err)
 	}
-	if err == nil || size > partSize { // a copy that was interrupted may have left parts of it
+	if err == nil || size > partSize { // an interrupted copy may have left parts
 		if err := c.To.Delete(ctx, id); err != nil {
 			return CopyFailed, fmt.Errorf("delete what is there: %w", err)
 		}

@@ -18,23 +18,23 @@ import (
 	"steward/internal/id"
 )
 
-// Disk keeps blobs as files: `<dir>/<last two characters of the id>/<id>`. The last characters are
-// random, so that files spread evenly over 1,024 directories. A file is written under a temporary
-// name, the id and `~`, in the same directory; it is synced, renamed, and its directory is synced.
+// Disk keeps blobs as files: `<dir>/<last two characters of the id>/<id>`. These characters are random and
+// spread the files evenly over 1,024 directories. We write a file under a temporary name in the same
+// directory, the id and `~`, sync it, rename it, and then sync the directory.
 type Disk struct {
-	// Space is that of the directory: nothing is written while it is almost full. It may be nil.
+	// Space is the directory's disk. Put fails while the disk is almost full. It may be nil.
 	Space *disk.Space
 
 	dir string
 
 	mu sync.Mutex
-	// durable are the directories that exist and survive a loss of power.
+	// durable has the directories that exist and would survive a power loss.
 	durable map[string]bool
 }
 
 const temporary = "~"
 
-// OpenDisk returns the store in a directory, which it creates if it does not exist.
+// OpenDisk opens the store in a directory. It creates the directory if necessary.
 func OpenDisk(dir string) (*Disk, error) {
 	d := &Disk{dir: dir, durable: map[string]bool{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -55,7 +55,7 @@ func OpenDisk(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// directories returns the names of the directories that have blobs, in ascending order.
+// directories returns the subdirectories with blobs, in ascending order.
 func (d *Disk) directories() (names []string, err error) {
 	entries, err := os.ReadDir(d.dir)
 	if err != nil {
@@ -69,9 +69,9 @@ func (d *Disk) directories() (names []string, err error) {
 	return names, nil
 }
 
-// ensure creates the directory of a blob if there is none. Another process may have created it
-// without having synced it yet, so it is synced by each process at least once. The lock is not held
-// meanwhile: in a new store almost every Put creates a directory.
+// ensure creates a blob's directory if necessary. Another process may have created it and not synced it
+// yet, so every process syncs it at least once. It does not hold the lock meanwhile, because in a new store
+// almost every Put creates a directory.
 func (d *Disk) ensure(path string) error {
 	directory := filepath.Dir(path)
 	name := filepath.Base(directory)
@@ -96,8 +96,8 @@ func (d *Disk) isDurable(name string) bool {
 	return d.durable[name]
 }
 
-// place returns the place of a blob below the root of a store, or ErrNotFound for what is no id: a
-// path must never leave the root.
+// place returns a blob's directory and name inside a store. It returns ErrNotFound unless blobID is an id:
+// a crafted one must never lead to a path outside the store.
 func place(blobID string) (directory, name string, err error) {
 	if _, ok := id.BlobTime(blobID); !ok {
 		return "", "", fmt.Errorf("%w: not an id", ErrNotFound)
@@ -127,14 +127,14 @@ func (d *Disk) Put(ctx context.Context, blobID string, r io.Reader, size int64) 
 	if err == nil {
 		return nil
 	}
-	_ = os.Remove(path + temporary) // what stays is listed
+	_ = os.Remove(path + temporary) // if this fails, List shows it
 	if in.err != nil {
 		return in.err
 	}
 	return explainDisk(err)
 }
 
-// write writes a new file and syncs it.
+// write writes and syncs a new file.
 func (d *Disk) write(path string, in *source, size int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *Disk) write(path string, in *source, size int64) error {
 	return f.Close()
 }
 
-// reserved writes a file as long as there is more space than the reserve.
+// reserved writes to a file until it would use the disk's reserve.
 type reserved struct {
 	file  *os.File
 	space *disk.Space
@@ -166,8 +166,8 @@ func (w *reserved) Write(p []byte) (int, error) {
 	return w.file.Write(p)
 }
 
-// move renames a file and makes that durable. If the directory cannot be synced, the file is removed
-// again: it must not exist after an error.
+// move renames a file durably. If it cannot sync the directory, it removes the file again, because after an
+// error the blob must not exist.
 func move(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -178,14 +178,14 @@ func move(from, to string) error {
 	return nil
 }
 
-// source is the reader of a Put. It keeps the reader's own error apart from those of the store, ends
-// with its context, and counts.
+// source wraps the reader in a Put. It tells the reader's errors from the store's, stops when its context
+// ends, and counts bytes.
 type source struct {
 	ctx context.Context
 	r   io.Reader
 	n   int64
 	err error
-	// ended is whether the reader has returned io.EOF.
+	// ended reports whether r has returned io.EOF.
 	ended bool
 }
 
@@ -203,7 +203,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkSize sets and returns io.ErrUnexpectedEOF unless as many bytes were read as expected.
+// checkSize sets and returns io.ErrUnexpectedEOF unless we read exactly size bytes.
 func (s *source) checkSize(size int64) error {
 	if size >= 0 && s.n != size {
 		s.err = io.ErrUnexpectedEOF
@@ -211,7 +211,7 @@ func (s *source) checkSize(size int64) error {
 	return s.err
 }
 
-// explainDisk wraps errors of the file system in those of this package.
+// explainDisk wraps file system errors in this package's errors.
 func explainDisk(err error) error {
 	switch {
 	case err == nil:
@@ -248,13 +248,13 @@ func (d *Disk) Open(_ context.Context, blobID string, offset, length int64) (io.
 	return limitedFile{&io.LimitedReader{R: f, N: length}, f}, nil
 }
 
-// limitedFile reads a part of a file.
+// limitedFile reads part of a file.
 type limitedFile struct {
 	*io.LimitedReader
 	io.Closer
 }
 
-// WriteTo writes the rest of the part. A writer that is a connection can have the kernel send the file.
+// WriteTo writes the remaining bytes. If the writer is a connection, the kernel can send the file directly.
 func (f limitedFile) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, f.LimitedReader) }
 
 // Size implements Store.
@@ -270,8 +270,7 @@ func (d *Disk) Size(_ context.Context, blobID string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements Store. It does not sync: a file that comes back after a loss of power is an
-// orphan.
+// Delete implements Store. It does not sync: a file that comes back after a power loss is merely an orphan.
 func (d *Disk) Delete(_ context.Context, blobID string) error {
 	path, err := d.path(blobID)
 	if err != nil {
@@ -285,7 +284,7 @@ func (d *Disk) Delete(_ context.Context, blobID string) error {
 	return nil
 }
 
-// List implements Store. The cursor is the directory and the name of the last file.
+// List implements Store. The cursor is the last file's directory and name.
 func (d *Disk) List(ctx context.Context, cursor string, limit int) (blobs []Info, next string, err error) {
 	names, err := d.directories()
 	if err != nil {
@@ -320,7 +319,7 @@ func (d *Disk) List(ctx context.Context, cursor string, limit int) (blobs []Info
 	return blobs, "", nil
 }
 
-// appendFile appends a file, unless it is none of a blob or was deleted meanwhile.
+// appendFile appends a file, unless it is not a blob or was deleted meanwhile.
 func appendFile(blobs []Info, entry fs.DirEntry) []Info {
 	blobID := strings.TrimSuffix(entry.Name(), temporary)
 	if _, ok := id.BlobTime(blobID); !ok {
@@ -333,7 +332,7 @@ func appendFile(blobs []Info, entry fs.DirEntry) []Info {
 	return append(blobs, Info{ID: blobID, ModTime: info.ModTime()})
 }
 
-// Sweep deletes what Puts that began before a time, and have not ended, have written so far.
+// Sweep deletes the temporary files of Puts that began before a time and never finished.
 func (d *Disk) Sweep(ctx context.Context, before time.Time) error {
 	names, err := d.directories()
 	if err != nil {
@@ -353,7 +352,7 @@ func (d *Disk) Sweep(ctx context.Context, before time.Time) error {
 			}
 			info, err := entry.Info()
 			if err != nil || !info.ModTime().Before(before) {
-				continue // it has ended, or is being written
+				continue // the Put has finished, or is still writing
 			}
 			if err := os.Remove(filepath.Join(d.dir, name, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return explainDisk(err)

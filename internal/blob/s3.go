@@ -16,25 +16,25 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// partSize is how much of a blob is held in memory if it is large or its size is not known. With it
-// a blob has up to 156 GiB.
+// partSize is how much of a blob we hold in memory if it is large or its size is unknown. It limits blobs
+// to 156 GiB.
 const partSize = 16 << 20
 
-// S3Options name a place in a bucket of an S3 server.
+// S3Options name a place in a bucket on an S3 server.
 type S3Options struct {
-	// Endpoint is the origin of the server, such as https://s3.example.com.
+	// Endpoint is the server's origin, such as https://s3.example.com.
 	Endpoint  string
 	Region    string
 	Bucket    string
 	Prefix    string
 	AccessKey string
 	SecretKey string
-	// Timeout is how long the server may do nothing before a request fails; 0 means a minute.
+	// Timeout fails a request after the server has done nothing for so long; 0 means a minute.
 	Timeout time.Duration
 }
 
-// ParseS3URL parses s3://bucket/prefix?endpoint=https://host&region=name. The credentials are not part
-// of it.
+// ParseS3URL parses s3://bucket/prefix?endpoint=https://host&region=name. The URL does not contain the
+// credentials.
 func ParseS3URL(text string) (S3Options, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil {
@@ -74,15 +74,15 @@ func (o S3Options) host() (*url.URL, error) {
 	return u, nil
 }
 
-// S3 keeps blobs as objects of a bucket, with the same layout as Disk.
+// S3 keeps blobs as objects in a bucket. Keys look like the paths in Disk.
 type S3 struct {
 	client minio.Core
 	bucket string
 	prefix string
 }
 
-// OpenS3 returns the store in a bucket, which must exist. It returns ErrUnavailable if the server
-// cannot be reached, refuses the credentials, or has no such bucket.
+// OpenS3 opens the store in a bucket, which must exist. It returns ErrUnavailable if it cannot reach the
+// server, or the server refuses the credentials or does not have the bucket.
 func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	host, err := o.host()
 	if err != nil {
@@ -110,7 +110,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	return s, nil
 }
 
-// newTransport returns a transport whose connections fail when nothing moves for some time.
+// newTransport returns a transport whose connections fail when nothing moves for as long as timeout.
 func newTransport(timeout time.Duration) *http.Transport {
 	dialer := net.Dialer{Timeout: min(timeout, 10*time.Second)}
 	return &http.Transport{
@@ -130,8 +130,8 @@ func newTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
-// movingConn is a connection on which every read and write has a deadline. A write also extends that
-// of a read that waits for the response meanwhile.
+// movingConn sets a deadline for every read and write. A write also extends the deadline of a read that is
+// waiting for the response.
 type movingConn struct {
 	net.Conn
 	timeout time.Duration
@@ -173,8 +173,8 @@ func (s *S3) Put(ctx context.Context, blobID string, r io.Reader, size int64) er
 	return s.undo(ctx, blobID, in, size, err)
 }
 
-// checkEnd returns io.ErrUnexpectedEOF if the reader has not as many bytes as expected: the client
-// stops reading after those.
+// checkEnd returns io.ErrUnexpectedEOF unless the reader has exactly size bytes. We must look for more
+// ourselves, because the S3 client stops reading after size.
 func (s *source) checkEnd(size int64) error {
 	if size >= 0 {
 		if _, err := io.CopyN(io.Discard, s, 1); err != nil && !errors.Is(err, io.EOF) {
@@ -184,11 +184,11 @@ func (s *source) checkEnd(size int64) error {
 	return s.checkSize(size)
 }
 
-// undo deletes what a Put that failed may have written, and returns the error for the caller.
+// undo deletes whatever a failed Put may have written, and returns the error for the caller.
 func (s *S3) undo(ctx context.Context, blobID string, in *source, size int64, cause error) error {
 	deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_ = s.Delete(deleting, blobID) // what stays is listed
+	_ = s.Delete(deleting, blobID) // if this fails, List shows it
 	if in.err != nil {
 		return in.err
 	}
@@ -206,7 +206,7 @@ func (s *S3) Open(ctx context.Context, blobID string, offset, length int64) (io.
 	}
 	var options minio.GetObjectOptions
 	switch {
-	case length == 0: // no range is empty
+	case length == 0: // a range cannot be empty
 		if _, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{}); err != nil {
 			return nil, explainS3(ctx, err)
 		}
@@ -226,7 +226,7 @@ func (s *S3) Open(ctx context.Context, blobID string, offset, length int64) (io.
 	return s3Reader{ctx, r}, nil
 }
 
-// s3Reader is a response with the errors of this package.
+// s3Reader translates a response's read errors.
 type s3Reader struct {
 	ctx context.Context
 	io.ReadCloser
@@ -253,7 +253,7 @@ func (s *S3) Size(ctx context.Context, blobID string) (int64, error) {
 	return info.Size, nil
 }
 
-// Delete implements Store. It aborts the uploads that a crash left, too.
+// Delete implements Store. It also aborts multipart uploads that a crash left.
 func (s *S3) Delete(ctx context.Context, blobID string) error {
 	key, err := s.key(blobID)
 	if err != nil {
@@ -272,11 +272,11 @@ func (s *S3) Delete(ctx context.Context, blobID string) error {
 	return nil
 }
 
-// uploadsFollow begins the cursors of the second part of a list.
+// uploadsFollow begins the cursors for the second part of a list.
 const uploadsFollow = "uploads:"
 
-// List implements Store. It lists objects first, and then the multipart uploads that are not
-// completed. The cursor is the last key.
+// List implements Store. It lists objects first, and then unfinished multipart uploads. The cursor is the
+// last key.
 func (s *S3) List(ctx context.Context, cursor string, limit int) (blobs []Info, next string, err error) {
 	if after, ok := strings.CutPrefix(cursor, uploadsFollow); ok {
 		return s.listUploads(ctx, after, limit)
@@ -297,7 +297,7 @@ func (s *S3) List(ctx context.Context, cursor string, limit int) (blobs []Info, 
 	return blobs, uploadsFollow, nil
 }
 
-// root returns what all keys begin with.
+// root returns the common prefix of all keys.
 func (s *S3) root() string {
 	if s.prefix == "" {
 		return ""
@@ -320,7 +320,7 @@ func (s *S3) listUploads(ctx context.Context, after string, limit int) (blobs []
 	return blobs, next, nil
 }
 
-// Sweep aborts the multipart uploads that began before a time.
+// Sweep aborts multipart uploads that began before a time.
 func (s *S3) Sweep(ctx context.Context, before time.Time) error {
 	for key, upload := "", ""; ; {
 		found, err := s.client.ListMultipartUploads(ctx, s.bucket, s.root(), key, upload, "", 1000)
@@ -343,8 +343,8 @@ func (s *S3) Sweep(ctx context.Context, before time.Time) error {
 	}
 }
 
-// explainS3 wraps errors of the server in those of this package. All that is not known is
-// ErrUnavailable: whatever the cause, the request may succeed later and must be answered as such.
+// explainS3 wraps the server's errors in this package's errors. Everything that it does not know becomes
+// ErrUnavailable, because a retry may succeed and the client must hear that.
 func explainS3(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

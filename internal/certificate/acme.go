@@ -18,26 +18,25 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// ACMEOptions say which certificates are obtained, and from whom.
+// ACMEOptions say which certificates to obtain, and from whom.
 type ACMEOptions struct {
 	Store *Store
-	// Domains are the names of the certificates, one each. There is none of another name.
+	// Domains get one certificate each. There are no certificates for other names.
 	Domains []string
-	// CA is the URL of the directory of the ACME server; "" means Let's Encrypt.
+	// CA is the URL of the ACME server's directory; "" means Let's Encrypt.
 	CA    string
-	Email string // of the account; may be ""
-	// TLSAddress and HTTPAddress are where this process answers challenges, as host:port. They are reached
-	// as ports 443 and 80 of the domains. HTTPAddress may be "".
+	Email string // the account's; may be ""
+	// This process answers challenges on TLSAddress and HTTPAddress, as host:port. The CA must reach them
+	// as ports 443 and 80 on the domains. HTTPAddress may be "".
 	TLSAddress, HTTPAddress string
-	// Roots are the CAs that the ACME server's own certificate is checked with; nil means those of the system.
+	// Roots verify the ACME server's own certificate; nil means the system's CAs.
 	Roots *x509.CertPool
-	// CheckEvery is how often certificates are checked for renewal; 0 means every ten minutes.
+	// Certificates are checked for renewal every CheckEvery; 0 means every ten minutes.
 	CheckEvery time.Duration
 	Log        *slog.Logger
 }
 
-// ACME obtains certificates and renews them when a third of their lifetime is left, or when the CA asks
-// for it.
+// ACME obtains certificates, and renews them when a third of their lifetime is left or the CA asks for it.
 type ACME struct {
 	options ACMEOptions
 	cache   *certmagic.Cache
@@ -45,7 +44,7 @@ type ACME struct {
 	issuer  *certmagic.ACMEIssuer
 }
 
-// NewACME returns an ACME whose Run has to be called.
+// NewACME returns an ACME. You must call its Run.
 func NewACME(o ACMEOptions) (*ACME, error) {
 	a := &ACME{options: o}
 	logger := newLogger(o.Log)
@@ -70,14 +69,15 @@ func NewACME(o ACMEOptions) (*ACME, error) {
 	return a, nil
 }
 
-// independent is an issuer whose orders do not have the field replaces of RFC 9773. A CA refuses an order that
-// replaces a certificate which it does not know, or which belongs to another account, and the library would send the
-// same order again until the certificate has expired. It sets the field only for issuers of its own type.
+// independent hides an issuer's type from the library, so that it does not set the field replaces (RFC
+// 9773) in orders. A CA refuses an order that replaces a certificate which it does not know, or which
+// belongs to another account, and the library would then repeat the same order until the certificate has
+// expired. It sets the field only for its own type of issuer.
 type independent struct{ *certmagic.ACMEIssuer }
 
-// challengePorts returns the host and the ports of the listeners that answer challenges. The library
-// listens itself unless it can connect to them, and knows one host for both: if they have different ones,
-// only challenges over TLS are used.
+// challengePorts returns the host and ports where we answer challenges. The library starts listening itself
+// unless it can connect to them, and it knows only one host for both. If the hosts differ, we use only
+// challenges over TLS.
 func challengePorts(tlsAddress, httpAddress string) (host string, tlsPort, httpPort int, err error) {
 	listener, err := netip.ParseAddrPort(tlsAddress)
 	if err != nil {
@@ -104,10 +104,10 @@ func challengePorts(tlsAddress, httpAddress string) (host string, tlsPort, httpP
 }
 
 const (
-	// retryEvery is how long after a failure of the database a certificate is looked for again. Failures of
-	// the CA are tried again by the library, after longer and longer pauses.
+	// After a database failure we wait retryEvery before we look for a certificate again. The library
+	// itself retries after CA failures, with growing pauses.
 	retryEvery = time.Minute
-	// stopTimeout bounds the release of locks when a process stops.
+	// stopTimeout bounds how long a stopping process takes to release its locks.
 	stopTimeout = 5 * time.Second
 )
 
@@ -127,7 +127,7 @@ func (a *ACME) Run(ctx context.Context) {
 	}
 }
 
-// manage has the certificate of a domain served and renewed from the time on when there is one.
+// manage retries until a domain has a certificate. From then on, the library serves and renews it.
 func (a *ACME) manage(ctx context.Context, domain string) {
 	for {
 		err := a.obtain(ctx, domain)
@@ -143,8 +143,8 @@ func (a *ACME) manage(ctx context.Context, domain string) {
 	}
 }
 
-// obtain loads the certificate of a domain, and obtains it first if none is stored. Where another replica
-// does that, it waits.
+// obtain loads a domain's certificate. If none is stored, it obtains one first, or waits while another
+// replica does.
 func (a *ACME) obtain(ctx context.Context, domain string) error {
 	if err := a.config.ObtainCertAsync(ctx, domain); err != nil {
 		return err
@@ -155,9 +155,9 @@ func (a *ACME) obtain(ctx context.Context, domain string) error {
 	return a.cache.RenewManagedCertificates(ctx) // it may have expired while the server was stopped
 }
 
-// Certificate returns the certificate for a handshake, or nil if the client asks for a name that is none of
-// the domains. A client that does not send a name gets the certificate of the first domain. The handshake
-// of a challenge gets its answer, whichever replica has begun it.
+// Certificate returns the certificate for a handshake, or nil if the client asks for a name that is not one
+// of the domains. Clients that send no name get the first domain's certificate. A challenge's handshake
+// gets its answer, whichever replica began the challenge.
 func (a *ACME) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if hello.ServerName != "" && !slices.Contains(a.options.Domains, strings.ToLower(hello.ServerName)) {
 		return nil, nil
@@ -165,7 +165,7 @@ func (a *ACME) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return a.config.GetCertificate(hello)
 }
 
-// Challenges returns a handler that answers HTTP challenges for the domains, and leaves other requests to
+// Challenges returns a handler that answers HTTP challenges for the domains and leaves other requests to
 // next.
 func (a *ACME) Challenges(next http.Handler) http.Handler {
 	answer := a.issuer.HTTPChallengeHandler(next)
@@ -182,7 +182,7 @@ func (a *ACME) Challenges(next http.Handler) http.Handler {
 	})
 }
 
-// Expiries returns when the certificates of all domains end.
+// Expiries returns when each domain's certificate expires.
 func (a *ACME) Expiries() []Expiry {
 	all := make([]Expiry, len(a.options.Domains))
 	for i, domain := range a.options.Domains {
@@ -196,13 +196,13 @@ func (a *ACME) Expiries() []Expiry {
 	return all
 }
 
-// The events of the library that are logged and noted.
+// Library events that we log and note.
 const (
 	eventObtained = "cert_obtained"
 	eventFailed   = "cert_failed"
 )
 
-// onEvent logs and notes that a certificate was obtained or not. The library holds the lock of the domain.
+// onEvent logs and notes whether a certificate was obtained. The library holds the domain's lock.
 func (a *ACME) onEvent(ctx context.Context, event string, data map[string]any) error {
 	domain := fmt.Sprint(data["identifier"])
 	renewal := strconv.FormatBool(data["renewal"] == true)

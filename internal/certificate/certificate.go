@@ -1,33 +1,33 @@
-// Package certificate has the TLS certificates of the listeners: a pair of files that is read again when it
-// changes (Files), or certificates that are obtained and renewed by ACME (ACME). It owns the table
-// certificates, in which all replicas share the latter: one replica at a time issues and renews, and all of
-// them serve the certificates, answer challenges, and tell why one was not obtained.
+// Package certificate provides TLS certificates for the listeners: from a pair of files that we reload when
+// it changes (Files), or from an ACME CA, with renewal (ACME). It owns the table certificates, in which all
+// replicas share ACME's certificates. One replica at a time issues and renews; all of them serve the
+// certificates, answer challenges, and can tell why a certificate was not obtained.
 package certificate
 
 import "time"
 
-// Source is where a certificate comes from.
+// Source says where a certificate comes from.
 type Source string
 
-// The sources of certificates.
+// Sources of certificates.
 const (
 	FromFile Source = "file"
 	FromACME Source = "acme"
 )
 
-// State is how a certificate is doing.
+// State says whether a certificate is in order.
 type State struct {
 	// Domains are the names that it is served for.
 	Domains []string
 	Source  Source
-	// NotAfter is when it ends. It is zero if there is no certificate yet.
+	// NotAfter is the expiry time. It is zero if there is no certificate yet.
 	NotAfter time.Time
-	// LastError is why it was not read, obtained or renewed when that was last tried, "" if it was. It has neither
-	// paths nor addresses, which are in the log: all organizations see it.
+	// LastError says why the last attempt to read, obtain or renew it failed, or is "" if it succeeded. All
+	// organizations see it, so it contains neither paths nor addresses; those are in the log.
 	LastError string
 }
 
-// Expiry is when a certificate ends.
+// Expiry says when a certificate expires.
 type Expiry struct {
 	// Domain is the name that the certificate is served for.
 	Domain string

@@ -9,11 +9,11 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 )
 
-// failureName is the name under which it is stored why a certificate was not obtained when that was last
-// tried, so that all replicas can tell it.
+// failureName names the stored reason why we last failed to obtain a certificate. It is stored so that
+// every replica can report it.
 func failureName(domain string) string { return "failures/" + domain }
 
-// noteFailure stores why a certificate was not obtained, or that it was if err is nil.
+// noteFailure stores why a certificate was not obtained, or clears the reason if err is nil.
 func (a *ACME) noteFailure(ctx context.Context, domain string, err error) {
 	var failed error
 	if err == nil {
@@ -26,13 +26,13 @@ func (a *ACME) noteFailure(ctx context.Context, domain string, err error) {
 	}
 }
 
-// problemPrefix is what the problems that RFC 8555 defines begin with.
+// problemPrefix begins the problems that RFC 8555 defines.
 const problemPrefix = "urn:ietf:params:acme:error:"
 
-// maxProblem bounds what is shown of a problem of the CA.
+// maxProblem caps how long a CA's problem may be if we are to show it, in bytes.
 const maxProblem = 100
 
-// explain returns why a certificate was not obtained, without addresses.
+// explain says why a certificate was not obtained, without addresses.
 func explain(err error) string {
 	var problem acme.Problem
 	if errors.As(err, &problem) && len(problem.Type) <= maxProblem {
@@ -41,8 +41,8 @@ func explain(err error) string {
 	return "it was not obtained; the log of the server says why"
 }
 
-// States returns how the certificates of all domains are doing. What went wrong is told by every replica,
-// whichever has tried.
+// States returns the state of each domain's certificate. Every replica reports a failure, whichever one
+// tried.
 func (a *ACME) States(ctx context.Context) ([]State, error) {
 	all := make([]State, len(a.options.Domains))
 	for i, e := range a.Expiries() {

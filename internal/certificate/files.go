@@ -17,26 +17,26 @@ import (
 	"steward/internal/job"
 )
 
-// Files is a certificate and its key in two PEM files.
+// Files reads a certificate and its key from two PEM files.
 type Files struct {
 	Cert, Key string // paths
 	Log       *slog.Logger
 
 	current atomic.Pointer[tls.Certificate]
-	failed  atomic.Bool // whether the files could not be used when they were last read
-	// seen is the hash of what the files had when they were last read, or of why they were not read.
+	failed  atomic.Bool // reports whether the last read failed
+	// seen is a hash of the files as we last read them, or of the error if we could not.
 	seen [sha256.Size]byte
 }
 
 const (
-	// reloadEvery is how often the files are read.
+	// We read the files every reloadEvery.
 	reloadEvery = 5 * time.Second
-	// maxFile bounds what is read of a file.
+	// maxFile caps how much of a file we read, in bytes.
 	maxFile = 1 << 20
 )
 
-// Open reads the files. It fails if they are not a certificate with names and its key. One that has expired is
-// served, and logged.
+// Open reads the files. It fails unless they are a certificate with names and its key. It serves an expired
+// certificate, but logs it.
 func (f *Files) Open() error {
 	cert, key, err := f.read()
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *Files) Open() error {
 	return nil
 }
 
-// Run reads the files again when they change, until ctx ends.
+// Run reloads the files when they change, until ctx ends.
 func (f *Files) Run(ctx context.Context) {
 	job.Every(f.Log, "read the TLS certificate", reloadEvery, func(context.Context) error {
 		f.Reload()
@@ -62,8 +62,8 @@ func (f *Files) Run(ctx context.Context) {
 	})(ctx)
 }
 
-// Reload reads the files again if they have changed. A pair that cannot be used, or has expired, is logged, once,
-// and the last one stays: files are often replaced one after the other.
+// Reload reads the files again if they have changed. If the new pair is unusable or has expired, it logs
+// this once and keeps the last pair: people often replace the files one after the other.
 func (f *Files) Reload() {
 	cert, key, err := f.read()
 	seen := sha256.Sum256([]byte(cert + key))
@@ -85,7 +85,7 @@ func (f *Files) Reload() {
 	f.Log.Info("the TLS certificate was read again", "expires", f.current.Load().Leaf.NotAfter)
 }
 
-// read returns the content of both files.
+// read returns both files' content.
 func (f *Files) read() (cert, key string, err error) {
 	if cert, err = readFile(f.Cert); err != nil {
 		return "", "", fmt.Errorf("--tls-cert: %w", err)
@@ -125,7 +125,7 @@ func (f *Files) replace(cert, key string) error {
 	return nil
 }
 
-// parse returns a certificate with names and its key.
+// parse parses a certificate with names, and its key.
 func parse(cert, key string) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
@@ -145,8 +145,8 @@ func expired(pair *tls.Certificate) error {
 	return nil
 }
 
-// Certificate returns the certificate for a handshake, or nil if it is not one of the name that the client
-// asks for. A client that does not send a name gets the certificate.
+// Certificate returns the certificate for a handshake, or nil if the client asks for a name that it does
+// not cover. Clients that send no name get it, too.
 func (f *Files) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	pair := f.current.Load()
 	if hello.ServerName != "" && pair.Leaf.VerifyHostname(hello.ServerName) != nil {
@@ -155,13 +155,13 @@ func (f *Files) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return pair, nil
 }
 
-// Expiries returns when the certificate ends.
+// Expiries returns when the certificate expires.
 func (f *Files) Expiries() []Expiry {
 	leaf := f.current.Load().Leaf
 	return []Expiry{{Domain: namesOf(leaf)[0], NotAfter: leaf.NotAfter}}
 }
 
-// States returns how the certificate is doing.
+// States returns the certificate's state.
 func (f *Files) States(context.Context) ([]State, error) {
 	leaf := f.current.Load().Leaf
 	s := State{Domains: namesOf(leaf), Source: FromFile, NotAfter: leaf.NotAfter}
@@ -171,7 +171,7 @@ func (f *Files) States(context.Context) ([]State, error) {
 	return []State{s}, nil
 }
 
-// namesOf returns the subject alternative names of a certificate.
+// namesOf returns a certificate's subject alternative names.
 func namesOf(leaf *x509.Certificate) []string {
 	names := slices.Clone(leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {

@@ -10,14 +10,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger returns a logger for the ACME library that writes to log. What it tells of its steps is for
-// debugging.
+// newLogger returns a logger for the ACME library that writes to log. We demote the library's progress
+// messages to debug.
 func newLogger(log *slog.Logger) *zap.Logger { return zap.New(&logCore{log: log}) }
 
-// logCore implements zapcore.Core.
 type logCore struct{ log *slog.Logger }
 
-// Enabled reports whether messages of a level are logged.
+// Enabled reports whether we log messages at a level.
 func (c *logCore) Enabled(level zapcore.Level) bool {
 	return c.log.Enabled(context.Background(), slogLevel(level))
 }
@@ -35,11 +34,10 @@ func (c *logCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore
 	return checked
 }
 
-// challengeUnknown is the message about a handshake for a challenge that nobody has begun. Every client can
-// cause it.
+// challengeUnknown is the message for a handshake that answers a challenge nobody began. Any client can
+// cause it, so we log it only for debugging.
 const challengeUnknown = "tls-alpn challenge"
 
-// Write writes a message.
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	level := slogLevel(e.Level)
 	if e.Message == challengeUnknown {
@@ -49,10 +47,10 @@ func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// Sync does nothing: nothing is buffered.
+// Sync does nothing, because we buffer nothing.
 func (c *logCore) Sync() error { return nil }
 
-// slogLevel returns a lower level: that a certificate was not obtained is logged as an error by ACME itself.
+// slogLevel lowers a level. If a certificate was not obtained, ACME itself logs the error.
 func slogLevel(level zapcore.Level) slog.Level {
 	if level >= zapcore.ErrorLevel {
 		return slog.LevelWarn
@@ -60,7 +58,7 @@ func slogLevel(level zapcore.Level) slog.Level {
 	return slog.LevelDebug
 }
 
-// attributes returns fields as slog takes them, in the order of their names.
+// attributes converts fields for slog, sorted by name.
 func attributes(fields []zapcore.Field) []any {
 	encoder := zapcore.NewMapObjectEncoder()
 	for _, f := range fields {

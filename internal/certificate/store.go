@@ -20,18 +20,18 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store keeps what the ACME client stores in the database, sealed, so that all replicas share it. Names
-// look like paths. It implements certmagic.Storage, whose locks are leases: a replica that dies loses
-// them, and one that lost a lock cannot change anything until it has unlocked it.
+// Store keeps the ACME client's data in the database, sealed, so that all replicas share it. Names look
+// like paths. It implements certmagic.Storage. Its locks are leases: a replica that dies loses them, and
+// one that lost a lock cannot change anything until it has unlocked it.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// TTL is how long a lock outlives its process; 0 means 30 seconds.
+	// A lock outlives its process by TTL; 0 means 30 seconds.
 	TTL time.Duration
 
-	// mu guards held. Changes hold it for reading until they are done: a lock that is unlocked meanwhile would
-	// look like one that was lost.
+	// mu guards held. Changes hold it for reading until they are done: if a lock were unlocked meanwhile,
+	// it would look lost.
 	mu   sync.RWMutex
 	held map[string]*lock
 }
@@ -39,21 +39,21 @@ type Store struct {
 // lock is a lock that this process holds.
 type lock struct {
 	lease *job.Lease
-	stop  context.CancelFunc // ends its renewal
+	stop  context.CancelFunc // stops renewing it
 }
 
 const (
 	defaultTTL = 30 * time.Second
-	// lockPoll is how often a lock is tried that another process holds.
+	// While another process holds a lock, we try to get it every lockPoll.
 	lockPoll = time.Second
-	// maxValue bounds a value: a chain of certificates has a few KiB.
+	// maxValue caps a value, in bytes. A certificate chain takes a few KiB.
 	maxValue = 1 << 20
 )
 
 // purpose ties a sealed value to its name.
 func purpose(name string) string { return "certificate:" + name }
 
-// Lock acquires a lock. It waits until nobody holds it, or ctx ends.
+// Lock acquires a lock. It waits until nobody holds it or ctx ends.
 func (s *Store) Lock(ctx context.Context, name string) error {
 	ttl := s.TTL
 	if ttl == 0 {
@@ -85,8 +85,8 @@ func (s *Store) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// renew renews a lease until ctx ends. A failure is tried again: the lease is not lost before another
-// process has acquired it.
+// renew renews a lease until ctx ends. It simply retries failures, because the lease is only lost once
+// another process has acquired it.
 func renew(ctx context.Context, lease *job.Lease) {
 	ticker := time.NewTicker(lease.TTL / 3)
 	defer ticker.Stop()
@@ -100,8 +100,8 @@ func renew(ctx context.Context, lease *job.Lease) {
 	}
 }
 
-// RenewLockLease is called before each attempt of what a lock protects. It acquires a lock that was lost
-// again, or fails.
+// RenewLockLease is called before each attempt to do the work that a lock protects. If the lock was lost,
+// it acquires it again or fails.
 func (s *Store) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.RLock()
 	l := s.held[name]
@@ -116,8 +116,8 @@ func (s *Store) RenewLockLease(ctx context.Context, name string, _ time.Duration
 	return err
 }
 
-// releaseAll releases the locks of a process that stops, so that others need not wait until they expire.
-// What they protect cannot store anything any more.
+// releaseAll releases a stopping process's locks, so that others need not wait until they expire. The work
+// that they protected cannot store anything any more.
 func (s *Store) releaseAll(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -151,8 +151,8 @@ func (s *Store) leases() []*job.Lease {
 	return all
 }
 
-// Store stores a value. It fails if this process has lost a lock: another one may be storing another
-// certificate with its key, and the two must not be mixed.
+// Store stores a value. It fails if this process has lost a lock: another process may be storing another
+// certificate with its key, and we must not mix the two.
 func (s *Store) Store(ctx context.Context, name string, value []byte) error {
 	if len(value) > maxValue {
 		return fmt.Errorf("store %s: the value has %d bytes, which is too large", name, len(value))
@@ -191,7 +191,7 @@ func (s *Store) Load(ctx context.Context, name string) ([]byte, error) {
 	return value, nil
 }
 
-// Delete deletes a value, and those below it. It deletes nothing if this process has lost a lock.
+// Delete deletes a value and everything below it. It deletes nothing if this process has lost a lock.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -203,7 +203,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// directory returns the beginning of the names below a name.
+// directory returns the prefix that all names below a name have.
 func directory(name string) string {
 	if name == "" {
 		return ""
@@ -211,7 +211,7 @@ func directory(name string) string {
 	return name + "/"
 }
 
-// Exists reports whether there is a value of this name or below it.
+// Exists reports whether a name, or anything below it, has a value.
 func (s *Store) Exists(ctx context.Context, name string) bool {
 	_, err := s.Stat(ctx, name)
 	return err == nil
@@ -232,7 +232,7 @@ func (s *Store) Stat(ctx context.Context, name string) (certmagic.KeyInfo, error
 	return certmagic.KeyInfo{Key: name, Modified: entries[0].modifiedAt.Std(), IsTerminal: true}, nil
 }
 
-// List returns the names below a name: those of values if it is recursive, else the next parts.
+// List returns the names below a name. If it is not recursive, it cuts them after their next part.
 func (s *Store) List(ctx context.Context, name string, recursive bool) ([]string, error) {
 	entries, err := s.entries(ctx, name)
 	if err != nil {
@@ -261,8 +261,7 @@ type entry struct {
 	modifiedAt stamp.Time
 }
 
-// entries returns the value of a name and those below it, in their order. They are few: some for each
-// domain.
+// entries returns a name's value and all values below it, in order. Each domain has only a few.
 func (s *Store) entries(ctx context.Context, name string) ([]entry, error) {
 	args := db.Args{"name": name, "dir": directory(name)}
 	list, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (e entry, err error) {

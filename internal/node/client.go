@@ -21,23 +21,23 @@ import (
 )
 
 const (
-	// dialTimeout bounds the connection to a node, and upgradeTimeout its answer to Dial.
+	// We give a node dialTimeout to accept a connection, and upgradeTimeout to answer Dial.
 	dialTimeout    = 2 * time.Second
 	upgradeTimeout = 5 * time.Second
-	// A connection on which nothing arrives is probed, and is closed after maxProbes without an answer: a node
-	// that is cut off from this one may still reach the database, and be alive.
+	// We probe a silent connection, and close it after maxProbes without an answer. The database cannot
+	// tell us: a node that is cut off from us may still reach it, and be alive.
 	probeEvery = 5 * time.Second
 	maxProbes  = 3
-	// idleTimeout is how long a connection between requests stays open. It is shorter than the server's.
+	// idleTimeout closes unused connections. It is shorter than the server's timeout.
 	idleTimeout = 30 * time.Second
-	// maxAnswer is the number of bytes of an answer to Call, and maxHeader of one without its body.
+	// maxAnswer caps an answer to Call, and maxHeader one without its body, in bytes.
 	maxAnswer = 64 << 20
 	maxHeader = 64 << 10
-	// clientHeader has the address of the client whose request is passed on.
+	// clientHeader carries the address of the client on whose behalf we send a request.
 	clientHeader = "Steward-Client"
 )
 
-// Client sends requests to other nodes. NewClient returns one.
+// Client sends requests to other nodes. Create one with NewClient.
 type Client struct {
 	directory *Directory
 	ring      *seal.Ring
@@ -60,10 +60,10 @@ func NewClient(d *Directory, ring *seal.Ring) *Client {
 	return c
 }
 
-// Close closes connections that are not used.
+// Close closes unused connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// sign adds a token for a node to a request with a body.
+// sign adds a token for a node to a request with the given body.
 func (c *Client) sign(r *http.Request, body []byte, n Node) {
 	to, now := targetOf(r, n), c.directory.Now()
 	token := sign(c.ring, to, body, now)
@@ -73,7 +73,8 @@ func (c *Client) sign(r *http.Request, body []byte, n Node) {
 	r.Header.Set(tokenHeader, token)
 }
 
-// reach returns a node, and a context that ends when its process does, or Unavailable.
+// reach returns a node, and a context that ends when the node's process dies. It returns Unavailable if
+// there is no such process.
 func (c *Client) reach(ctx context.Context, id string) (Node, context.Context, error) {
 	n, life, err := c.directory.find(ctx, id)
 	if errs.KindOf(err) == errs.NotFound {
@@ -82,9 +83,9 @@ func (c *Client) reach(ctx context.Context, id string) (Node, context.Context, e
 	return n, life, err
 }
 
-// Forward passes a request, whose body was read, on to a node, with its path, and its answer back as it comes. It
-// returns Unavailable if nothing has been answered: then the request may have been executed all the same. If the
-// node fails later, the connection of the client is cut.
+// Forward passes a request on to a node, with its path and the body that we have read, and streams back the
+// answer. It returns Unavailable if the node answers nothing; it may have executed the request all the
+// same. If the node fails later, Forward cuts the client's connection.
 func (c *Client) Forward(w http.ResponseWriter, r *http.Request, body []byte, id string) error {
 	n, life, err := c.reach(r.Context(), id)
 	if err != nil {
@@ -114,10 +115,11 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request, body []byte, id
 	return nil
 }
 
-// errRefused is returned if a node does not accept a token, such as that for its process before.
+// errRefused means that a node did not accept a token, for example because it was made for the previous
+// process.
 var errRefused = errors.New("the node has refused the request")
 
-// refused returns errRefused if an answer is that of a Server that has refused a token.
+// refused returns errRefused if an answer says that a Server has refused the token.
 func refused(r *http.Response) error {
 	if r.Header.Get(refusalHeader) == "" {
 		return nil
@@ -125,7 +127,7 @@ func refused(r *http.Response) error {
 	return fmt.Errorf("%w: %s", errRefused, r.Header.Get(refusalHeader))
 }
 
-// failed returns the error for a node that could not be reached, and logs it.
+// failed logs that a node could not be reached, and returns the error for it.
 func (c *Client) failed(n Node, err error) error {
 	if !errors.Is(err, context.Canceled) {
 		c.log.Warn("a request could not be passed on to another replica", "node", n.ID, "address", n.Address, "error", err)
@@ -133,8 +135,8 @@ func (c *Client) failed(n Node, err error) error {
 	return unreachable(err, n.ID)
 }
 
-// Dial connects to what a node serves at a path, on behalf of a client with an address. The connection is closed
-// when the process of the node is not alive any more. It returns Unavailable.
+// Dial connects to the service that a node offers at a path, on behalf of a client. client is its address.
+// The connection closes when the node's process dies. Dial returns Unavailable.
 func (c *Client) Dial(ctx context.Context, id, path, client string) (net.Conn, error) {
 	n, life, err := c.reach(ctx, id)
 	if err != nil {
@@ -152,7 +154,7 @@ func (c *Client) Dial(ctx context.Context, id, path, client string) (net.Conn, e
 	return &link{Conn: conn, in: in, stop: context.AfterFunc(life, func() { _ = conn.Close() })}, nil
 }
 
-// newUpgrade returns a request to make a connection that of another protocol.
+// newUpgrade returns a request that switches its connection to our protocol.
 func newUpgrade(n Node, path, client string) *http.Request {
 	return &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: n.Address, Path: path}, Host: n.Address,
@@ -160,7 +162,7 @@ func newUpgrade(n Node, path, client string) *http.Request {
 	}
 }
 
-// upgrade sends the request for an upgrade and reads its answer. It returns a reader of what follows.
+// upgrade sends an upgrade request and reads the answer. The reader continues after the answer.
 func (c *Client) upgrade(conn net.Conn, n Node, r *http.Request) (*bufio.Reader, error) {
 	if err := conn.SetDeadline(time.Now().Add(upgradeTimeout)); err != nil {
 		return nil, err
@@ -182,7 +184,7 @@ func (c *Client) upgrade(conn net.Conn, n Node, r *http.Request) (*bufio.Reader,
 	return in, conn.SetDeadline(time.Time{})
 }
 
-// link is a connection to a node. What came with its answer is in a buffer.
+// link is a connection to a node. Its buffer holds anything that arrived with the answer.
 type link struct {
 	net.Conn
 	in   *bufio.Reader
@@ -197,7 +199,7 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// CloseWrite tells the node that nothing more is sent.
+// CloseWrite tells the node that we will send nothing more.
 func (l *link) CloseWrite() error {
 	half, ok := l.Conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -206,8 +208,8 @@ func (l *link) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// Call has a node execute what it serves at a path, with values in JSON. out may be nil. It returns the
-// errors that the node returns, and NotFound or Unavailable.
+// Call makes a node run the service at a path, with JSON values in and out. out may be nil. It returns the
+// node's errors, and NotFound or Unavailable.
 func (c *Client) Call(ctx context.Context, id, path string, in, out any) error {
 	n, life, err := c.directory.find(ctx, id)
 	if err != nil {
@@ -236,7 +238,7 @@ func (c *Client) Call(ctx context.Context, id, path string, in, out any) error {
 	return readAnswer(answer, out)
 }
 
-// readAnswer decodes the answer to Call. Numbers stay as they are written.
+// readAnswer decodes an answer to Call. It keeps numbers as they are written.
 func readAnswer(answer *http.Response, out any) error {
 	dec := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer))
 	dec.UseNumber()

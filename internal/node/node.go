@@ -1,11 +1,12 @@
-// Package node owns the data directories of an installation with several replicas, and the requests between
-// replicas.
+// Package node owns an installation's data directories when it has several replicas, and the requests
+// between replicas.
 //
-// A node is a data directory. The process that serves it writes its address to the table nodes every
-// few seconds, and reads where the others are (Directory). A replica that gets a request for a resource
-// whose files another node has passes it on with a Client, and that node's Server takes it. Both share
-// the master key: a request carries a token (token.go) for one node, process, method, path, query, client and
-// body, which is accepted once and for a few seconds only. What a Server takes is never passed on again.
+// A node is a data directory. Every few seconds, the process that serves it writes its address to the table
+// nodes and reads where the others are (Directory). If a replica gets a request for a resource whose files
+// are on another node, its Client passes the request on and that node's Server takes it. Both share the
+// master key. Each request carries a token (token.go) for one node, process, method, path, query, client
+// and body, which the Server accepts once, and only for a few seconds. A Server never passes a request on
+// again.
 package node
 
 import (
@@ -20,23 +21,24 @@ import (
 )
 
 const (
-	// beatEvery is how often a process writes that it lives, and aliveFor how long others believe it.
+	// Each process writes every beatEvery that it is alive. Others believe it for aliveFor.
 	beatEvery = 2 * time.Second
 	aliveFor  = 15 * time.Second
-	// forgetAfter is when a node that nobody serves is not known any more.
+	// We forget a node that nobody has served for forgetAfter.
 	forgetAfter = 7 * 24 * time.Hour
-	// endTimeout bounds the last write of a process that stops.
+	// endTimeout bounds the last write when a process stops.
 	endTimeout = 5 * time.Second
-	// changed is the name under which processes tell each other that one has started or stopped.
+	// changed is the channel on which processes announce that they have started or stopped.
 	changed = "nodes"
-	// schemaOfBodies is the first version whose tokens cover the body: earlier ones do not write their schema.
+	// schemaOfBodies is the first version whose tokens cover the body. Earlier ones do not write their
+	// schema.
 	schemaOfBodies = 43
 )
 
-// Node is a data directory, and the process that serves it.
+// Node is a data directory, with the process that serves it.
 type Node struct {
 	ID string
-	// Process is the id of the process, and Address where it takes requests of replicas. Both may be empty.
+	// Process is the process's id, and Address where it takes requests from replicas. Both may be empty.
 	Process string
 	Address string
 	SeenAt  stamp.Time
@@ -44,16 +46,16 @@ type Node struct {
 	Schema int64
 }
 
-// Directory knows the nodes of an installation. Its exported fields must not be changed after Run.
+// Directory knows an installation's nodes. Do not change its exported fields after Run.
 type Directory struct {
 	DB  *db.DB
 	Now func() time.Time
 	Log *slog.Logger
-	// Self is the node of this process. Its Address is empty if it takes no requests of replicas.
+	// Self is this process's node. Its Address is empty if it takes no requests from replicas.
 	Self Node
 
-	// written and copied belong to Run: whether this process has written that it lives, and whether another one
-	// was found that serves the same node.
+	// Only Run uses these. written reports whether we have written that this process is alive, and copied
+	// whether we found another process that serves the same node.
 	written, copied bool
 
 	mu    sync.Mutex
@@ -61,17 +63,17 @@ type Directory struct {
 	nodes map[string]*entry
 }
 
-// entry is a node as it was read last.
+// entry is a node as we last read it.
 type entry struct {
 	Node
-	// life ends when the process is not alive any more.
+	// life ends when the process dies.
 	life context.Context
 	end  context.CancelFunc
-	// skewed is set if the clock of the process differs from that of this one.
+	// skewed reports whether the process's clock differs from ours.
 	skewed bool
 }
 
-// Run writes that this process lives, and reads which others do, until ctx ends. On SQLite there are no
+// Run writes that this process is alive, and reads which others are, until ctx ends. On SQLite there are no
 // others.
 func (d *Directory) Run(ctx context.Context) {
 	if d.DB.Dialect() == db.SQLite {
@@ -81,7 +83,7 @@ func (d *Directory) Run(ctx context.Context) {
 	d.DB.Watch(changed, func() {
 		select {
 		case wake <- struct{}{}:
-		default: // told already
+		default: // a refresh is already due
 		}
 	})
 	d.beat(ctx)
@@ -101,7 +103,7 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// beat reads the nodes, and writes that this process lives.
+// beat reads the nodes and writes that this process is alive.
 func (d *Directory) beat(ctx context.Context) {
 	d.refresh(ctx)
 	d.checkSelf()
@@ -114,8 +116,8 @@ func (d *Directory) beat(ctx context.Context) {
 	}
 }
 
-// checkSelf logs once if another process serves this node too. Each of them creates and changes files that
-// the other one does not have.
+// checkSelf logs once if another process serves this node, too. Each of them would create and change files
+// that the other one does not have.
 func (d *Directory) checkSelf() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +139,7 @@ func (d *Directory) stop(ctx context.Context) {
 	d.DB.Notify(changed)
 }
 
-// refresh reads the nodes. Until it can, what was read before counts.
+// refresh reads the nodes. If it cannot, it keeps those that we read before.
 func (d *Directory) refresh(ctx context.Context) {
 	all, err := d.list(ctx)
 	if err != nil {
@@ -149,7 +151,7 @@ func (d *Directory) refresh(ctx context.Context) {
 	d.set(all)
 }
 
-// set replaces the nodes. The lives of processes that are not alive any more end.
+// set replaces the nodes. It ends the life of each process that has died.
 func (d *Directory) set(all []Node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,9 +180,8 @@ func (d *Directory) set(all []Node) {
 	}
 }
 
-// skewed reports whether the clock of a process differs from that of this one by so much that they do not
-// pass requests on to each other, and logs it once. That is known if the process has written a time since it
-// was read before.
+// skewed reports whether a process's clock differs from ours so much that we do not pass requests to each
+// other, and logs it once. We can tell only when the process has written a time since we last read it.
 func (d *Directory) skewed(before *entry, n Node) bool {
 	if before == nil || before.Process != n.Process {
 		return false
@@ -197,12 +198,12 @@ func (d *Directory) skewed(before *entry, n Node) bool {
 	return skewed
 }
 
-// alive reports whether the process of a node is believed to live.
+// alive reports whether we believe that a node's process is alive.
 func (d *Directory) alive(n Node) bool {
 	return n.Process != "" && stamp.Of(d.Now()).Sub(n.SeenAt) < aliveFor
 }
 
-// find returns a node that takes requests, and a context that ends when its process does. It returns
+// find returns a node that takes requests, and a context that ends when its process dies. It returns
 // NotFound if nobody has served the node for a long time, or Unavailable.
 func (d *Directory) find(ctx context.Context, id string) (Node, context.Context, error) {
 	d.mu.Lock()
@@ -226,9 +227,9 @@ func (d *Directory) find(ctx context.Context, id string) (Node, context.Context,
 	return e.Node, e.life, nil
 }
 
-// narrow reports whether a process of a version whose tokens do not cover the body may live.
+// narrow reports whether a process may be alive whose version makes tokens that do not cover the body.
 func (d *Directory) narrow(ctx context.Context) bool {
-	d.refresh(ctx) // one that has just started
+	d.refresh(ctx) // finds a process that has just started
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.nodes {
@@ -244,13 +245,13 @@ func unreachable(cause error, id string) error {
 	return errs.Unavailablef(cause, "node %s, which has the files, does not answer now", id)
 }
 
-// State is what is known of a node.
+// State is a node with whether it is alive.
 type State struct {
 	Node
 	Alive bool
 }
 
-// States returns all nodes, by id. On SQLite there is none.
+// States returns all nodes, ordered by id. On SQLite there are none.
 func (d *Directory) States(ctx context.Context) ([]State, error) {
 	if d.DB.Dialect() == db.SQLite {
 		return nil, nil
@@ -266,7 +267,7 @@ func (d *Directory) States(ctx context.Context) ([]State, error) {
 	return states, nil
 }
 
-// Others returns the ids of the known nodes, dead or alive, without that of this process.
+// Others returns the ids of all other known nodes, dead or alive.
 func (d *Directory) Others(ctx context.Context) ([]string, error) {
 	states, err := d.States(ctx)
 	if err != nil {

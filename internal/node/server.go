@@ -20,27 +20,26 @@ import (
 )
 
 const (
-	// Protocol is what Dial upgrades a connection to.
+	// Protocol is the protocol that Dial upgrades a connection to.
 	Protocol = "steward-node"
 	// refusalHeader says why a token was refused.
 	refusalHeader = "Steward-Node-Refusal"
-	// headerTimeout is how long a request may take to arrive without its body, and keepAlive how long a
-	// connection stays open without one.
+	// headerTimeout limits how long a request may take to arrive, without its body. keepAlive limits how
+	// long an idle connection stays open.
 	headerTimeout = 5 * time.Second
 	keepAlive     = time.Minute
-	// refusalTimeout is how long the connection of a request that was refused stays open, so that its sender
-	// reads why.
+	// A refused request's connection stays open for refusalTimeout, so that the sender can read why.
 	refusalTimeout = time.Second
-	// maxUnverified is the number of connections that have not shown a token.
+	// maxUnverified caps the connections that have not shown a token.
 	maxUnverified = 512
 )
 
-// Server takes requests of other nodes. Its exported fields must not be changed after Serve.
+// Server takes requests from other nodes. Do not change its exported fields after Serve.
 type Server struct {
 	Directory *Directory
 	Ring      *seal.Ring
-	// Handler serves requests whose token is right. It must not pass them on, and must read a body to its end before it
-	// uses it: only then reading fails if the body is not the one that was sent.
+	// Handler serves requests with a valid token. It must not pass them on. It must read a body to the end
+	// before using it: only the last read fails if this is not the body that was sent.
 	Handler http.Handler
 
 	verifier   verifier
@@ -48,7 +47,7 @@ type Server struct {
 	http       http.Server
 }
 
-// Open makes the server ready.
+// Open prepares the server.
 func (s *Server) Open() {
 	log := s.Directory.Log
 	s.verifier = verifier{ring: s.Ring, now: s.Directory.Now, narrow: s.Directory.narrow}
@@ -62,7 +61,7 @@ func (s *Server) Open() {
 	}
 }
 
-// Serve serves on a listener until Close.
+// Serve serves a listener until Close.
 func (s *Server) Serve(listener net.Listener) error {
 	err := s.http.Serve(&limited{Listener: listener, pool: s.unverified})
 	if errors.Is(err, http.ErrServerClosed) {
@@ -71,8 +70,7 @@ func (s *Server) Serve(listener net.Listener) error {
 	return err
 }
 
-// Close waits until requests have been answered, at most until ctx ends, and closes all connections that
-// are not upgraded.
+// Close waits for requests in flight until ctx ends, and closes all connections that are not upgraded.
 func (s *Server) Close(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return s.http.Close()
@@ -80,7 +78,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return nil
 }
 
-// serve serves a request if its token is right.
+// serve serves a request if its token is valid.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	digest, err := s.verifier.verify(r.Context(), r.Header.Get(tokenHeader), targetOf(r, s.Directory.Self))
 	if err != nil {
@@ -98,7 +96,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.Handler.ServeHTTP(w, r)
 }
 
-// digestedBody is a body whose end is an error unless it has a digest.
+// digestedBody fails at the end of the body if its digest differs.
 type digestedBody struct {
 	io.ReadCloser
 	read hash.Hash
@@ -114,7 +112,7 @@ func (b *digestedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuse answers a request whose token is not right, and has its connection closed. Its body is not waited for.
+// refuse answers a request whose token is invalid and closes its connection. It does not wait for the body.
 func refuse(w http.ResponseWriter, reason error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusalTimeout)) // fails on closed connections
 	w.Header().Set(refusalHeader, reason.Error())
@@ -124,7 +122,7 @@ func refuse(w http.ResponseWriter, reason error) {
 
 type connKey struct{}
 
-// limited is a listener that closes connections of those who have too many that have shown no token.
+// limited closes new connections from addresses that already have too many without a token.
 type limited struct {
 	net.Listener
 	pool *budget.Pool
@@ -145,7 +143,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// unverified is a connection that has shown no token until release is called.
+// unverified is a connection that has not shown a token until release is called.
 type unverified struct {
 	net.Conn
 	release func()
@@ -157,8 +155,8 @@ func (c *unverified) Close() error {
 	return c.Conn.Close()
 }
 
-// Upgrade answers a request of Dial and returns its connection, whose remote address is that of the
-// client. It returns an error, after an answer, if the request is not one of Dial.
+// Upgrade answers a request from Dial and returns its connection, whose remote address is the client's. It
+// answers any other request with an error, and returns an error.
 func Upgrade(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
 	if r.Header.Get("Upgrade") != Protocol {
 		http.Error(w, "expected an upgrade", http.StatusUpgradeRequired)
@@ -191,16 +189,16 @@ func accept(conn net.Conn, buffered *bufio.ReadWriter) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// upgraded is a connection on behalf of a client of another node.
+// upgraded is a connection on behalf of another node's client.
 type upgraded struct {
 	net.Conn
 	remote remote
 }
 
-// RemoteAddr returns the address of the client.
+// RemoteAddr returns the client's address.
 func (u *upgraded) RemoteAddr() net.Addr { return u.remote }
 
-// remote is an address as the other node has written it.
+// remote is an address as the other node wrote it.
 type remote string
 
 // Network returns tcp.
@@ -208,7 +206,7 @@ func (remote) Network() string { return "tcp" }
 
 func (r remote) String() string { return string(r) }
 
-// Answer writes the result of what Call has asked for. Errors that clients may not see are logged.
+// Answer writes the result for a Call. It logs errors that clients may not see.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request, value any, err error) {
 	status := http.StatusOK
 	if err != nil {

@@ -25,7 +25,7 @@ func (d *Directory) write(ctx context.Context) error {
 	})
 }
 
-// clear writes that this process does not serve its node any more.
+// clear writes that this process no longer serves its node.
 func (d *Directory) clear(ctx context.Context) error {
 	if _, err := d.DB.Exec(ctx, `UPDATE nodes SET process = '', address = '' WHERE id = $1 AND process = $2`,
 		d.Self.ID, d.Self.Process); err != nil {
@@ -34,7 +34,7 @@ func (d *Directory) clear(ctx context.Context) error {
 	return nil
 }
 
-// list returns all nodes, by id.
+// list returns all nodes, ordered by id.
 func (d *Directory) list(ctx context.Context) ([]Node, error) {
 	all, err := db.Collect(d.DB.Read(ctx), scan, `SELECT n.id, n.process, n.address, n.seen_at, coalesce(p.schema, 0)
 		FROM nodes n LEFT JOIN processes p ON p.id = n.process ORDER BY n.id`)

@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	// tokenLife is how long a token is valid, and maxSkew how far the clock of who made it may be ahead.
+	// A token is valid for tokenLife. Its maker's clock may be ahead of ours by maxSkew.
 	tokenLife = 30 * time.Second
 	maxSkew   = 10 * time.Second
-	// tokenHeader has the token of a request.
+	// tokenHeader carries a request's token.
 	tokenHeader = "Steward-Node-Token"
-	// maxNonces is the number of tokens that are accepted within the life of one. Only replicas can make
-	// them.
+	// maxNonces caps the tokens that we accept within one token's life. Only replicas can make tokens.
 	maxNonces = 1 << 20
 )
 
-// target is what a token is for.
+// target is the request that a token is valid for.
 type target struct {
-	// node and process are who may accept the token.
+	// Only this node and process may accept the token.
 	node, process string
 	method, path  string
 	query         string
-	// client is on whose behalf the request is made.
+	// client is the address on whose behalf the request is made.
 	client string
 }
 
-// targetOf returns the target of a request to a node.
+// targetOf returns the target for a request to a node.
 func targetOf(r *http.Request, n Node) target {
 	return target{
 		node: n.ID, process: n.Process, method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery,
@@ -44,17 +43,17 @@ func targetOf(r *http.Request, n Node) target {
 	}
 }
 
-// sign returns a token for a target and a body: "expiry.nonce.digest.mac", of which the expiry is in Unix
+// sign returns a token for a target and a body: "expiry.nonce.digest.mac". The expiry is in Unix
 // milliseconds.
 func sign(ring *seal.Ring, to target, body []byte, now time.Time) string {
 	digest := sha256.Sum256(body)
 	return to.sign(ring, append(fresh(now), encode(digest[:])))
 }
 
-// signNarrow returns a token as version 0.1.0 makes and accepts it: "expiry.nonce.mac".
+// signNarrow returns a token in version 0.1.0's format, which that version accepts: "expiry.nonce.mac".
 func signNarrow(ring *seal.Ring, to target, now time.Time) string { return to.sign(ring, fresh(now)) }
 
-// fresh returns the expiry and the nonce of a new token.
+// fresh returns a new token's expiry and nonce.
 func fresh(now time.Time) []string {
 	return []string{strconv.FormatInt(now.Add(tokenLife).UnixMilli(), 10), id.Secret(22)}
 }
@@ -66,8 +65,8 @@ func (to target) sign(ring *seal.Ring, said []string) string {
 	return strings.Join(append(said, encode(ring.MAC(purpose, text))), ".")
 }
 
-// text returns what the MAC of a token covers that says these things. Without the digest of a body it is one of version
-// 0.1.0, which covers neither query nor client; the next version needs those no more. No part can contain a line feed.
+// text returns the text that a token's MAC covers. A token without a body digest is from version 0.1.0 and
+// covers neither query nor client; the next version can drop it. No part can contain a line feed.
 func (to target) text(said []string) (purpose, text string) {
 	purpose = "node request"
 	parts := []string{to.node, to.process, to.method, to.path}
@@ -88,25 +87,26 @@ var (
 	errBusy    = errors.New("too many requests of replicas")
 )
 
-// verifier accepts tokens, each one once.
+// verifier accepts each token once.
 type verifier struct {
 	ring *seal.Ring
 	now  func() time.Time
-	// narrow reports whether tokens that do not cover the body are accepted.
+	// narrow reports whether we accept tokens that do not cover the body.
 	narrow func(ctx context.Context) bool
 
 	mu sync.Mutex
-	// recent and older are the nonces of accepted tokens, with when these expire. recent becomes older when it may
-	// contain none that was accepted longer ago than a token can be valid.
+	// recent and older map accepted nonces to their expiry. recent becomes older after the longest time for
+	// which a token can be valid, so we drop a nonce only when its token has expired.
 	recent, older map[string]time.Time
 	since         time.Time
-	// forgotten is when all tokens whose nonces were dropped have expired. Only a clock that is set back comes before it.
+	// At forgotten, the tokens of all dropped nonces have expired. It is always past, unless the clock was
+	// set back.
 	forgotten time.Time
 }
 
-// verify returns an error unless a token is for a target and was not accepted before. Only the right
-// process accepts it, so that the nonces need not survive one. The digest is that of the body, or "" if the token
-// does not cover it.
+// verify returns an error unless a token is valid for a target and was not accepted before. Only one
+// process accepts it, so the nonces may die with the process. digest is the body's, or "" if the token does
+// not cover the body.
 func (v *verifier) verify(ctx context.Context, token string, to target) (digest string, err error) {
 	said := strings.Split(token, ".")
 	last := len(said) - 1
@@ -136,7 +136,7 @@ func (v *verifier) verify(ctx context.Context, token string, to target) (digest 
 	return digest, v.spend(said[1], expiry)
 }
 
-// spend notes a nonce. It returns an error if it was noted before, or may have been.
+// spend notes a nonce. It returns an error if the nonce was noted before, or may have been.
 func (v *verifier) spend(nonce string, expiry time.Time) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

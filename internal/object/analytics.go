@@ -8,7 +8,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Analytics is what an organization stores, now and on the last days.
+// Analytics says how much an organization stores, now and in recent days.
 type Analytics struct {
 	_ struct{} `goName:"StorageAnalytics"`
 
@@ -19,7 +19,7 @@ type Analytics struct {
 	Priced  bool              `json:"priced" doc:"Whether the operator has set prices; otherwise costs are those of common prices"`
 }
 
-// Summary is what all buckets hold now.
+// Summary says how much all buckets hold now.
 type Summary struct {
 	_ struct{} `goName:"StorageSummary"`
 
@@ -29,7 +29,7 @@ type Summary struct {
 	CostPerGB   float64 `json:"cost_per_gb_month" doc:"Blended price of what is stored, in USD for a GB (10^9 bytes) and month" example:"0.02"`
 }
 
-// BucketAnalytics is what a bucket holds now.
+// BucketAnalytics says how much a bucket holds now.
 type BucketAnalytics struct {
 	BucketName  string      `json:"bucket_name" example:"invoices"`
 	ObjectCount int64       `json:"object_count" example:"1200"`
@@ -38,7 +38,7 @@ type BucketAnalytics struct {
 	MonthlyCost float64     `json:"estimated_monthly_cost" doc:"In USD" example:"0.0012"`
 }
 
-// DayAnalytics is what all buckets held at the end of a day in UTC.
+// DayAnalytics says how much all buckets held at the end of a day in UTC.
 type DayAnalytics struct {
 	_ struct{} `goName:"StorageDay"`
 
@@ -48,27 +48,27 @@ type DayAnalytics struct {
 	Cost        float64 `json:"estimated_cost" doc:"Estimate for a month, in USD" example:"0.0012"`
 }
 
-// DefaultPrices returns the prices in USD for a GB (10^9 bytes) and month.
+// DefaultPrices returns prices in USD for a GB (10^9 bytes) and month.
 func DefaultPrices() map[Tier]float64 {
 	return map[Tier]float64{Standard: 0.02, InfrequentAccess: 0.01, Archive: 0.004}
 }
 
 const gigabyte = 1e9
 
-// sums are the number and size of objects.
+// sums counts objects and their bytes.
 type sums struct{ objects, bytes int64 }
 
 func (s sums) plus(other sums) sums { return sums{s.objects + other.objects, s.bytes + other.bytes} }
 
 func (s sums) negative() sums { return sums{-s.objects, -s.bytes} }
 
-// tierSums are the number and size of objects of a tier.
+// tierSums counts a tier's objects and their bytes.
 type tierSums struct {
 	tier Tier
 	sums
 }
 
-// holding is what is stored in each tier.
+// holding counts stored objects by tier.
 type holding map[Tier]sums
 
 func (h holding) add(tier Tier, s sums) { h[tier] = h[tier].plus(s) }
@@ -80,8 +80,8 @@ func (h holding) total() (all sums) {
 	return all
 }
 
-// cost returns what a holding costs in a month, added in the order of tiers so that equal holdings
-// have equal costs.
+// cost returns a holding's monthly cost. It adds tiers in a fixed order, so that equal holdings cost
+// exactly the same in floating point.
 func (h holding) cost(prices map[Tier]float64) float64 {
 	cost := 0.0
 	for _, tier := range tiers {
@@ -90,17 +90,17 @@ func (h holding) cost(prices map[Tier]float64) float64 {
 	return rounded(cost)
 }
 
-// costDigits is the number of significant digits of costs. The others are errors of the arithmetic.
+// costDigits limits a cost's significant digits. Any further ones are rounding errors.
 const costDigits = 12
 
-// rounded returns a cost with at most costDigits significant digits.
+// rounded cuts a cost to costDigits significant digits.
 func rounded(cost float64) float64 {
 	text := strconv.FormatFloat(cost, 'e', costDigits-1, 64)
-	short, _ := strconv.ParseFloat(text, 64) // FormatFloat has made it
+	short, _ := strconv.ParseFloat(text, 64) // FormatFloat's output always parses
 	return short
 }
 
-// summary returns what a holding is and costs.
+// summary returns a holding's sizes and costs.
 func (h holding) summary(prices map[Tier]float64) Summary {
 	all := h.total()
 	s := Summary{ObjectCount: all.objects, TotalSize: all.bytes, MonthlyCost: h.cost(prices), CostPerGB: prices[Standard]}
@@ -110,14 +110,14 @@ func (h holding) summary(prices map[Tier]float64) Summary {
 	return s
 }
 
-// bucketUsage is a bucket with what it holds.
+// bucketUsage is a bucket with its holding.
 type bucketUsage struct {
 	id, name    string
 	lastEventAt *stamp.Time
 	held        holding
 }
 
-// dayChange is by how much a tier changed on a day.
+// dayChange says by how much a tier changed on a day.
 type dayChange struct {
 	day int64
 	tierSums
@@ -125,19 +125,19 @@ type dayChange struct {
 
 const secondsPerDay = 86400
 
-// dayOf returns the day of a time in UTC, in days since 1970.
+// dayOf returns a time's day in UTC, counted from 1970.
 func dayOf(t time.Time) int64 { return t.Unix() / secondsPerDay }
 
-// history is what an organization stores now, and what has changed on the last days.
+// history is an organization's current holding with its recent changes.
 type history struct {
 	buckets []bucketUsage
-	changes []dayChange // those of from and all later days
+	changes []dayChange // from the day from on
 	first   *int64      // the first day with data, or nil
-	// from and today are the first and the last day of the answer.
+	// from and today are the answer's first and last day.
 	from, today int64
 }
 
-// analytics makes the answer of what was read.
+// analytics turns a history into the answer.
 func (h history) analytics(prices map[Tier]float64) Analytics {
 	a := Analytics{Buckets: []BucketAnalytics{}, Daily: []DayAnalytics{}, Days: int(h.today - h.from + 1)}
 	now := holding{}
@@ -157,7 +157,8 @@ func (h history) analytics(prices map[Tier]float64) Analytics {
 	return a
 }
 
-// daily returns the closing values of each day from the first one with data on, from what is held now.
+// daily returns each day's closing values, from the first day with data. It starts at the current holding
+// and undoes the changes day by day.
 func (h history) daily(now holding, prices map[Tier]float64) []DayAnalytics {
 	held := maps.Clone(now)
 	byDay := map[int64][]dayChange{}
@@ -167,7 +168,7 @@ func (h history) daily(now holding, prices map[Tier]float64) []DayAnalytics {
 		}
 	}
 	for _, c := range h.changes {
-		if c.day > h.today { // of a replica whose clock is ahead
+		if c.day > h.today { // from a replica whose clock is ahead
 			undo([]dayChange{c})
 			continue
 		}

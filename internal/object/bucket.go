@@ -9,8 +9,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Bucket is a bucket with its credentials and configuration. It is shared by requests and must not
-// be changed.
+// Bucket is a bucket with its credentials and configuration. Requests share it, so do not change it.
 type Bucket struct {
 	ID          string
 	Name        string
@@ -20,7 +19,7 @@ type Bucket struct {
 	AccessKey   string
 	SecretKey   string
 	Internal    bool
-	// WebhookID is the internal webhook that gets the events, or "".
+	// WebhookID is the internal webhook that receives the bucket's events, or "".
 	WebhookID string
 	Config    Config
 	CreatedBy string
@@ -33,7 +32,7 @@ type Bucket struct {
 // ETag returns the row's version.
 func (b *Bucket) ETag() string { return page.ETag(b.version) }
 
-// Tier returns the tier of objects that are written without one.
+// Tier returns the tier for objects that are written without one.
 func (b *Bucket) Tier() Tier {
 	if b.Config.StorageTier == nil {
 		return Standard
@@ -41,8 +40,8 @@ func (b *Bucket) Tier() Tier {
 	return *b.Config.StorageTier
 }
 
-// expiry returns the time up to which objects must have been written to be past the ttl, or false if
-// the bucket has none.
+// expiry returns the cutoff for the bucket's ttl: objects last written at this time or before have expired.
+// It returns false if the bucket has no ttl.
 func (b *Bucket) expiry(now time.Time) (stamp.Time, bool) {
 	if b.Config.TTL == nil {
 		return 0, false
@@ -50,8 +49,8 @@ func (b *Bucket) expiry(now time.Time) (stamp.Time, bool) {
 	return stamp.Of(now) - stamp.Time(*b.Config.TTL)*1_000_000, true
 }
 
-// current returns an object, or nil if it is past the ttl: then it is as good as deleted, although
-// Expire may not have come by yet.
+// current returns an object, or nil if it has expired. It then counts as deleted, even if Expire has not
+// run yet.
 func (b *Bucket) current(o *Object, now time.Time) *Object {
 	if before, ok := b.expiry(now); ok && o != nil && o.ModifiedAt <= before {
 		return nil
@@ -59,20 +58,19 @@ func (b *Bucket) current(o *Object, now time.Time) *Object {
 	return o
 }
 
-// BucketRef names a bucket of an organization in a region.
+// BucketRef names a bucket by organization, region and name.
 type BucketRef struct{ OrgID, Region, Name string }
 
-// NewBucket is a bucket to be created.
+// NewBucket describes a bucket to create.
 type NewBucket struct {
-	// Name is chosen if it is empty.
+	// Name is generated if it is empty.
 	Name        string
 	Region      string
 	Description *string
 	Internal    bool
 }
 
-// ErrNoBucket distinguishes a NotFound that concerns a bucket from one that concerns an object, with
-// errors.Is.
+// ErrNoBucket tells, with errors.Is, a missing bucket from a missing object. Both are NotFound.
 var ErrNoBucket = errors.New("object: no such bucket")
 
 func noBucket(name string) error { return noBucketError{errs.Missing("bucket", name)} }
@@ -83,7 +81,7 @@ func (n noBucketError) Error() string        { return n.e.Error() }
 func (n noBucketError) Unwrap() error        { return n.e }
 func (n noBucketError) Is(target error) bool { return target == ErrNoBucket }
 
-// Usage is what a bucket holds.
+// Usage says how much a bucket holds.
 type Usage struct {
 	Objects     int64
 	Bytes       int64

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// garbageGrace is how long the bytes of a replaced or deleted object are kept for readers.
+	// Readers can still read a replaced or deleted object's bytes for garbageGrace.
 	garbageGrace = 10 * time.Minute
-	// maxUploadAge is the age at which an upload is aborted.
+	// maxUploadAge is the age at which we abort an upload.
 	maxUploadAge = 7 * 24 * time.Hour
 )
 
-// Cleaner removes what has expired and what nothing refers to any more. Its methods are called again
-// and again by one replica at a time. Each does all that is due, in small transactions; one that is
-// interrupted continues at the next call.
+// Cleaner removes expired and unreferenced data. One replica at a time calls its methods again and again.
+// Each call does everything that is due, in small transactions, so an interrupted one continues at the next
+// call.
 type Cleaner struct {
 	DB      *db.DB
 	Buckets *Buckets
 	Index   *Index
 	Blobs   *Blobs
 	Now     func() time.Time
-	// Log receives what is not returned to a caller.
+	// Log receives errors that no caller gets.
 	Log *slog.Logger
 }
 
-// Expire deletes the objects that are older than the ttl of their bucket.
+// Expire deletes objects that are older than their bucket's ttl.
 func (c *Cleaner) Expire(ctx context.Context) error {
 	for last := ""; ; {
 		buckets, err := c.Buckets.withTTL(ctx, last)
@@ -76,10 +76,10 @@ func (c *Cleaner) expireBucket(ctx context.Context, b *Bucket) error {
 	}
 }
 
-// errConfigured ends the expiry of a bucket whose ttl has changed, or which was deleted.
+// errConfigured stops expiring a bucket whose ttl has changed, or which was deleted.
 var errConfigured = errors.New("object: the ttl has changed")
 
-// expireBatch deletes objects unless they were written again, or the ttl was changed, meanwhile.
+// expireBatch deletes objects, except those that were rewritten meanwhile. It stops if the ttl has changed.
 func (c *Cleaner) expireBatch(ctx context.Context, b *Bucket, keys []string, before stamp.Time) error {
 	var changes []*change
 	for _, key := range keys {
@@ -102,8 +102,8 @@ func (c *Cleaner) expireBatch(ctx context.Context, b *Bucket, keys []string, bef
 	})
 }
 
-// CollectGarbage deletes the blobs whose last reference was removed longer ago than the grace period:
-// first the bytes, then the row, so that an interruption leaves the row.
+// CollectGarbage deletes the blobs that lost their last reference longer ago than the grace period. It
+// deletes the bytes before the row, so that after an interruption we still know about them.
 func (c *Cleaner) CollectGarbage(ctx context.Context) error {
 	batch := c.Index.limits().Batch
 	for {
@@ -129,7 +129,7 @@ func (c *Cleaner) CollectGarbage(ctx context.Context) error {
 
 const garbageText = `SELECT id FROM blobs WHERE garbage_at IS NOT NULL AND garbage_at <= $1 ORDER BY garbage_at LIMIT $2`
 
-// deleteBlobs deletes blobs, a few at a time.
+// deleteBlobs deletes a few blobs at a time.
 func (c *Cleaner) deleteBlobs(ctx context.Context, ids []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -142,11 +142,11 @@ func (c *Cleaner) deleteBlobs(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// sweepPage is the number of blobs that Sweep looks up at once.
+// Sweep looks up sweepPage blobs at once.
 const sweepPage = 1000
 
-// Sweep deletes blobs that nothing refers to: what a process that ended between the write of the
-// bytes and the commit left. It deletes only blobs so old that no write can refer to them any more.
+// Sweep deletes blobs without a row, left by processes that died between writing the bytes and the commit.
+// It deletes only blobs so old that no write can refer to them any more.
 func (c *Cleaner) Sweep(ctx context.Context) error {
 	for cursor := ""; ; {
 		before := c.Now().Add(-orphanAge)
@@ -177,7 +177,7 @@ func (c *Cleaner) Sweep(ctx context.Context) error {
 	}
 }
 
-// orphans returns those of some blobs that have no row.
+// orphans returns the ids that have no row.
 func (c *Cleaner) orphans(ctx context.Context, ids []string) (orphans []string, err error) {
 	found, err := db.CollectBulk(c.DB.Read(ctx), db.Bulk[string](ids), db.Value[string],
 		`SELECT b.id FROM {v} JOIN blobs b ON b.id = v.value`)
@@ -241,7 +241,7 @@ func (c *Cleaner) removeUploads(ctx context.Context, condition string, arg any) 
 	}
 }
 
-// removeLocked locks an upload and removes it, unless somebody else has removed it.
+// removeLocked locks an upload and removes it, unless somebody else has.
 func (c *Cleaner) removeLocked(tx *db.Tx, uploadID string) error {
 	n, err := tx.Exec(`UPDATE object_uploads SET created_at = created_at WHERE id = $1`, uploadID)
 	if err != nil || n == 0 {
@@ -250,8 +250,7 @@ func (c *Cleaner) removeLocked(tx *db.Tx, uploadID string) error {
 	return removeUpload(tx, uploadID, stamp.Of(c.Now()))
 }
 
-// Purge removes the objects and uploads of deleted buckets, whose totals were subtracted when the
-// bucket was deleted.
+// Purge removes deleted buckets' objects and uploads. Deleting a bucket has already subtracted its totals.
 func (c *Cleaner) Purge(ctx context.Context) error {
 	ids, err := db.Collect(c.DB.Read(ctx), db.Value[string], `SELECT bucket_id FROM bucket_purges ORDER BY bucket_id`)
 	if err != nil {
@@ -286,7 +285,7 @@ func (c *Cleaner) purgeBucket(ctx context.Context, bucketID string) error {
 	})
 }
 
-// purgeObjects removes up to limit objects of a deleted bucket, whose blobs become garbage.
+// purgeObjects removes up to limit objects from a deleted bucket. Their blobs become garbage.
 func (c *Cleaner) purgeObjects(ctx context.Context, bucketID string, limit int) (n int, err error) {
 	err = c.DB.Write(ctx, func(tx *db.Tx) error {
 		type purged struct{ key, blobs string }

@@ -12,7 +12,7 @@ import (
 	"steward/internal/page"
 )
 
-// Config is the configuration of a bucket. What is nil has its default.
+// Config is a bucket's configuration. A nil field has its default.
 type Config struct {
 	StorageTier       *Tier
 	TTL               *int64 // in seconds
@@ -22,7 +22,7 @@ type Config struct {
 	AdditionalHeaders map[string]string
 }
 
-// CORS is the CORS configuration of a bucket.
+// CORS is a bucket's CORS configuration.
 type CORS struct {
 	AllowedOrigins []string `json:"allowed_origins,omitempty" nullable:"true" maxItems:"100" doc:"Origins such as https://example.com, with at most one * each" example:"https://app.example.com"`
 	AllowedMethods []string `json:"allowed_methods,omitempty" nullable:"true" maxItems:"5" doc:"GET, PUT, POST, DELETE, HEAD" example:"GET,PUT"`
@@ -31,7 +31,7 @@ type CORS struct {
 	MaxAgeSeconds  *int64   `json:"max_age_seconds,omitempty" nullable:"true" minimum:"0" maximum:"86400" doc:"How long browsers cache the answer of a preflight" example:"3600"`
 }
 
-// Patch is a partial update of a configuration: null resets a field, a missing one stays.
+// Patch is a partial update to a configuration: null resets a field, a missing field keeps it.
 type Patch struct {
 	_ struct{} `goName:"BucketConfigPatch"`
 
@@ -87,7 +87,7 @@ func (c Config) check(faults *errs.Faults) {
 	checkHeaders(faults, c.AdditionalHeaders)
 }
 
-// corsMethods are the methods that S3 knows.
+// corsMethods lists the methods that S3 allows.
 var corsMethods = []string{"GET", "PUT", "POST", "DELETE", "HEAD"}
 
 func (c *CORS) check(faults *errs.Faults) {
@@ -115,7 +115,7 @@ func (c *CORS) check(faults *errs.Faults) {
 
 func validMethod(s string) bool { return slices.Contains(corsMethods, s) }
 
-// validOrigin reports whether a text is an origin, possibly with a `*`.
+// validOrigin reports whether a text is an origin, with at most one `*`.
 func validOrigin(s string) bool {
 	if s == "*" {
 		return true
@@ -131,8 +131,8 @@ func validHeaderPattern(s string) bool {
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// refusedHeaders are set by the server, concern the connection, or would give rights to a bucket's
-// pages.
+// refusedHeaders lists headers that the server sets itself, that belong to the connection, or that would give
+// rights to a bucket's pages.
 var refusedHeaders = []string{
 	"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
 	"transfer-encoding", "upgrade", "set-cookie", "set-cookie2", "content-length", "content-range", "content-encoding",

@@ -9,7 +9,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Event is a change of an object.
+// Event is a change to an object.
 type Event struct {
 	Name string
 	At   stamp.Time
@@ -19,7 +19,7 @@ type Event struct {
 	Origin
 }
 
-// The names of events, as in AWS.
+// Event names, as in AWS.
 const (
 	EventPut      = "ObjectCreated:Put"
 	EventPost     = "ObjectCreated:Post"
@@ -31,8 +31,8 @@ const (
 	EventUntag    = "ObjectTagging:Delete"
 )
 
-// Notification returns the JSON of an event in the form of AWS, with one record. As there, the key is
-// encoded as in a query, except for slashes.
+// Notification returns the event as AWS formats it, in JSON with one record. Like AWS, it encodes the key
+// as in a query, except for slashes.
 func (e Event) Notification(b *Bucket) ([]byte, error) {
 	object := map[string]any{"key": strings.ReplaceAll(url.QueryEscape(e.Key), "%2F", "/"), "sequencer": fmt.Sprintf("%016X", int64(e.At))}
 	if e.ETag != "" {

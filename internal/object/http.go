@@ -14,21 +14,20 @@ import (
 	"steward/internal/web"
 )
 
-// Handler has one method for each route of this package.
+// Handler has one method for each route in this package.
 type Handler struct {
 	Buckets *Buckets
 	Index   *Index
 	Totals  *Totals
 	// Audit records who did something, in the same transaction.
 	Audit *audit.Store
-	// Presign returns a URL of the S3 listener that is valid for some time, for the method GET or
-	// PUT.
+	// Presign returns a URL on the S3 listener for the method GET or PUT. It expires.
 	Presign func(b *Bucket, key, method string, expires time.Duration) (string, error)
-	// Expiry is how long presigned URLs are valid for which a request does not say it.
+	// Expiry is the default lifetime for presigned URLs.
 	Expiry time.Duration
 }
 
-// bucket returns a bucket of the caller's organization, or NotFound.
+// bucket returns a bucket in the caller's organization, or NotFound.
 func (h *Handler) bucket(ctx context.Context, name string) (*Bucket, error) {
 	b, err := h.Buckets.ByName(ctx, name)
 	if err == nil && b.OrgID != auth.From(ctx).OrgID {
@@ -49,7 +48,7 @@ type Entry struct {
 	LastModified stamp.Time `json:"last_modified" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 }
 
-// Listing is the response of GET /storage/objects/{bucket}.
+// Listing is the response to GET /storage/objects/{bucket}.
 type Listing struct {
 	_ struct{} `goName:"ObjectListing"`
 
@@ -89,7 +88,7 @@ func (h *Handler) Objects(ctx context.Context, in *struct {
 	return list, nil
 }
 
-// page returns a page by cursor, or by offset if there is none.
+// page returns a page by cursor, or by offset without one.
 func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Paging) (CountedPage, error) {
 	if p.Cursor == "" {
 		return h.Index.Page(ctx, b, prefix, int64(p.Offset), p.Limit)
@@ -101,7 +100,7 @@ func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Pag
 	return h.Index.PageAfter(ctx, b, prefix, last, p.Limit)
 }
 
-// Deleted is the response of DELETE /storage/objects/{bucket}.
+// Deleted is the response to DELETE /storage/objects/{bucket}.
 type Deleted struct {
 	_ struct{} `goName:"DeletedObjects"`
 
@@ -152,7 +151,7 @@ func originOf(ctx context.Context) Origin {
 	return Origin{RequestID: r.ID, Address: r.RemoteAddr}
 }
 
-// Presigned is the response of GET /storage/presign/{bucket}.
+// Presigned is the response to GET /storage/presign/{bucket}.
 type Presigned struct {
 	_ struct{} `goName:"PresignedURL"`
 
@@ -160,7 +159,7 @@ type Presigned struct {
 	Expiry int64  `json:"expiry_seconds" doc:"How long the URL is valid" example:"3600"`
 }
 
-// PresignInput says what a presigned URL is for.
+// PresignInput selects the object and the operation to presign.
 type PresignInput struct {
 	Bucket    string `path:"bucket" example:"invoices"`
 	Key       string `query:"key" required:"true" doc:"Key of the object" example:"2026/11/0042.pdf"`
@@ -168,7 +167,7 @@ type PresignInput struct {
 	Expiry    int64  `query:"expiry_seconds" minimum:"1" maximum:"604800" doc:"How long the URL is to be valid. Default: the server's presign-expiry" example:"3600"`
 }
 
-// expiry returns for how long the URL is valid.
+// expiry returns the URL's lifetime.
 func (in *PresignInput) expiry(fallback time.Duration) time.Duration {
 	if in.Expiry == 0 {
 		return fallback
@@ -202,7 +201,7 @@ func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, 
 	return Presigned{URL: url, Expiry: int64(expiry / time.Second)}, err
 }
 
-// Stats is the response of GET /storage/stats/{bucket}.
+// Stats is the response to GET /storage/stats/{bucket}.
 type Stats struct {
 	_ struct{} `goName:"BucketStats"`
 
@@ -233,7 +232,7 @@ func (h *Handler) Analytics(ctx context.Context, in *struct {
 	return h.Totals.Analytics(ctx, auth.From(ctx).OrgID, in.Days)
 }
 
-// BucketConfig is the configuration of a bucket as the API shows it.
+// BucketConfig is a bucket's configuration in the API.
 type BucketConfig struct {
 	BucketName        string            `json:"bucket_name" example:"invoices"`
 	StorageTier       *Tier             `json:"storage_tier" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects" example:"STANDARD"`
@@ -300,7 +299,7 @@ func (h *Handler) ResetConfig(ctx context.Context, in *struct {
 	return web.None{}, h.Buckets.ResetConfig(ctx, b, in.IfMatch)
 }
 
-// FolderEntry is an object in the view of a folder.
+// FolderEntry is an object in a folder.
 type FolderEntry struct {
 	_ struct{} `goName:"FolderObject"`
 
@@ -309,7 +308,7 @@ type FolderEntry struct {
 	LastModified stamp.Time `json:"last_modified" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 }
 
-// FolderView is the response of GET /storage/folders/{bucket}.
+// FolderView is the response to GET /storage/folders/{bucket}.
 type FolderView struct {
 	_ struct{} `goName:"FolderListing"`
 

@@ -9,13 +9,13 @@ import (
 type ListRequest struct {
 	Prefix    string
 	Delimiter string
-	// After is the key or common prefix after which the list continues.
+	// After is the key or common prefix to continue after.
 	After string
 	Limit int
 }
 
-// ListPage is a part of a bucket's list, in byte order. Objects have neither Attributes nor
-// references to their bytes: Open needs one of Get.
+// ListPage is one page of a bucket's objects, in byte order. They have neither Attributes nor blobs: call
+// Get before you Open one.
 type ListPage struct {
 	Objects  []Object
 	Prefixes []string
@@ -24,7 +24,7 @@ type ListPage struct {
 	Next      string
 }
 
-// CountedPage is a part of a bucket's list with the exact number of all objects with the prefix.
+// CountedPage is one page of a bucket's objects with the exact number of objects under the prefix.
 type CountedPage struct {
 	Objects []Object
 	Total   int64
@@ -38,41 +38,41 @@ type Folder struct {
 	TotalSize   int64  `json:"total_size" doc:"Their size in bytes" example:"57855600"`
 }
 
-// FolderPage is what stands directly below a prefix.
+// FolderPage lists the folders and objects directly below a prefix.
 type FolderPage struct {
 	Folders []Folder
 	Objects []Object
-	// Next is the key or prefix to continue after; "" on the last page.
+	// Next is the key or prefix to continue after, or "" on the last page.
 	Next string
 }
 
-// keyRange are the keys from from on and before to.
+// keyRange includes from and excludes to.
 type keyRange struct{ from, to string }
 
-// afterAll sorts after every key: it is longer than the longest.
+// afterAll sorts after every key, because it is longer than the longest.
 var afterAll = strings.Repeat(string(utf8.MaxRune), MaxKey/utf8.UTFMax+1)
 
-// withPrefix returns the range of keys that begin with a prefix.
+// withPrefix returns the keys that begin with a prefix.
 func withPrefix(prefix string) keyRange { return keyRange{prefix, prefixEnd(prefix)} }
 
-// prefixEnd returns the first text after all texts with a prefix, in byte order, which for UTF-8 is
-// that of code points: the prefix with its last character replaced by the next one.
+// prefixEnd returns the first text that sorts after every text with the prefix. To get it, we replace the
+// last character by the next one: in UTF-8, byte order and code point order agree.
 func prefixEnd(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
 		switch {
 		case last == utf8.MaxRune:
-			continue // the character before it
+			continue // increment the character before it
 		case last == 0xD7FF:
-			return prefix + "\uE000" // there are no surrogates in UTF-8
+			return prefix + "\uE000" // UTF-8 has no surrogates
 		}
 		return prefix + string(last+1)
 	}
 	return afterAll
 }
 
-// commonPrefix returns the part of a key up to the first delimiter after the prefix.
+// commonPrefix returns the start of a key, up to the first delimiter after the prefix.
 func (r ListRequest) commonPrefix(key string) (string, bool) {
 	if r.Delimiter == "" {
 		return "", false

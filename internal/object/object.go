@@ -10,30 +10,31 @@ import (
 	"steward/internal/stamp"
 )
 
-// MaxKey is the maximum length of a key in bytes.
+// MaxKey caps a key's length, in bytes.
 const MaxKey = 1024
 
 // Tier is a storage class.
 type Tier string
 
-// The tiers.
+// Storage tiers. S3 clients see them as storage classes.
 const (
 	Standard         Tier = "STANDARD"
 	InfrequentAccess Tier = "INFREQUENT_ACCESS"
 	Archive          Tier = "ARCHIVE"
 )
 
-// tiers are all tiers.
+// tiers lists all tiers in a fixed order.
 var tiers = []Tier{Standard, InfrequentAccess, Archive}
 
-// Object is an object of a bucket.
+// Object is an object in a bucket.
 type Object struct {
 	BucketID string
 	Key      string
 	Size     int64
-	// ETag has no quotes: the MD5 of the bytes in hex, or that of the parts' MD5s, `-` and their number.
+	// ETag has no quotes. It is the MD5 of the bytes in hex, or for parts the MD5 of their MD5s, `-` and
+	// their number.
 	ETag        string
-	ContentType string // "" if none was sent
+	ContentType string // "" if the client sent none
 	Tier        Tier
 	Attributes  Attributes
 	ModifiedAt  stamp.Time
@@ -41,7 +42,7 @@ type Object struct {
 	blobs []blobRef
 }
 
-// PartSizes returns the sizes of the parts of which the object was uploaded, one for a plain object.
+// PartSizes returns the sizes of the parts that the object was uploaded in. A plain object has one.
 func (o Object) PartSizes() []int64 {
 	sizes := make([]int64, len(o.blobs))
 	for i, b := range o.blobs {
@@ -53,28 +54,28 @@ func (o Object) PartSizes() []int64 {
 // Multipart reports whether the object was uploaded in parts.
 func (o Object) Multipart() bool { return strings.Contains(o.ETag, "-") }
 
-// Attributes are what a client stores with an object and gets back with it.
+// Attributes are the values that a client stores with an object and gets back with it.
 type Attributes struct {
 	CacheControl       string            `json:"cache_control,omitempty"`
 	ContentDisposition string            `json:"content_disposition,omitempty"`
 	ContentEncoding    string            `json:"content_encoding,omitempty"`
 	ContentLanguage    string            `json:"content_language,omitempty"`
 	Expires            string            `json:"expires,omitempty"`
-	Metadata           map[string]string `json:"metadata,omitempty"` // the x-amz-meta- headers
+	Metadata           map[string]string `json:"metadata,omitempty"` // from x-amz-meta- headers
 	Tags               Tags              `json:"tags,omitempty"`
 	Checksum           *Checksum         `json:"checksum,omitempty"`
-	// PartChecksums are the values of the parts' checksums, if they have any.
+	// PartChecksums holds the parts' checksum values, if they have any.
 	PartChecksums []string `json:"part_checksums,omitempty"`
 }
 
-// Checksum is a checksum as S3 names it, such as {CRC32, …, FULL_OBJECT}.
+// Checksum is a checksum in S3's terms, such as {CRC32, …, FULL_OBJECT}.
 type Checksum struct {
 	Algorithm string `json:"algorithm"`
 	Value     string `json:"value,omitempty"` // in base64
 	Type      string `json:"type,omitempty"`  // FULL_OBJECT or COMPOSITE
 }
 
-// kind returns what lists show of a checksum: its algorithm and type, or "" if there is none.
+// kind returns the checksum's algorithm and type for lists, or "" for nil.
 func (c *Checksum) kind() string {
 	if c == nil {
 		return ""
@@ -82,20 +83,20 @@ func (c *Checksum) kind() string {
 	return strings.TrimSpace(c.Algorithm + " " + c.Type)
 }
 
-// checksumOf returns the checksum of a kind, without its value.
+// checksumOf parses a kind. The checksum has no value.
 func checksumOf(kind string) *Checksum {
 	algorithm, typ, _ := strings.Cut(kind, " ")
 	return &Checksum{Algorithm: algorithm, Type: typ}
 }
 
-// Conditions are those of a write, as in the headers of S3: ETags with or without quotes, or `*`.
-// They are checked in the transaction of the write, which returns PreconditionFailed.
+// Conditions are a write's conditions, as in S3's headers: ETags with or without quotes, or `*`. The
+// write's transaction checks them and returns PreconditionFailed.
 type Conditions struct {
 	IfMatch     string
 	IfNoneMatch string
 }
 
-// check returns PreconditionFailed, or NotFound for an If-Match without an object.
+// check returns PreconditionFailed, or NotFound for an If-Match if there is no object.
 func (c Conditions) check(key string, old *Object) error {
 	if c.IfMatch != "" {
 		if old == nil {
@@ -111,7 +112,7 @@ func (c Conditions) check(key string, old *Object) error {
 	return nil
 }
 
-// Matches reports whether the value of a condition names an ETag.
+// Matches reports whether a condition names an ETag.
 func Matches(condition, etag string) bool {
 	for tag := range strings.SplitSeq(condition, ",") {
 		tag = strings.TrimSpace(tag)
@@ -122,24 +123,24 @@ func Matches(condition, etag string) bool {
 	return false
 }
 
-// Origin is where a request came from, for events.
+// Origin says where a request came from, for events.
 type Origin struct {
 	RequestID string
-	Address   string // of the client
+	Address   string // the client's
 }
 
-// PutRequest describes an object that is written.
+// PutRequest describes an object to write.
 type PutRequest struct {
 	Key         string
 	ContentType string
 	Attributes  Attributes
-	// Tier is that of the bucket's configuration if it is empty.
+	// Tier defaults to the bucket's.
 	Tier Tier
 	Conditions
-	// Checksum returns the checksum that is stored in the Attributes. It is called once all bytes
-	// have been read; an error of it aborts the write. It may be nil.
+	// Checksum returns the checksum to store in Attributes. We call it after reading all bytes; if it
+	// fails, so does the write. It may be nil.
 	Checksum func() (*Checksum, error)
-	// Event is the name of the event; "" means ObjectCreated:Put, or ObjectCreated:Copy for Copy.
+	// Event is the event's name. The default is ObjectCreated:Put, or ObjectCreated:Copy for Copy.
 	Event string
 	Origin
 }
@@ -147,12 +148,12 @@ type PutRequest struct {
 // DeleteRequest names the objects to delete.
 type DeleteRequest struct {
 	Keys []string
-	// IfMatch, if not empty, is checked for each object.
+	// IfMatch is checked for each object unless it is empty.
 	IfMatch string
 	Origin
 }
 
-// blobRef is a blob of an object. In JSON it is [id, size].
+// blobRef refers to an object's blob. In JSON it is [id, size].
 type blobRef struct {
 	id   string
 	size int64

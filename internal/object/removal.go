@@ -7,8 +7,8 @@ import (
 	"steward/internal/errs"
 )
 
-// RemoveOrg deletes the buckets of an organization with all that they hold, and reports whether none is
-// left. Cleaner removes their rows and bytes later.
+// RemoveOrg deletes an organization's buckets with everything in them, and reports whether none is left.
+// Cleaner removes their rows and bytes later.
 func (s *Buckets) RemoveOrg(ctx context.Context, orgID string) (done bool, err error) {
 	buckets, err := s.List(ctx, orgID, "")
 	if err != nil {

@@ -16,30 +16,30 @@ import (
 	"steward/internal/id"
 )
 
-// Blobs writes and reads the bytes of objects and parts, and has the SQL of what refers to them.
+// Blobs writes and reads the bytes of objects and parts, and keeps track of references to them.
 type Blobs struct {
 	DB    *db.DB
 	Store blob.Store
-	// Disk is that of the database, unless it is elsewhere.
+	// Disk is the database's disk, unless the blob store has its own.
 	Disk *disk.Space
 	Now  func() time.Time
-	// Log receives what is not returned to a caller.
+	// Log receives errors that no caller gets.
 	Log *slog.Logger
 }
 
-// orphanAge is the age at which bytes without a row are removed. A blob can be referred to only for
-// half of that time after its id was made.
+// orphanAge is the age at which Sweep removes bytes without a row. For half this time after its id is made,
+// we may still refer to a blob.
 const orphanAge = 24 * time.Hour
 
-// written is a blob that was written.
+// written is a blob that write has stored.
 type written struct {
 	ref      blobRef
 	etag     string
 	checksum *Checksum
 }
 
-// write stores the bytes of r as a new blob. Nothing refers to it yet: if the process ends now, Sweep
-// removes it.
+// write stores r's bytes as a new blob. Nothing refers to it yet: if the process dies now, Sweep removes
+// it.
 func (s *Blobs) write(ctx context.Context, r io.Reader, size int64, checksum func() (*Checksum, error)) (written, error) {
 	if err := s.Disk.Room(); err != nil {
 		return written{}, err
@@ -63,7 +63,7 @@ func (s *Blobs) write(ctx context.Context, r io.Reader, size int64, checksum fun
 	return w, nil
 }
 
-// input counts what is read and keeps the error of the reader.
+// input counts the bytes read and keeps the reader's error.
 type input struct {
 	r   io.Reader
 	n   int64
@@ -79,8 +79,7 @@ func (i *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explainPut returns the error of the reader, if there is one, and otherwise that of the blob store in
-// words for clients.
+// explainPut returns the reader's error if there is one, otherwise the blob store's in words for clients.
 func explainPut(err, ofReader error) error {
 	if ofReader != nil {
 		return ofReader
@@ -91,7 +90,7 @@ func explainPut(err, ofReader error) error {
 	return explain(err)
 }
 
-// explain turns errors of the blob store into those that clients may see.
+// explain turns the blob store's errors into errors that clients may see.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, blob.ErrFull):
@@ -102,11 +101,11 @@ func explain(err error) error {
 	return err
 }
 
-// discardFor bounds the deletion of a blob that nothing refers to.
+// discardFor bounds how long discard takes.
 const discardFor = 10 * time.Second
 
-// discard deletes a blob if the change that was to refer to it was refused. After other errors the
-// change may have been committed, so Sweep decides.
+// discard deletes a blob if the change that would have referred to it was refused. After any other error
+// the change may have been committed, so we leave the blob to Sweep.
 func (s *Blobs) discard(refused error, ref blobRef) {
 	if refused == nil {
 		return
@@ -118,7 +117,7 @@ func (s *Blobs) discard(refused error, ref blobRef) {
 	}
 }
 
-// checkAge refuses to refer to a blob that is so old that Sweep may be about to remove it.
+// checkAge refuses to refer to a blob so old that Sweep may be about to remove it.
 func (s *Blobs) checkAge(ref blobRef) error {
 	made, _ := id.BlobTime(ref.id)
 	if s.Now().Sub(made) > orphanAge/2 {
@@ -127,9 +126,9 @@ func (s *Blobs) checkAge(ref blobRef) error {
 	return nil
 }
 
-// Open returns the bytes of an object that Get returned: length from offset on, or all that follow if
-// length is -1. The first blob is opened at once, so that an error is known before the response
-// begins.
+// Open returns the bytes of an object that Get returned: length bytes from offset, or everything after
+// offset if length is -1. It opens the first blob at once, so that you learn of an error before the
+// response begins.
 func (s *Blobs) Open(ctx context.Context, o Object, offset, length int64) (io.ReadCloser, error) {
 	if length < 0 {
 		length = o.Size - offset
@@ -144,13 +143,13 @@ func (s *Blobs) Open(ctx context.Context, o Object, offset, length int64) (io.Re
 	return r, nil
 }
 
-// piece is a range of a blob.
+// piece is a range in a blob.
 type piece struct {
 	id             string
 	offset, length int64
 }
 
-// pieces returns the ranges of blobs that make up a range of an object.
+// pieces splits an object's range into ranges in its blobs.
 func pieces(blobs []blobRef, offset, length int64) (all []piece) {
 	for _, b := range blobs {
 		if length == 0 {
@@ -173,7 +172,7 @@ type reader struct {
 	ctx   context.Context
 	store blob.Store
 	left  []piece
-	// current reads the piece that is open, of which expected bytes are still to come.
+	// current reads the open piece, with expected bytes still to come.
 	current  io.ReadCloser
 	expected int64
 }
@@ -218,7 +217,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// WriteTo writes the rest of the pieces. A writer that is a connection can have the kernel send files.
+// WriteTo writes the remaining pieces. If the writer is a connection, the kernel can send the files
+// directly.
 func (r *reader) WriteTo(w io.Writer) (written int64, err error) {
 	for r.current != nil {
 		n, err := io.Copy(w, r.current)
@@ -237,7 +237,7 @@ func (r *reader) WriteTo(w io.Writer) (written int64, err error) {
 	return written, nil
 }
 
-// Close closes the piece that is open.
+// Close closes the open piece.
 func (r *reader) Close() error {
 	if r.current == nil {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"steward/internal/db"
 )
 
-// Reference is a blob that an object or a part of an upload refers to.
+// Reference is a blob that an object or an upload's part refers to.
 type Reference struct {
 	ID   string
 	Size int64
 }
 
-// referencePage is the number of rows that References reads at once.
+// References reads referencePage rows at once.
 const referencePage = 1000
 
-// References calls f with the blobs that parts and objects refer to, a page at a time. What is written
-// meanwhile may be missing.
+// References calls f with the blobs that parts and objects refer to, a page at a time. It may miss
+// concurrent writes.
 func (s *Blobs) References(ctx context.Context, f func([]Reference) error) error {
 	if err := s.partReferences(ctx, f); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error)
 const objectReferencesText = `SELECT bucket_id, key, blobs FROM objects
 	WHERE (bucket_id, key) > ($1, $2) ORDER BY bucket_id, key LIMIT $3`
 
-// DecodeReferences returns the blobs of an object, as its row has them.
+// DecodeReferences decodes an object's blobs as its row stores them.
 func DecodeReferences(text string) ([]Reference, error) {
 	var blobs []blobRef
 	if err := json.Unmarshal([]byte(text), &blobs); err != nil {
@@ -111,7 +111,7 @@ func (s *Blobs) Referred(ctx context.Context, blobID string) (bool, error) {
 	return n > 0, nil
 }
 
-// ReferredBytes returns the size of all that References lists, without the objects of deleted buckets.
+// ReferredBytes returns the total size of References, except for objects in deleted buckets.
 func (s *Blobs) ReferredBytes(ctx context.Context) (bytes int64, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT CAST(COALESCE((SELECT SUM(bytes) FROM bucket_totals), 0)
 		+ COALESCE((SELECT SUM(size) FROM object_parts), 0) AS BIGINT)`).Scan(&bytes)

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// accessKeyPrefix begins all access keys. S3 takes one that begins with ASIA for a temporary key.
+	// accessKeyPrefix begins all access keys. It must not be ASIA, which S3 clients take for a temporary
+	// key.
 	accessKeyPrefix = "ST"
 	accessKeySize   = 20
 	secretKeySize   = 40
@@ -31,15 +32,15 @@ const (
 // Cache names the cache of buckets: pass Buckets.Forget to DB.Watch with it.
 const Cache = "object.buckets"
 
-// Buckets has the SQL of buckets: their names, credentials and configuration.
+// Buckets stores buckets: their names, credentials and configuration.
 type Buckets struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
 	// Audit records who did something, in the same transaction.
 	Audit *audit.Store
-	// CreateWebhook creates the internal webhook of a bucket and returns its id; DeleteWebhook
-	// deletes it. They may be nil.
+	// CreateWebhook creates a bucket's internal webhook and returns its id; DeleteWebhook deletes it. They
+	// may be nil.
 	CreateWebhook func(tx *db.Tx, b *Bucket) (string, error)
 	DeleteWebhook func(tx *db.Tx, orgID, webhookID string) error
 	// Active returns Forbidden if an organization was deleted. It may be nil.
@@ -49,7 +50,7 @@ type Buckets struct {
 	byKey  db.Cache[string, *Bucket]
 }
 
-// Forget empties the cache of buckets.
+// Forget empties the cache.
 func (s *Buckets) Forget() {
 	s.byName.Forget()
 	s.byKey.Forget()
@@ -91,7 +92,7 @@ func fromJSON(text *string, to any) error {
 	return nil
 }
 
-// toJSON returns the text of a value, or nil if there is none.
+// toJSON encodes a value, or returns nil for none.
 func toJSON(value any, none bool) (*string, error) {
 	if none {
 		return nil, nil
@@ -103,9 +104,8 @@ func toJSON(value any, none bool) (*string, error) {
 	return db.Null(string(text)), nil
 }
 
-// Create creates a bucket of the caller's organization with new credentials, in the
-// transaction of the resource. It returns Invalid for a name that S3 does not allow, and Conflict
-// if the name is taken.
+// Create creates a bucket with new credentials in the caller's organization, in the resource's transaction.
+// It returns Invalid for a name that S3 does not allow, and Conflict if the name is taken.
 func (s *Buckets) Create(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Bucket, error) {
 	now := s.Now()
 	b := &Bucket{
@@ -122,7 +122,7 @@ func (s *Buckets) Create(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Bucket, 
 	if err := s.createWebhook(tx, b); err != nil {
 		return nil, err
 	}
-	if err := tx.Invalidate(Cache); err != nil { // another replica may have had the name in its cache
+	if err := tx.Invalidate(Cache); err != nil { // another replica may still cache a deleted bucket of this name
 		return nil, err
 	}
 	return b, s.Audit.Record(tx, "bucket.create", b.Name)
@@ -130,7 +130,7 @@ func (s *Buckets) Create(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Bucket, 
 
 func newAccessKey() string { return accessKeyPrefix + id.Secret(accessKeySize-len(accessKeyPrefix)) }
 
-// newName returns a name that nobody has.
+// newName returns a random name, which nobody else has.
 func newName() string { return "bucket-" + strings.ToLower(id.Secret(20)) }
 
 func (s *Buckets) insert(tx *db.Tx, b *Bucket) error {
@@ -171,11 +171,11 @@ func (s *Buckets) createWebhook(tx *db.Tx, b *Bucket) (err error) {
 	return nil
 }
 
-// sealed returns the secret key of a bucket as it is stored.
+// sealed returns the bucket's encrypted secret key, ready to store.
 func (s *Buckets) sealed(b *Bucket) []byte { return s.Ring.Seal(secretPurpose, []byte(b.SecretKey)) }
 
-// Delete deletes a bucket with all that it holds. Its totals are subtracted at once; Cleaner.Purge
-// removes the rows. It returns NotFound, and Conflict if the bucket must be empty and is not.
+// Delete deletes a bucket with everything in it. It subtracts the totals at once; Cleaner.Purge removes the
+// rows later. It returns NotFound, or Conflict if the bucket must be empty but is not.
 func (s *Buckets) Delete(tx *db.Tx, ref BucketRef, ifEmpty bool) error {
 	b, err := s.own(tx, ref)
 	if err != nil {
@@ -210,8 +210,7 @@ func (s *Buckets) Delete(tx *db.Tx, ref BucketRef, ifEmpty bool) error {
 	return s.Audit.Record(tx, "bucket.delete", b.Name)
 }
 
-// RotateKeys gives a bucket new credentials; the old ones are refused from then on. It returns
-// NotFound.
+// RotateKeys gives a bucket new credentials. The old ones stop working at once. It returns NotFound.
 func (s *Buckets) RotateKeys(tx *db.Tx, ref BucketRef) (*Bucket, error) {
 	b, err := s.own(tx, ref)
 	if err != nil {
@@ -229,7 +228,7 @@ func (s *Buckets) RotateKeys(tx *db.Tx, ref BucketRef) (*Bucket, error) {
 	return b, s.Audit.Record(tx, "bucket.rotate", b.Name)
 }
 
-// own reads a bucket of an organization in a region, or NotFound.
+// own reads an organization's bucket in a region, or returns NotFound.
 func (s *Buckets) own(q db.Querier, ref BucketRef) (*Bucket, error) {
 	b, err := s.find(q, `name`, ref.Name)
 	if err == nil && (b.OrgID != ref.OrgID || b.Region != ref.Region) {
@@ -252,14 +251,14 @@ func (s *Buckets) find(q db.Querier, column, value string) (*Bucket, error) {
 	return b, nil
 }
 
-// ByName returns a bucket of any organization, or NotFound. It returns Forbidden if the organization was
+// ByName returns a bucket in any organization, or NotFound. It returns Forbidden if the organization was
 // deleted.
 func (s *Buckets) ByName(ctx context.Context, name string) (*Bucket, error) {
 	b, err := s.byName.Get(name, func() (*Bucket, error) { return s.find(s.DB.Read(ctx), `name`, name) })
 	return s.active(ctx, b, err)
 }
 
-// active returns a bucket that was found, or Forbidden if its organization was deleted.
+// active returns the bucket, or Forbidden if its organization was deleted.
 func (s *Buckets) active(ctx context.Context, b *Bucket, err error) (*Bucket, error) {
 	if err != nil || s.Active == nil {
 		return b, err
@@ -270,7 +269,7 @@ func (s *Buckets) active(ctx context.Context, b *Bucket, err error) (*Bucket, er
 	return b, nil
 }
 
-// ByAccessKey returns the bucket that an access key belongs to. Errors are those of ByName.
+// ByAccessKey returns the bucket that an access key belongs to. It returns the same errors as ByName.
 func (s *Buckets) ByAccessKey(ctx context.Context, accessKey string) (*Bucket, error) {
 	b, err := s.byKey.Get(accessKey, func() (*Bucket, error) {
 		b, err := s.find(s.DB.Read(ctx), `access_key`, accessKey)
@@ -282,7 +281,7 @@ func (s *Buckets) ByAccessKey(ctx context.Context, accessKey string) (*Bucket, e
 	return s.active(ctx, b, err)
 }
 
-// List returns the buckets of an organization in a region, or in all regions if it is empty, by name.
+// List returns an organization's buckets by name, in a region, or in all regions if it is empty.
 func (s *Buckets) List(ctx context.Context, orgID, region string) ([]*Bucket, error) {
 	text := `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 AND region = $2 ORDER BY name`
 	args := []any{orgID, region}
@@ -297,8 +296,7 @@ func (s *Buckets) List(ctx context.Context, orgID, region string) ([]*Bucket, er
 	return all, nil
 }
 
-// UpdateConfig changes the configuration of a bucket. It returns NotFound, Invalid and
-// PreconditionFailed.
+// UpdateConfig changes a bucket's configuration. It returns NotFound, Invalid and PreconditionFailed.
 func (s *Buckets) UpdateConfig(ctx context.Context, b *Bucket, p Patch, match page.IfMatch) (*Bucket, error) {
 	return s.configure(ctx, b, "bucket.configure", match, p.Apply)
 }
@@ -313,7 +311,7 @@ func (s *Buckets) configure(ctx context.Context, b *Bucket, action string, match
 	to func(Config) (Config, error),
 ) (changed *Bucket, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := lock(tx, b); err != nil { // a concurrent patch must not be lost
+		if err := lock(tx, b); err != nil { // keeps concurrent patches
 			return err
 		}
 		if changed, err = s.own(tx, BucketRef{b.OrgID, b.Region, b.Name}); err != nil {
@@ -358,15 +356,15 @@ func (s *Buckets) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 	return s.Audit.Record(tx, action, b.Name)
 }
 
-// bucketNames finds buckets, whose name is their id for users.
+// bucketNames finds buckets. For users, a bucket's name is its id.
 var bucketNames = db.NameIndex{Table: "buckets", ID: "name", Index: "buckets_name"}
 
-// Search returns buckets of an organization by words of the name.
+// Search finds an organization's buckets by words in their names.
 func (s *Buckets) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return bucketNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }
 
-// withTTL returns up to 100 buckets that have a ttl, in the order of their ids after a given one.
+// withTTL returns up to 100 buckets that have a ttl, ordered by id, after a given id.
 func (s *Buckets) withTTL(ctx context.Context, after string) ([]*Bucket, error) {
 	some, err := db.Collect(s.DB.Read(ctx), s.scan, `SELECT `+bucketColumns+` FROM buckets
 		WHERE ttl_seconds IS NOT NULL AND id > $1 ORDER BY id LIMIT 100`, after)
@@ -376,15 +374,15 @@ func (s *Buckets) withTTL(ctx context.Context, after string) ([]*Bucket, error) 
 	return some, nil
 }
 
-// exists returns NotFound if the bucket was deleted since it was read from the cache.
+// exists returns NotFound if the bucket was deleted after we cached it.
 func exists(q db.Querier, b *Bucket) error {
 	var id string
 	err := q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`, b.ID).Scan(&id)
 	return missingBucket(err, b)
 }
 
-// lock locks a bucket for a change of its objects until the transaction ends. It returns NotFound if
-// the bucket was deleted. SQLite has one writer and needs no lock.
+// lock locks a bucket until the transaction ends, so that we can change its objects. It returns NotFound if
+// the bucket was deleted. SQLite has only one writer and needs no lock.
 func lock(tx *db.Tx, b *Bucket) error {
 	text := `SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`
 	if tx.Dialect() == db.Postgres {

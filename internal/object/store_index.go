@@ -15,33 +15,33 @@ import (
 	"steward/internal/stamp"
 )
 
-// maxDelete is the maximum number of keys of one deletion, as in S3.
+// maxDelete caps the keys in one deletion, as S3 does.
 const maxDelete = 1000
 
-// Index has the SQL of objects and of the lists of a bucket. What it changes, it changes in one
-// transaction with all that follows from it (store_index_change.go).
+// Index stores and lists a bucket's objects. Each change and everything that follows from it share one
+// transaction (store_index_change.go).
 type Index struct {
 	DB    *db.DB
 	Blobs *Blobs
 	Now   func() time.Time
-	// Event is called in the transaction that changes objects of a bucket. It may be nil.
+	// Event is called in the transaction that changes a bucket's objects. It may be nil.
 	Event func(tx *db.Tx, b *Bucket, events []Event) error
-	// Limits are the sizes; zero values mean the defaults.
+	// Limits override the default sizes. Zero values keep them.
 	Limits Limits
 
 	changes db.Gather[*change]
 }
 
-// Limits are the sizes of blocks and batches.
+// Limits size blocks and batches.
 type Limits struct {
-	// MaxBlock is the number of objects at which a block is split. A block with less than MinBlock
-	// is merged with a neighbour if both have less than MergeBlock.
+	// A block with more than MaxBlock objects is split. A block with fewer than MinBlock is merged with a
+	// neighbour if both have fewer than MergeBlock.
 	MaxBlock, MergeBlock, MinBlock int64
-	// Batch is the number of objects that one transaction of a bulk deletion changes.
+	// Batch limits the objects that a bulk deletion changes in one transaction.
 	Batch int
 }
 
-// limits returns the limits with their defaults.
+// limits returns the limits with the defaults filled in.
 func (s *Index) limits() Limits {
 	l := s.Limits
 	return Limits{
@@ -52,9 +52,9 @@ func (s *Index) limits() Limits {
 	}
 }
 
-// Put writes an object, whose bytes it reads from r to its end; size is -1 if it is not known. If it
-// returns nil, bytes and row are durable. Errors are those of r unchanged, Invalid, NotFound if the
-// bucket is gone, PreconditionFailed, Malformed if r has another size, and Unavailable.
+// Put writes an object. It reads r to its end; size is -1 if it is unknown. When it returns nil, both the
+// bytes and the row are durable. It returns r's errors unchanged, Invalid, NotFound if the bucket is gone,
+// PreconditionFailed, Malformed if r has another size, and Unavailable.
 func (s *Index) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, size int64) (Object, error) {
 	if err := checkPut(p); err != nil {
 		return Object{}, err
@@ -112,11 +112,11 @@ func checkPut(p PutRequest) error {
 	return faults.Err()
 }
 
-// maxAttributes bounds what a client stores with an object.
+// maxAttributes caps the texts that a client stores with an object, in bytes.
 const maxAttributes = 16 << 10
 
-// checkEarly refuses a write whose conditions fail before its bytes are read. The transaction checks
-// them again.
+// checkEarly refuses a write whose conditions already fail, before we read its bytes. The transaction
+// checks them again.
 func (s *Index) checkEarly(ctx context.Context, b *Bucket, p PutRequest) error {
 	if p.Conditions == (Conditions{}) {
 		return nil
@@ -131,7 +131,7 @@ func (s *Index) checkEarly(ctx context.Context, b *Bucket, p PutRequest) error {
 	return err
 }
 
-// Get returns an object, or NotFound, also if it is past the ttl of the bucket.
+// Get returns an object. It returns NotFound if there is none, or if it is past the bucket's ttl.
 func (s *Index) Get(ctx context.Context, b *Bucket, key string) (Object, error) {
 	if checkKey(key) != nil {
 		return Object{}, errs.New(errs.NotFound, "the object does not exist")
@@ -149,12 +149,12 @@ func (s *Index) Get(ctx context.Context, b *Bucket, key string) (Object, error) 
 	return o, nil
 }
 
-// getText finds no object of a bucket that was deleted since it was read from the cache.
+// getText finds nothing if the bucket was deleted after we cached it.
 const getText = `SELECT ` + objectColumns + ` FROM objects o WHERE o.bucket_id = $1 AND o.key = $2
 	AND EXISTS (SELECT 1 FROM bucket_states s WHERE s.bucket_id = $1)`
 
-// Delete deletes up to 1,000 objects in one transaction and returns the keys of those that existed.
-// With IfMatch it takes one key, and returns NotFound or PreconditionFailed.
+// Delete deletes up to 1,000 objects in one transaction and returns the keys that existed. With IfMatch it
+// takes one key, and returns NotFound or PreconditionFailed.
 func (s *Index) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted []string, err error) {
 	if len(d.Keys) > maxDelete || d.IfMatch != "" && len(d.Keys) != 1 {
 		return nil, errs.InvalidField("keys", "expected at most %d keys, or one with a condition", maxDelete)
@@ -162,7 +162,7 @@ func (s *Index) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted
 	var changes []*change
 	for _, key := range d.Keys {
 		if checkKey(key) != nil {
-			continue // there is no such object
+			continue // no object can have it
 		}
 		changes = append(changes, &change{bucket: b, key: key, event: EventDelete, origin: d.Origin, apply: func(old *Object) (*Object, error) {
 			return nil, Conditions{IfMatch: d.IfMatch}.check(key, b.current(old, s.Now()))
@@ -171,7 +171,7 @@ func (s *Index) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted
 	return s.deleteAll(ctx, changes)
 }
 
-// deleteAll makes changes that delete, and returns the keys of the objects that are gone.
+// deleteAll applies deletions and returns the keys that existed.
 func (s *Index) deleteAll(ctx context.Context, changes []*change) (deleted []string, err error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -190,9 +190,9 @@ func (s *Index) deleteAll(ctx context.Context, changes []*change) (deleted []str
 	return deleted, nil
 }
 
-// DeletePrefix deletes all objects with a prefix, in transactions of a bounded size. If it is
-// interrupted, it returns how many were deleted so far with the error; calling it again continues.
-// Objects that are written meanwhile may stay. The function is called in the first transaction.
+// DeletePrefix deletes all objects with a prefix, in transactions of bounded size. If it is interrupted, it
+// returns the number deleted so far with the error; call it again to continue. Objects written meanwhile
+// may stay. It calls first in the first transaction.
 func (s *Index) DeletePrefix(ctx context.Context, b *Bucket, prefix string, o Origin, first func(*db.Tx) error) (deleted int64, err error) {
 	if !isText(prefix) {
 		return 0, nil
@@ -227,9 +227,9 @@ func (s *Index) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) (
 	return some, nil
 }
 
-// Copy writes a copy of src, an object that Get returned, with the content type and attributes of p.
-// A copy onto itself changes the row only. Errors are those of Put, and Conflict if src changes
-// while it is copied onto itself.
+// Copy copies src, an object that Get returned, with p's content type and attributes. A copy onto itself
+// changes only the row. It returns the same errors as Put, and Conflict if src changes while it is copied
+// onto itself.
 func (s *Index) Copy(ctx context.Context, src Object, dst *Bucket, p PutRequest) (Object, error) {
 	p.Event = cmp.Or(p.Event, EventCopy)
 	if src.BucketID == dst.ID && src.Key == p.Key {
@@ -266,7 +266,7 @@ func (s *Index) copyOntoItself(ctx context.Context, src Object, b *Bucket, p Put
 	})
 }
 
-// SetTags replaces the tags of an object; nil removes them. It returns NotFound and Invalid.
+// SetTags replaces an object's tags; nil removes them. It returns NotFound and Invalid.
 func (s *Index) SetTags(ctx context.Context, b *Bucket, key string, tags Tags, o Origin) (Object, error) {
 	if err := checkPut(PutRequest{Key: key, Attributes: Attributes{Tags: tags}}); err != nil {
 		return Object{}, err
@@ -281,7 +281,8 @@ func (s *Index) SetTags(ctx context.Context, b *Bucket, key string, tags Tags, o
 	})
 }
 
-// modify makes a change that has no apply: it replaces an object that exists, or returns NotFound.
+// modify makes a change that replaces an existing object, and sets c.apply for it. It returns NotFound
+// without an object.
 func (s *Index) modify(ctx context.Context, c *change, to func(Object) (Object, error)) (Object, error) {
 	c.apply = func(old *Object) (*Object, error) {
 		if c.bucket.current(old, s.Now()) == nil {

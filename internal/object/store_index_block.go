@@ -9,7 +9,7 @@ import (
 	"steward/internal/db"
 )
 
-// block counts the objects from its first key on, up to the first key of the next block.
+// block counts the objects between its first key and the next block's.
 type block struct {
 	bucketID string
 	firstKey string
@@ -23,7 +23,7 @@ func scanBlock(r db.Row) (b block, err error) {
 
 const blockColumns = `bucket_id, first_key, objects, bytes`
 
-// writeBlocks books the difference of each row in the block of its key, and keeps blocks within
+// writeBlocks adds each row's difference to the block that its key falls into, and keeps blocks within
 // their limits.
 func (b *batch) writeBlocks() error {
 	deltas, err := b.blockDeltas()
@@ -42,7 +42,8 @@ func (b *batch) writeBlocks() error {
 	return balanceBlocks(b.tx, b.index.limits(), changed)
 }
 
-// balanceBlocks splits blocks before it merges others: what is split has not been merged yet.
+// balanceBlocks splits large blocks before it merges small ones, because splitting needs counts that no
+// merge has changed yet.
 func balanceBlocks(tx *db.Tx, limits Limits, changed []block) error {
 	for _, b := range changed {
 		if err := splitBlock(tx, limits, b); err != nil {
@@ -152,8 +153,8 @@ func deleteBlock(tx *db.Tx, b block) error {
 	return nil
 }
 
-// mergeBlock merges a small block with the next one or the one before it, if that is not large. It
-// reads the block again, since a merge of this transaction may have changed or deleted it.
+// mergeBlock merges a small block with the next or previous one, unless that is large. It reads the block
+// again, because an earlier merge in this transaction may have changed or deleted it.
 func mergeBlock(tx *db.Tx, limits Limits, b block) error {
 	b, ok, err := findBlock(tx, `first_key = $2`, b.bucketID, b.firstKey)
 	if err != nil || !ok || b.objects >= limits.MinBlock {
@@ -185,7 +186,7 @@ func findBlock(tx *db.Tx, condition, bucketID, key string) (b block, ok bool, er
 	return b, true, nil
 }
 
-// joinBlocks adds a block to the one before it, which may still be small.
+// joinBlocks adds a block to the one before it, which may still be small afterwards.
 func joinBlocks(tx *db.Tx, limits Limits, first, second block) error {
 	first.objects += second.objects
 	first.bytes += second.bytes
@@ -201,8 +202,8 @@ func joinBlocks(tx *db.Tx, limits Limits, first, second block) error {
 const sumBlocksText = `SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM object_blocks
 	WHERE bucket_id = $1 AND first_key >= $2 AND first_key < $3`
 
-// countRange returns the exact sums of a range of keys, from the blocks within it and the rows at
-// its ends.
+// countRange returns a key range's exact sums. It adds up the blocks inside the range and counts rows at
+// both ends.
 func countRange(q db.Querier, bucketID string, keys keyRange) (sums, error) {
 	first, last, err := blocksWithin(q, bucketID, keys)
 	if err != nil {
@@ -229,8 +230,7 @@ func countRange(q db.Querier, bucketID string, keys keyRange) (sums, error) {
 const blocksWithinText = `SELECT (SELECT MIN(first_key) FROM object_blocks WHERE bucket_id = $1 AND first_key > $2),
 	(SELECT MAX(first_key) FROM object_blocks WHERE bucket_id = $1 AND first_key < $3)`
 
-// blocksWithin returns the beginnings of the first block that begins after keys.from and of the last
-// one that begins before keys.to, or nil.
+// blocksWithin returns where the first block after keys.from and the last one before keys.to begin, or nil.
 func blocksWithin(q db.Querier, bucketID string, keys keyRange) (first, last *string, err error) {
 	if err := q.Row(blocksWithinText, bucketID, keys.from, keys.to).Scan(&first, &last); err != nil {
 		return nil, nil, fmt.Errorf("find blocks: %w", err)
@@ -240,7 +240,7 @@ func blocksWithin(q db.Querier, bucketID string, keys keyRange) (first, last *st
 
 const countRowsText = `SELECT count(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3`
 
-// countRows counts rows, for ranges of about a block.
+// countRows counts rows one by one. Use it for ranges that are about as large as a block.
 func countRows(q db.Querier, bucketID string, keys keyRange) (s sums, err error) {
 	if err := q.Row(countRowsText, bucketID, keys.from, keys.to).Scan(&s.objects, &s.bytes); err != nil {
 		return sums{}, fmt.Errorf("count objects: %w", err)
@@ -248,15 +248,14 @@ func countRows(q db.Querier, bucketID string, keys keyRange) (s sums, err error)
 	return s, nil
 }
 
-// blockAtText finds the only block that has the object with number $3, counted from the beginning of
-// the block $2 on.
+// blockAtText finds the block that contains object number $3, counting from the start of block $2.
 const blockAtText = `SELECT first_key, before FROM (
 	SELECT first_key, objects, CAST(SUM(objects) OVER (ORDER BY first_key ROWS UNBOUNDED PRECEDING) AS BIGINT) - objects AS before
 	FROM object_blocks WHERE bucket_id = $1 AND first_key >= $2) AS b
 	WHERE before <= $3 AND before + objects > $3 LIMIT 1`
 
-// seek returns a place near the object with number offset among those from the key from on: that
-// object follows skip objects after the key at.
+// seek finds a place near object number offset in the range: you reach the object by skipping skip objects
+// from the key at.
 func (s *Index) seek(q db.Querier, bucketID string, from keyRange, offset int64) (at string, skip int64, err error) {
 	if offset <= s.limits().MaxBlock {
 		return from.from, offset, nil

@@ -12,29 +12,28 @@ import (
 	"steward/internal/stamp"
 )
 
-// change is a change of one object.
+// change is a change to one object.
 type change struct {
 	bucket *Bucket
 	key    string
 	event  string
 	origin Origin
-	// apply returns what becomes of an object: old to keep it, nil to delete it. old is nil if there
-	// is none. With an error nothing changes. It may be called more than once.
+	// apply returns the object after the change: old to keep it, nil to delete it. old is nil if there is
+	// none. If it returns an error, nothing changes. It may be called more than once.
 	apply func(old *Object) (*Object, error)
 
-	// The results.
+	// Results.
 	old, new *Object
 	err      error
 }
 
-// Bytes is about the size of the rows, for db.Gather.
+// Bytes estimates the size of the rows, for db.Gather.
 func (c *change) Bytes() int { return 512 + 2*len(c.key) }
 
-// Org returns the organization of the bucket, for db.Gather.
+// Org returns the bucket's organization, for db.Gather.
 func (c *change) Org() string { return c.bucket.OrgID }
 
-// change makes changes in one transaction. One alone shares its transaction with those of other
-// callers.
+// change makes changes in one transaction. A single change shares its transaction with other callers.
 func (s *Index) change(ctx context.Context, changes ...*change) error {
 	if len(changes) == 1 {
 		if err := s.changes.Do(ctx, s.DB, changes[0], s.changeAll); err != nil {
@@ -45,9 +44,9 @@ func (s *Index) change(ctx context.Context, changes ...*change) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.changeAll(tx, changes) })
 }
 
-// changeAll is the only function that changes rows of objects in buckets that exist. It writes rows,
-// references to blobs, blocks, totals, usage of the day and events. A change that is refused has its
-// error; the others are made.
+// changeAll is the only function that changes object rows in existing buckets. It writes rows, blob
+// references, blocks, totals, daily usage and events. A refused change gets its error; the others still
+// happen.
 func (s *Index) changeAll(tx *db.Tx, changes []*change) error {
 	b := &batch{index: s, tx: tx, now: stamp.Of(s.Now()), rows: map[rowKey]*row{}, blobs: map[string]bool{}}
 	if err := b.lock(changes); err != nil {
@@ -67,14 +66,14 @@ func (s *Index) changeAll(tx *db.Tx, changes []*change) error {
 	return nil
 }
 
-// batch are the changes of one transaction.
+// batch holds the changes in one transaction.
 type batch struct {
 	index   *Index
 	tx      *db.Tx
 	now     stamp.Time
-	buckets []*Bucket // those that exist, in the order of their ids
+	buckets []*Bucket // those that exist, ordered by id
 	rows    map[rowKey]*row
-	// blobs are the blobs whose references changed, and whether they are referred to now.
+	// blobs maps each blob whose references changed to whether it is in use now.
 	blobs  map[string]bool
 	events map[string][]Event // by bucket
 }
@@ -88,7 +87,7 @@ type row struct {
 	old, new *Object
 }
 
-// lock locks the buckets in the order of their ids, so that two batches never wait for each other.
+// lock locks the buckets in the order of their ids, so that two batches cannot deadlock.
 func (b *batch) lock(changes []*change) error {
 	byID := map[string]*Bucket{}
 	for _, c := range changes {
@@ -146,7 +145,7 @@ func scanObject(r db.Row) (o Object, err error) {
 	return o, nil
 }
 
-// read reads the rows that are to be changed.
+// read reads the rows that will change.
 func (b *batch) read(changes []*change) error {
 	var keys db.Bulk[rowKey]
 	for _, c := range changes {
@@ -192,7 +191,7 @@ func (b *batch) apply(c *change) {
 	b.events[c.bucket.ID] = append(b.events[c.bucket.ID], e)
 }
 
-// refer notes that the blobs of an object are referred to, or not any more.
+// refer notes whether an object's blobs are in use.
 func (b *batch) refer(o *Object, referred bool) {
 	if o == nil {
 		return
@@ -235,7 +234,6 @@ func (b *batch) writeObjects() error {
 	return nil
 }
 
-// objectRow is a row of objects.
 type objectRow struct {
 	BucketID, Key     string
 	Size              int64
@@ -263,13 +261,13 @@ func newObjectRow(o *Object) (objectRow, error) {
 	}, nil
 }
 
-// garbageRow is a blob that nothing refers to since a time.
+// garbageRow is a blob with the time when it lost its last reference.
 type garbageRow struct {
 	ID        string
 	GarbageAt stamp.Time
 }
 
-// writeBlobs inserts the references that are new, and marks those as garbage that are gone.
+// writeBlobs inserts new references and marks blobs that lost theirs as garbage.
 func (b *batch) writeBlobs() error {
 	var all db.Bulk[string]
 	var garbage db.Bulk[garbageRow]
@@ -292,7 +290,7 @@ func writeBlobs(tx *db.Tx, referred db.Bulk[string], garbage db.Bulk[garbageRow]
 	return nil
 }
 
-// writeSums books the difference of each row in the totals of its bucket and the usage of the day.
+// writeSums books each row's difference in its bucket's totals and the day's usage.
 func (b *batch) writeSums() error {
 	for _, r := range b.rows {
 		if err := b.book(r, r.old, -1); err != nil {

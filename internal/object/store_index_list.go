@@ -11,7 +11,7 @@ import (
 
 const listColumns = `key, size, modified_at, tier, etag, content_type, checksum`
 
-// scanListed scans an object of a list. Of its attributes it has the kind of checksum only.
+// scanListed scans an object for a list. The only attribute it reads is the checksum's kind.
 func scanListed(r db.Row) (o Object, err error) {
 	var contentType, checksum *string
 	err = r.Scan(&o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &contentType, &checksum)
@@ -27,7 +27,7 @@ func scanListed(r db.Row) (o Object, err error) {
 const listText = `SELECT ` + listColumns + ` FROM objects WHERE bucket_id = @bucket_id AND key >= @from AND key < @to
 	ORDER BY key LIMIT @limit OFFSET @offset`
 
-// window selects some of the objects of a range: limit from offset on.
+// window selects limit objects from a range, beginning at offset.
 type window struct {
 	offset int64
 	limit  int
@@ -45,8 +45,8 @@ func listRows(q db.Querier, b *Bucket, keys keyRange, w window) ([]Object, error
 	return rows, nil
 }
 
-// List returns objects and common prefixes in byte order, as S3 does. It returns NotFound if the
-// bucket is gone.
+// List returns objects and common prefixes in byte order, as S3 does. It returns NotFound if the bucket is
+// gone.
 func (s *Index) List(ctx context.Context, b *Bucket, r ListRequest) (p ListPage, err error) {
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if err := exists(q, b); err != nil {
@@ -75,23 +75,23 @@ func list(q db.Querier, b *Bucket, r ListRequest) (ListPage, error) {
 		if l.add(rows) || len(rows) < chunk {
 			return l.page, nil
 		}
-		// Where most rows are below common prefixes, short chunks that begin after each prefix read
-		// less than long ones.
+		// Where most rows are below common prefixes, short chunks that begin after each prefix read fewer
+		// rows than long ones.
 		chunk = min(max(2*(l.len()-before), 2), r.Limit-l.len()+1)
 	}
 }
 
-// lister makes a page of rows in byte order.
+// lister builds a page from rows in byte order.
 type lister struct {
 	request ListRequest
-	keys    keyRange // what is still to be read
+	keys    keyRange // still to read
 	page    ListPage
 	prefix  string // the last common prefix
 }
 
 func (l *lister) len() int { return len(l.page.Objects) + len(l.page.Prefixes) }
 
-// add adds rows, and sets where the next ones begin. It reports whether the page is full and more
+// add adds rows and moves keys to where the next rows begin. It reports whether the page is full and more
 // follows.
 func (l *lister) add(rows []Object) (truncated bool) {
 	for _, o := range rows {
@@ -117,7 +117,7 @@ func (l *lister) add(rows []Object) (truncated bool) {
 	return false
 }
 
-// keys returns the range of keys that a list reads. A common prefix as After skips all keys below it.
+// keys returns the range that a list reads. If After is a common prefix, it skips all keys below it.
 func (r ListRequest) keys() keyRange {
 	keys := withPrefix(r.Prefix)
 	if r.After < r.Prefix {
@@ -132,10 +132,10 @@ func (r ListRequest) keys() keyRange {
 	return keys
 }
 
-// after returns the first text after a key. Keys have no U+0000.
+// after returns the first possible key after another one. Keys have no U+0000.
 func after(key string) string { return key + "\x01" }
 
-// Page returns objects with a prefix by their number in byte order, and the exact number of all. It
+// Page returns objects with a prefix by their position in byte order, and the exact number of all. It
 // returns NotFound if the bucket is gone.
 func (s *Index) Page(ctx context.Context, b *Bucket, prefix string, offset int64, limit int) (p CountedPage, err error) {
 	if !isText(prefix) {
@@ -151,7 +151,7 @@ func (s *Index) Page(ctx context.Context, b *Bucket, prefix string, offset int64
 	return p, err
 }
 
-// PageAfter is Page from the first key after a given one on.
+// PageAfter is like Page, but begins after a key.
 func (s *Index) PageAfter(ctx context.Context, b *Bucket, prefix, key string, limit int) (p CountedPage, err error) {
 	if !isText(prefix) || !isText(key) {
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
@@ -188,7 +188,7 @@ func (s *Index) page(q db.Querier, b *Bucket, keys keyRange, w window) (p Counte
 	return p, err
 }
 
-// cut removes the object that was read to know whether there are more.
+// cut drops the extra object that we read to find out whether more follow.
 func (p *CountedPage) cut(limit int) {
 	p.More = len(p.Objects) > limit
 	if p.More {
@@ -196,7 +196,7 @@ func (p *CountedPage) cut(limit int) {
 	}
 }
 
-// countObjects returns the number of objects in a range that begins with a prefix.
+// countObjects counts the objects in a range that begins with a prefix.
 func countObjects(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
 	if keys.from == "" {
 		held, err := totals.Sum(q, b.OrgID, b.ID)
@@ -209,9 +209,9 @@ func countObjects(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
 	return sum.objects, err
 }
 
-// Folders returns what stands directly below a prefix, from the first key or folder after a given
-// one on: objects, and folders with the exact number and size of the objects below them. It returns
-// NotFound if the bucket is gone.
+// Folders returns the objects and folders directly below a prefix, from the first one after a given key or
+// folder. Folders have the exact number and size of the objects below them. It returns NotFound if the
+// bucket is gone.
 func (s *Index) Folders(ctx context.Context, b *Bucket, prefix, after string, limit int) (p FolderPage, err error) {
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if err := exists(q, b); err != nil {

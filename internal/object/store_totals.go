@@ -10,14 +10,14 @@ import (
 	"steward/internal/stamp"
 )
 
-// totals counts what buckets hold.
+// totals counts how much buckets hold.
 var totals = db.NewCounters("bucket_totals", []string{"org_id", "bucket_id", "tier"}, []string{"objects", "bytes"})
 
-// usage sums the changes of an organization by day. A day on which everything was deleted again has had
-// data, too.
+// usage adds up an organization's changes by day. It keeps zeros: a day on which everything was deleted
+// again still has data.
 var usage = db.NewCounters("object_usage", []string{"org_id", "day", "tier"}, []string{"objects", "bytes"}).KeepZeros()
 
-// book adds to the totals of a bucket and to the usage of the day.
+// book adds to the bucket's totals and the day's usage.
 func book(tx *db.Tx, now stamp.Time, b *Bucket, d tierSums) error {
 	if err := totals.Add(tx, []any{b.OrgID, b.ID, string(d.tier)}, d.objects, d.bytes); err != nil {
 		return err
@@ -25,7 +25,7 @@ func book(tx *db.Tx, now stamp.Time, b *Bucket, d tierSums) error {
 	return usage.Add(tx, []any{b.OrgID, dayOf(now.Std()), string(d.tier)}, d.objects, d.bytes)
 }
 
-// subtractTotals subtracts all that a bucket holds, and returns the number of its objects.
+// subtractTotals subtracts everything that a bucket holds and returns how many objects it has.
 func subtractTotals(tx *db.Tx, b *Bucket, now stamp.Time) (objects int64, err error) {
 	held, err := db.Collect(tx, scanTierSums, `SELECT tier, objects, bytes FROM bucket_totals WHERE org_id = $1 AND bucket_id = $2`,
 		b.OrgID, b.ID)
@@ -45,16 +45,15 @@ func scanTierSums(r db.Row) (t tierSums, err error) {
 	return t, r.Scan(&t.tier, &t.objects, &t.bytes)
 }
 
-// Totals reads what buckets hold now, and held on the last days. Index and Buckets write it.
+// Totals reads how much buckets hold now and held in recent days. Index and Buckets write it.
 type Totals struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Prices are in USD for a GB (10^9 bytes) and month. Tiers that are missing have the default
-	// price.
+	// Prices are in USD for a GB (10^9 bytes) and month. Missing tiers get the default price.
 	Prices map[Tier]float64
 }
 
-// Bucket returns what a bucket holds, or NotFound if it is gone.
+// Bucket returns a bucket's usage, or NotFound if it is gone.
 func (s *Totals) Bucket(ctx context.Context, b *Bucket) (u Usage, err error) {
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		err := q.Row(`SELECT last_event_at FROM bucket_states WHERE bucket_id = $1`, b.ID).Scan(&u.LastEventAt)
@@ -72,7 +71,7 @@ func (s *Totals) Bucket(ctx context.Context, b *Bucket) (u Usage, err error) {
 	return u, err
 }
 
-// All returns what the buckets of all organizations hold.
+// All returns the usage of all organizations together.
 func (s *Totals) All(ctx context.Context) (u Usage, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT)
 		FROM bucket_totals`).Scan(&u.Objects, &u.Bytes)
@@ -82,7 +81,7 @@ func (s *Totals) All(ctx context.Context) (u Usage, err error) {
 	return u, nil
 }
 
-// ByBucket returns what the buckets of an organization hold, by their ids.
+// ByBucket returns the usage of an organization's buckets, by bucket id.
 func (s *Totals) ByBucket(ctx context.Context, orgID string) (byID map[string]Usage, err error) {
 	byID = map[string]Usage{}
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
@@ -96,7 +95,7 @@ func (s *Totals) ByBucket(ctx context.Context, orgID string) (byID map[string]Us
 	return byID, err
 }
 
-// usageOf returns the buckets of an organization by name, with what they hold.
+// usageOf returns an organization's buckets by name, with their holdings.
 func usageOf(q db.Querier, orgID string) ([]bucketUsage, error) {
 	all, err := db.Collect(q, func(r db.Row) (b bucketUsage, err error) {
 		b.held = holding{}
@@ -129,14 +128,14 @@ func usageOf(q db.Querier, orgID string) ([]bucketUsage, error) {
 	return all, nil
 }
 
-// prices returns the prices with their defaults.
+// prices returns Prices with the defaults filled in.
 func (s *Totals) prices() map[Tier]float64 {
 	all := DefaultPrices()
 	maps.Copy(all, s.Prices)
 	return all
 }
 
-// Analytics returns what an organization stores, now and on the last days.
+// Analytics returns how much an organization stores, now and in the last days.
 func (s *Totals) Analytics(ctx context.Context, orgID string, days int) (Analytics, error) {
 	today := dayOf(s.Now())
 	h := history{from: today - int64(days) + 1, today: today}

@@ -15,18 +15,18 @@ import (
 	"steward/internal/stamp"
 )
 
-// Uploads has the SQL of multipart uploads and their parts.
+// Uploads stores multipart uploads and their parts.
 type Uploads struct {
 	DB    *db.DB
 	Index *Index
 	Blobs *Blobs
 	Now   func() time.Time
-	// MinPart is the minimum size of a part that is not the last one; 0 means MinPartSize.
+	// MinPart is the smallest size for every part but the last, in bytes; 0 means MinPartSize.
 	MinPart int64
 }
 
-// Create begins a multipart upload with the key, content type, attributes and tier of p. It
-// returns Invalid, and NotFound if the bucket is gone.
+// Create begins a multipart upload with p's key, content type, attributes and tier. It returns Invalid, or
+// NotFound if the bucket is gone.
 func (s *Uploads) Create(ctx context.Context, b *Bucket, p PutRequest) (Upload, error) {
 	if err := checkPut(p); err != nil {
 		return Upload{}, err
@@ -77,16 +77,16 @@ func scanUpload(r db.Row) (u Upload, err error) {
 	return u, nil
 }
 
-// Get returns an upload under way, or ErrNoUpload.
+// Get returns an upload in progress, or ErrNoUpload.
 func (s *Uploads) Get(ctx context.Context, b *Bucket, key, uploadID string) (Upload, error) {
 	return findUpload(s.DB.Read(ctx), uploadKey{b.ID, key, uploadID}, "")
 }
 
-// uploadKey names an upload by all that a request says about it.
+// uploadKey names an upload by everything that a request says about it.
 type uploadKey struct{ bucketID, key, id string }
 
-// lockUpload returns an upload and locks it until the transaction ends. All that changes parts locks
-// their upload first, and then the bucket.
+// lockUpload returns an upload and locks it until the transaction ends. To avoid deadlocks, everything that
+// changes parts locks the upload first and then the bucket.
 func lockUpload(tx *db.Tx, k uploadKey) (Upload, error) {
 	suffix := ""
 	if tx.Dialect() == db.Postgres {
@@ -110,8 +110,8 @@ func findUpload(q db.Querier, k uploadKey, suffix string) (Upload, error) {
 	return u, nil
 }
 
-// PutPart stores a part, whose bytes it reads from r to its end; size is -1 if it is not known. Errors
-// are those of Put, and ErrNoUpload.
+// PutPart stores a part. It reads r to its end; size is -1 if it is unknown. It returns the same errors as
+// Put, and ErrNoUpload.
 func (s *Uploads) PutPart(ctx context.Context, b *Bucket, p PartRequest, r io.Reader, size int64) (Part, error) {
 	if p.Number < 1 || p.Number > MaxParts {
 		return Part{}, errs.InvalidField("partNumber", "expected 1 to %d", MaxParts)
@@ -137,7 +137,7 @@ func (s *Uploads) PutPart(ctx context.Context, b *Bucket, p PartRequest, r io.Re
 	return part, nil
 }
 
-// insertPart inserts a part, or replaces the one with its number.
+// insertPart inserts a part or replaces the one with its number.
 func (s *Uploads) insertPart(tx *db.Tx, b *Bucket, p PartRequest, part Part) error {
 	if _, err := lockUpload(tx, uploadKey{b.ID, p.Key, p.UploadID}); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *Uploads) insertPart(tx *db.Tx, b *Bucket, p PartRequest, part Part) err
 	return nil
 }
 
-// CopyPart stores a range of an object as a part. Errors are those of PutPart and Blobs.Open.
+// CopyPart stores a range of an object as a part. It returns the errors of PutPart and Blobs.Open.
 func (s *Uploads) CopyPart(ctx context.Context, b *Bucket, p PartRequest, src Range) (Part, error) {
 	if src.Length < 0 {
 		src.Length = src.Object.Size - src.Offset
@@ -202,7 +202,7 @@ func listParts(q db.Querier, uploadID string, after, limit int) ([]Part, error) 
 	return parts, nil
 }
 
-// Parts returns parts of an upload, or ErrNoUpload.
+// Parts returns an upload's parts, or ErrNoUpload.
 func (s *Uploads) Parts(ctx context.Context, b *Bucket, l PartsRequest) (p PartPage, err error) {
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if p.Upload, err = findUpload(q, uploadKey{b.ID, l.Key, l.UploadID}, ""); err != nil {
@@ -218,7 +218,7 @@ func (s *Uploads) Parts(ctx context.Context, b *Bucket, l PartsRequest) (p PartP
 	return p, err
 }
 
-// List returns the uploads of a bucket. It returns NotFound if the bucket is gone.
+// List returns a bucket's uploads, or NotFound if the bucket is gone.
 func (s *Uploads) List(ctx context.Context, b *Bucket, l UploadsRequest) (p UploadPage, err error) {
 	if !isText(l.Prefix) || !isText(l.AfterKey) || !isText(l.AfterID) {
 		return p, errs.InvalidField("prefix", "expected UTF-8 without U+0000")
@@ -226,7 +226,7 @@ func (s *Uploads) List(ctx context.Context, b *Bucket, l UploadsRequest) (p Uplo
 	keys := withPrefix(l.Prefix)
 	args := db.Args{
 		"bucket_id": b.ID, "from": keys.from, "to": keys.to, "after_key": l.AfterKey,
-		"after_id": cmp.Or(l.AfterID, "~"), // which sorts after every id
+		"after_id": cmp.Or(l.AfterID, "~"), // "~" sorts after every id
 		"limit":    l.Limit + 1,
 	}
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
@@ -248,7 +248,7 @@ func (s *Uploads) List(ctx context.Context, b *Bucket, l UploadsRequest) (p Uplo
 	return p, err
 }
 
-// removeUpload removes an upload and its parts, whose blobs become garbage.
+// removeUpload removes an upload and its parts. Their blobs become garbage.
 func removeUpload(tx *db.Tx, uploadID string, now stamp.Time) error {
 	if _, err := tx.Exec(`UPDATE blobs SET garbage_at = $2 WHERE id IN (SELECT blob_id FROM object_parts WHERE upload_id = $1)`,
 		uploadID, now); err != nil {

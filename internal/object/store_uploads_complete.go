@@ -10,10 +10,10 @@ import (
 	"steward/internal/stamp"
 )
 
-// Complete makes an object of the parts that are named, in the order of their numbers, and
-// removes the upload with its other parts. A repeated request within a day has the key, the ETag and
-// the checksum of the first one, whatever has become of the object. Errors are ErrNoUpload, ErrInvalidPart, ErrPartOrder,
-// ErrPartTooSmall, PreconditionFailed, and those of c.Checksum.
+// Complete makes an object from the named parts, in the order of their numbers, and removes the upload with
+// its other parts. If a client repeats the request within a day, it gets the first answer's key, ETag and
+// checksum, whatever has become of the object. Errors are ErrNoUpload, ErrInvalidPart, ErrPartOrder,
+// ErrPartTooSmall, PreconditionFailed, and any error from c.Checksum.
 func (s *Uploads) Complete(ctx context.Context, b *Bucket, c CompleteRequest) (o Object, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		u, err := lockUpload(tx, uploadKey{b.ID, c.Key, c.UploadID})
@@ -40,7 +40,7 @@ func (s *Uploads) Complete(ctx context.Context, b *Bucket, c CompleteRequest) (o
 	return o, nil
 }
 
-// replace writes an object in place of the upload that it was made of.
+// replace writes an object and removes the upload that it was made from.
 func (s *Uploads) replace(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) error {
 	changed := &change{bucket: b, key: c.Key, event: EventComplete, origin: c.Origin, apply: func(old *Object) (*Object, error) {
 		return &o, c.check(c.Key, b.current(old, s.Now()))
@@ -69,7 +69,7 @@ func (s *Uploads) replace(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) err
 	return removeUpload(tx, c.UploadID, o.ModifiedAt)
 }
 
-// completed returns what an upload was completed with, or ErrNoUpload.
+// completed returns the object that completed an upload, or ErrNoUpload.
 func (s *Uploads) completed(q db.Querier, b *Bucket, c CompleteRequest) (Object, error) {
 	if !isText(c.Key) || !isText(c.UploadID) {
 		return Object{}, ErrNoUpload
@@ -85,7 +85,7 @@ func (s *Uploads) completed(q db.Querier, b *Bucket, c CompleteRequest) (Object,
 		return Object{}, fmt.Errorf("read completion: %w", err)
 	}
 	if o.ETag != c.etag() {
-		return Object{}, ErrNoUpload // another request
+		return Object{}, ErrNoUpload // a different request
 	}
 	if err := fromJSON(checksum, &o.Attributes.Checksum); err != nil {
 		return Object{}, err

@@ -6,14 +6,13 @@ import (
 	"fmt"
 )
 
-// Tag is a tag of an object.
+// Tag is a key and a value on an object.
 type Tag struct{ Key, Value string }
 
-// Tags are the tags of an object, in the order in which the client sent them. In JSON they are one
-// object.
+// Tags are an object's tags in the order in which the client sent them. In JSON they are one object.
 type Tags []Tag
 
-// MarshalJSON returns the tags as an object whose members are in their order.
+// MarshalJSON returns the tags as an object whose members keep their order.
 func (t Tags) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -37,7 +36,7 @@ func (t Tags) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// UnmarshalJSON reads an object, and keeps the order of its members.
+// UnmarshalJSON reads an object and keeps its members in order.
 func (t *Tags) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil { // {
@@ -48,7 +47,7 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 		if err != nil {
 			return fmt.Errorf("decode tags: %w", err)
 		}
-		name, _ := key.(string) // the names of members are texts
+		name, _ := key.(string) // member names are strings
 		tag := Tag{Key: name}
 		if err := d.Decode(&tag.Value); err != nil {
 			return fmt.Errorf("decode tags: %w", err)

@@ -11,16 +11,16 @@ import (
 	"steward/internal/stamp"
 )
 
-// Limits of multipart uploads, as in S3.
+// Limits on multipart uploads, as in S3. MinPartSize is in bytes.
 const (
 	MaxParts    = 10_000
 	MinPartSize = 5 << 20
 )
 
-// completionPeriod is how long the request that completed an upload can be repeated.
+// Clients may repeat the request that completed an upload for as long as completionPeriod.
 const completionPeriod = 24 * time.Hour
 
-// Errors of multipart uploads. Package s3 compares them with errors.Is.
+// Multipart upload errors. Package s3 compares them with errors.Is.
 var (
 	ErrNoUpload     = errs.New(errs.NotFound, "the multipart upload does not exist; it may have been completed or aborted")
 	ErrInvalidPart  = errs.New(errs.Invalid, "a part was not uploaded, or has another ETag or checksum")
@@ -28,14 +28,14 @@ var (
 	ErrPartTooSmall = errs.New(errs.Invalid, "a part other than the last one is smaller than 5 MiB")
 )
 
-// Upload is a multipart upload under way.
+// Upload is a multipart upload in progress.
 type Upload struct {
 	ID          string
 	BucketID    string
 	Key         string
 	ContentType string
 	Tier        Tier
-	// Attributes are those of the object. Its checksum has an algorithm and a type, but no value.
+	// Attributes will become the object's. The checksum has an algorithm and a type, but no value.
 	Attributes Attributes
 	CreatedAt  stamp.Time
 }
@@ -51,27 +51,27 @@ type Part struct {
 	blob string
 }
 
-// PartRequest describes a part that is uploaded. Uploading a number again replaces the part.
+// PartRequest describes a part to upload. Uploading a number again replaces the part.
 type PartRequest struct {
 	Key      string
 	UploadID string
 	Number   int
-	// Checksum is like that of PutRequest.
+	// Checksum works as in PutRequest.
 	Checksum func() (*Checksum, error)
 }
 
-// Range is a range of an object that Get returned: Length bytes from Offset on, or all that follow if
+// Range is a range in an object that Get returned: Length bytes from Offset, or everything after Offset if
 // Length is -1.
 type Range struct {
 	Object         Object
 	Offset, Length int64
 }
 
-// CompletedPart is a part in the request that completes an upload.
+// CompletedPart is a part that a completion names.
 type CompletedPart struct {
 	Number int
 	ETag   string
-	// Checksum is the value of the part's checksum, or "" if it was not sent.
+	// Checksum is the part's checksum value, or "" if the client did not send it.
 	Checksum string
 }
 
@@ -83,43 +83,43 @@ type CompleteRequest struct {
 	Conditions
 	// Size is the size that the object must have, or -1.
 	Size int64
-	// Checksum returns the checksum of the object from its parts. It may be nil.
+	// Checksum computes the object's checksum from its parts. It may be nil.
 	Checksum func(u Upload, parts []Part) (*Checksum, error)
 	Origin
 }
 
-// UploadsRequest selects uploads under way.
+// UploadsRequest selects uploads in progress.
 type UploadsRequest struct {
 	Prefix string
-	// AfterKey and AfterID are those of the upload after which the list continues; without AfterID it
-	// continues after all uploads of AfterKey.
+	// AfterKey and AfterID name the upload to continue after. Without AfterID, the list continues after all
+	// of AfterKey's uploads.
 	AfterKey, AfterID string
 	Limit             int
 }
 
-// UploadPage is a part of the list of uploads, in the order of key and id.
+// UploadPage is one page of uploads, ordered by key and id.
 type UploadPage struct {
 	Uploads   []Upload
 	Truncated bool
 }
 
-// PartsRequest selects parts of an upload.
+// PartsRequest selects an upload's parts.
 type PartsRequest struct {
 	Key      string
 	UploadID string
-	// After is the number of the part after which the list continues.
+	// After is the part number to continue after.
 	After int
 	Limit int
 }
 
-// PartPage is a part of the list of an upload's parts.
+// PartPage is one page of an upload's parts.
 type PartPage struct {
 	Upload    Upload
 	Parts     []Part
 	Truncated bool
 }
 
-// assemble returns the object of an upload, from those of its parts that the request names.
+// assemble builds the object from the stored parts that the request names.
 func (c CompleteRequest) assemble(u Upload, stored []Part, minPart int64) (Object, error) {
 	o := Object{BucketID: u.BucketID, Key: u.Key, ContentType: u.ContentType, Tier: u.Tier, Attributes: u.Attributes}
 	parts, err := c.choose(stored)
@@ -146,13 +146,13 @@ func (c CompleteRequest) assemble(u Upload, stored []Part, minPart int64) (Objec
 	return o, err
 }
 
-// etag returns the ETag of the object: that of the MD5s of the parts, which are their ETags.
+// etag returns the object's ETag, from the MD5 of the parts' ETags, which are MD5s themselves.
 func (c CompleteRequest) etag() string {
 	hash := md5.New()
 	for _, p := range c.Parts {
 		sum, err := hex.DecodeString(strings.Trim(p.ETag, `"`))
 		if err != nil {
-			return "" // of no part
+			return "" // no part has this ETag
 		}
 		hash.Write(sum)
 	}

@@ -1,4 +1,4 @@
-// Package blobtest has the suite that every blob.Store passes.
+// Package blobtest has the test suite that every blob.Store must pass.
 package blobtest
 
 import (
@@ -51,7 +51,7 @@ func random(n int) []byte {
 	return b
 }
 
-// Read returns the bytes of a blob.
+// Read returns a blob's bytes.
 func Read(t *testing.T, s blob.Store, blobID string) []byte {
 	t.Helper()
 	r, err := s.Open(t.Context(), blobID, 0, -1)
@@ -67,7 +67,7 @@ func readAll(t *testing.T, r io.ReadCloser) []byte {
 	return all
 }
 
-// IDs returns the ids of all blobs in ascending order, read in pages of three.
+// IDs returns all blob ids in ascending order. It reads pages of three.
 func IDs(t *testing.T, s blob.Store) []string {
 	t.Helper()
 	ids := []string{}

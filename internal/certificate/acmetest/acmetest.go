@@ -1,5 +1,5 @@
-// Package acmetest runs an ACME server for tests: Pebble, which validates domains by connections to ports of
-// this machine, and issues certificates of a CA of its own.
+// Package acmetest runs an ACME server for tests: Pebble. It validates domains by connecting to ports on
+// this machine, and issues certificates from its own CA.
 package acmetest
 
 import (
@@ -27,26 +27,26 @@ import (
 
 // Server is a running ACME server.
 type Server struct {
-	// URL is that of its directory.
+	// URL is the server's directory.
 	URL string
-	// Roots has the CA of the certificates that it issues, and that of its own certificate. RootsFile is the
-	// path of a PEM file with both.
+	// Roots has two CAs: the one that issues certificates, and the one behind the server's own certificate.
+	// RootsFile is a PEM file with both.
 	Roots     *x509.CertPool
 	RootsFile string
 
 	orders atomic.Int64
 }
 
-// Options are the ports of this machine that take the place of 80 and 443 of every domain, and how long
+// Options set the ports on this machine that stand in for every domain's ports 80 and 443, and how long
 // certificates are valid; 0 means 90 days.
 type Options struct {
 	HTTPPort, TLSPort int
 	Validity          time.Duration
-	// FirstOnly is whether Validity is that of the first certificate only.
+	// FirstOnly applies Validity only to the first certificate.
 	FirstOnly bool
 }
 
-// Start starts a server, which ends with the test.
+// Start starts a server. It stops when the test ends.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
@@ -84,8 +84,9 @@ func Start(t testing.TB, o Options) *Server {
 // Orders returns how many orders the server has accepted.
 func (s *Server) Orders() int { return int(s.orders.Load()) }
 
-// afterFirst returns a handler that has the certificate of the first order issued by one handler, and later ones by
-// another. Both know the same accounts and orders; clients repeat a request whose nonce is that of the other.
+// afterFirst lets one handler issue the first order's certificate, and another one all later certificates. Both
+// know the same accounts and orders. A client that sends a handler the other one's nonce gets an error and repeats
+// the request.
 func (s *Server) afterFirst(first, later http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ofCertificate := strings.HasPrefix(r.URL.Path, finalizePath) || strings.HasPrefix(r.URL.Path, renewalInfoPath)
@@ -97,7 +98,7 @@ func (s *Server) afterFirst(first, later http.Handler) http.Handler {
 	})
 }
 
-// The paths at which orders are made, certificates are issued, and the CA tells when they are to be renewed.
+// Paths where clients make orders, get certificates, and learn when to renew them.
 const (
 	orderPath       = "/order-plz"
 	finalizePath    = "/finalize-order/"
@@ -105,8 +106,8 @@ const (
 )
 
 // forgetting makes every order validate its domains: even with PEBBLE_AUTHZREUSE=0, Pebble reuses a valid
-// authorization for one order in a hundred. It finds authorizations by their order's account, so we cut that link
-// as soon as the order is finalized.
+// authorization for one order in a hundred. It finds authorizations by their order's account, so we cut
+// that link as soon as the order is finalized.
 func forgetting(store *db.MemoryStore, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id, ok := strings.CutPrefix(r.URL.Path, finalizePath); ok {
@@ -135,7 +136,7 @@ func (s *Server) counting(next http.Handler) http.Handler {
 	})
 }
 
-// statusWriter notes the status of a response.
+// statusWriter notes a response's status.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -147,8 +148,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// resolver starts a DNS server that knows every name as an address of this machine, and returns its
-// address.
+// resolver starts a DNS server that resolves every name to this machine, and returns its address.
 func resolver(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,12 +156,12 @@ func resolver(t testing.TB) string {
 		t.Fatal(err)
 	}
 	server := &dns.Server{Listener: l, Handler: dns.HandlerFunc(answer)}
-	go func() { _ = server.ActivateAndServe() }() // until Shutdown
+	go func() { _ = server.ActivateAndServe() }() // runs until Shutdown
 	t.Cleanup(func() { _ = server.Shutdown() })
 	return l.Addr().String()
 }
 
-// answer answers a question about an IPv4 address; there is nothing else.
+// answer answers questions about IPv4 addresses; no other records exist.
 func answer(w dns.ResponseWriter, question *dns.Msg) {
 	reply := new(dns.Msg).SetReply(question)
 	if q := question.Question[0]; q.Qtype == dns.TypeA {

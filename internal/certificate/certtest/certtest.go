@@ -22,10 +22,10 @@ type CA struct {
 	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// Pool has the CA. File is the path of a PEM file with it.
+	// Pool has the CA. File is a PEM file with it.
 	Pool *x509.CertPool
 	File string
-	// NotAfter is when certificates end that are issued.
+	// New certificates expire at NotAfter.
 	NotAfter time.Time
 }
 
@@ -48,8 +48,7 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// Issue returns a certificate and its key in PEM. Names that are IP addresses are added
-// as such.
+// Issue returns a certificate and its key in PEM. Names may be IP addresses.
 func (ca *CA) Issue(names ...string) (cert, key []byte) {
 	ca.t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -81,7 +80,7 @@ func (ca *CA) Pair(names ...string) tls.Certificate {
 	return pair
 }
 
-// Write writes a new certificate and its key into two files of a directory, and returns their paths.
+// Write writes a new certificate and its key to two files in a directory, and returns their paths.
 func (ca *CA) Write(dir string, names ...string) (certFile, keyFile string) {
 	ca.t.Helper()
 	cert, key := ca.Issue(names...)

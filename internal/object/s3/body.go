@@ -14,24 +14,24 @@ import (
 	"steward/internal/object/s3/sigv4"
 )
 
-// maxObject is the maximum size of an object or part in one request, as in S3.
+// maxObject caps an object or part in one request, in bytes. S3 has the same limit.
 const maxObject = 5 << 30
 
-// A message is a body that is not an object, such as a list of keys to delete. It is read into memory
-// and decoded.
+// A message is a body that is not an object, such as a list of keys to delete. We read it into memory to
+// decode it.
 const (
-	// maxMessage is the maximum size of a message.
+	// maxMessage caps a message, in bytes.
 	maxMessage = 4 << 20
-	// decodedSize is how many bytes a byte of a hostile message takes when it is decoded.
+	// decodedSize is how much memory each byte in a hostile message takes once decoded.
 	decodedSize = 20
-	// messageGrant is the memory that a bucket always gets: that for a message of 256 KiB.
+	// messageGrant is the memory that a bucket always gets. It fits a message of 256 KiB.
 	messageGrant = 5 << 20
 )
 
-// NewMessages returns a pool of memory for messages, for Server.Messages.
+// NewMessages returns a memory pool for Server.Messages.
 func NewMessages(size int64) *budget.Pool { return budget.NewPool(size, messageGrant) }
 
-// checkLength refuses messages that are too large, or of which nobody knows how large.
+// checkLength refuses messages that are too large or do not say how large they are.
 func (r *request) checkLength() error {
 	limit := min(maxMessage, r.server.Messages.Share()/decodedSize)
 	switch {
@@ -45,8 +45,8 @@ func (r *request) checkLength() error {
 	return nil
 }
 
-// message reads the message of a request and calls a function with it, while its memory is charged to the
-// bucket of the caller.
+// message reads a request's message and passes it to decode, while the caller's bucket is charged for the
+// memory.
 func (r *request) message(decode func(text []byte) error) error {
 	charge := r.server.Messages.Charge(r.caller.OrgID, r.caller.Name)
 	defer charge.Release()
@@ -67,21 +67,21 @@ func (r *request) message(decode func(text []byte) error) error {
 	return decode(text)
 }
 
-// bodyReader reads the body of a request as it comes. Whoever sends nothing for the time of a stall, or too
-// little on an average, is cut off. Every error is an answer: RequestTimeout, or IncompleteBody.
+// bodyReader reads a request's body as it arrives. It cuts off clients that send nothing for as long as
+// Limits.Stall, or too little on average. Every error is an answer: RequestTimeout or IncompleteBody.
 type bodyReader struct {
 	r      io.Reader
 	limits Limits
-	// setDeadline sets that of the next read from the connection.
+	// setDeadline sets the connection's read deadline.
 	setDeadline func(time.Time) error
 
-	waited time.Duration // in the current window of a stall; time in which nothing is read does not count
-	bytes  int64         // that came in it
-	ended  bool          // whether r has returned io.EOF
+	waited time.Duration // in the current stall window; only time spent in Read counts
+	bytes  int64         // received in this window
+	ended  bool          // reports whether r has returned io.EOF
 	err    error
 }
 
-// open returns the reader of a request's body.
+// open returns the body's reader.
 func (r *request) open() *bodyReader {
 	if r.body == nil {
 		r.body = &bodyReader{r: r.Body, limits: r.server.Limits, setDeadline: http.NewResponseController(r.w).SetReadDeadline}
@@ -97,7 +97,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	began := time.Now()
-	_ = b.setDeadline(began.Add(b.limits.Stall)) // a connection without deadlines has none
+	_ = b.setDeadline(began.Add(b.limits.Stall)) // a connection without deadlines keeps waiting
 	n, err := b.r.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -112,7 +112,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// tooSlow reports whether less than the minimum came in each second of the last stall.
+// tooSlow reports whether the client sent less than the minimum rate over the last window.
 func (b *bodyReader) tooSlow(n int, waited time.Duration) bool {
 	b.bytes += int64(n)
 	b.waited += waited
@@ -125,15 +125,15 @@ func (b *bodyReader) tooSlow(n int, waited time.Duration) bool {
 	return slow
 }
 
-// The rest of a body that was not read is read up to these limits, so that the client receives the answer
-// instead of a closed connection.
+// We read the rest of an unread body up to these limits, so that the client sees our answer and not a
+// closed connection.
 const (
 	drainBytes = 16 << 20
 	drainTime  = 10 * time.Second
 )
 
-// discardBody reads the rest of a request's body, or has the connection closed after the response: what is
-// left must not be taken for the next request.
+// discardBody reads the rest of a body, or closes the connection after the response, because leftover bytes
+// must not be taken for the next request.
 func (r *request) discardBody() {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return
@@ -149,20 +149,20 @@ func (r *request) discardBody() {
 	}
 	if !b.ended {
 		r.w.Header().Set("Connection", "close")
-		_ = b.setDeadline(time.Unix(1, 0)) // the server must not wait for it either
+		_ = b.setDeadline(time.Unix(1, 0)) // stop net/http from waiting for it, too
 	}
 }
 
-// uploadBody is the decoded body of a request, which sum verifies at its end.
+// uploadBody is a request's decoded body. sum verifies it at the end.
 type uploadBody struct {
 	io.Reader
 
-	size     int64 // -1 if it is not known
+	size     int64 // -1 if unknown
 	signed   *sigv4.Body
 	checksum *checksummer
 }
 
-// upload returns the body of a request. Its checksum is of the algorithm that the client uses, or of the given one,
+// upload returns a request's body. It computes the checksum that the client uses, otherwise the given one,
 // which may be empty.
 func (r *request) upload(algorithm string) (*uploadBody, error) {
 	size, err := r.decodedSize()
@@ -181,7 +181,7 @@ func (r *request) upload(algorithm string) (*uploadBody, error) {
 	return &uploadBody{Reader: io.TeeReader(signed, c), size: size, signed: signed, checksum: c}, nil
 }
 
-// decodedSize returns the size of a body without the encoding aws-chunked.
+// decodedSize returns the body's size without the aws-chunked encoding.
 func (r *request) decodedSize() (int64, error) {
 	size := r.ContentLength
 	const name = "X-Amz-Decoded-Content-Length"
@@ -203,8 +203,8 @@ func (r *request) decodedSize() (int64, error) {
 	return size, nil
 }
 
-// sum returns the checksum, or nil if there is none, after the whole body has been read. Signatures and
-// checksums are checked at its end, so what comes before must not be stored without it.
+// sum checks signatures and checksums after you have read the whole body, and returns the checksum, or nil
+// if there is none. Do not commit the bytes unless it succeeds.
 func (u *uploadBody) sum() (*object.Checksum, error) {
 	n, err := io.Copy(io.Discard, io.LimitReader(u.Reader, 1))
 	if err != nil {

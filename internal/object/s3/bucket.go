@@ -11,15 +11,15 @@ import (
 
 const namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
 
-// timeFormat is that of times in XML.
+// timeFormat formats times in XML.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// owner is the access key of a bucket.
+// owner identifies a bucket's owner by its access key.
 type owner struct{ ID, DisplayName string }
 
 func ownerOf(b *object.Bucket) owner { return owner{b.AccessKey, b.AccessKey} }
 
-// listBuckets returns the bucket of the caller.
+// listBuckets lists the caller's bucket, the only one it owns.
 func (r *request) listBuckets() (any, error) {
 	type bucket struct{ Name, CreationDate string }
 	out := struct {
@@ -34,26 +34,26 @@ func (r *request) listBuckets() (any, error) {
 	return out, nil
 }
 
-// headBucket reports that a bucket exists.
+// headBucket answers 200: authorize has found the bucket.
 func (r *request) headBucket() (any, error) {
 	r.w.Header().Set("X-Amz-Bucket-Region", DefaultRegion)
 	return nil, nil
 }
 
-// missing returns the handler of an operation that always has the same error, such as reading a configuration
-// that no bucket has.
+// missing returns a handler that always fails with the same code, for example because no bucket can have
+// the configuration that it would read.
 func missing(code string) func(*request) (any, error) {
 	return func(*request) (any, error) { return nil, fail(code) }
 }
 
-// empty returns the handler of an operation that reads a configuration without settings.
+// empty returns a handler that reads a configuration without settings.
 func empty(document string) func(*request) (any, error) {
 	return func(*request) (any, error) {
 		return struct{ XMLName xml.Name }{xml.Name{Space: namespace, Local: document}}, nil
 	}
 }
 
-// accessControl is the answer to GetBucketAcl and GetObjectAcl.
+// accessControl answers GetBucketAcl and GetObjectAcl.
 type accessControl struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ AccessControlPolicy"`
 	Owner   owner
@@ -69,7 +69,7 @@ type grant struct {
 	Permission string
 }
 
-// getACL says that everything is the owner's.
+// getACL grants the owner full control, and nobody else anything.
 func (r *request) getACL() (any, error) {
 	g := grant{Permission: "FULL_CONTROL"}
 	g.Grantee.Instance = "http://www.w3.org/2001/XMLSchema-instance"
@@ -93,10 +93,10 @@ func (r *request) getBucketCORS() (any, error) {
 	return corsConfiguration{Rules: rules}, nil
 }
 
-// policy is a text that is sent as it is.
+// policy is JSON that we send as it is.
 type policy []byte
 
-// getBucketPolicy returns the policy of a public bucket: everybody may read objects.
+// getBucketPolicy returns a public bucket's policy: everybody may read objects.
 func (r *request) getBucketPolicy() (any, error) {
 	if !isPublic(r.bucket) {
 		return nil, fail("NoSuchBucketPolicy")

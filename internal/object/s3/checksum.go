@@ -15,12 +15,12 @@ import (
 	"steward/internal/object"
 )
 
-// algorithms are the checksums that are computed and stored.
+// algorithms lists the checksums that we compute and store.
 var algorithms = []minio.ChecksumType{
 	minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumCRC64NVME, minio.ChecksumSHA1, minio.ChecksumSHA256,
 }
 
-// algorithmOf returns the algorithm of a name, in any case.
+// algorithmOf finds an algorithm by name, in any case.
 func algorithmOf(name string) (minio.ChecksumType, error) {
 	i := slices.IndexFunc(algorithms, func(a minio.ChecksumType) bool { return strings.EqualFold(a.String(), name) })
 	if i < 0 {
@@ -34,7 +34,7 @@ const (
 	composite  = "COMPOSITE"
 )
 
-// sums are the checksums in XML, of which at most one is set.
+// sums holds a checksum in XML. At most one field is set.
 type sums struct {
 	ChecksumCRC32     string `xml:",omitempty"`
 	ChecksumCRC32C    string `xml:",omitempty"`
@@ -43,12 +43,12 @@ type sums struct {
 	ChecksumSHA256    string `xml:",omitempty"`
 }
 
-// fields returns where the sums are, in the order of algorithms.
+// fields returns pointers to the sums in the same order as algorithms.
 func (s *sums) fields() []*string {
 	return []*string{&s.ChecksumCRC32, &s.ChecksumCRC32C, &s.ChecksumCRC64NVME, &s.ChecksumSHA1, &s.ChecksumSHA256}
 }
 
-// sumsOf returns the sums that stand for a checksum, which may be nil.
+// sumsOf converts a checksum, which may be nil.
 func sumsOf(c *object.Checksum) (s sums) {
 	if c == nil {
 		return s
@@ -61,7 +61,7 @@ func sumsOf(c *object.Checksum) (s sums) {
 	return s
 }
 
-// value returns the value that a client has sent, or "".
+// value returns the sum that a client sent, or "".
 func (s sums) value() string {
 	for _, field := range s.fields() {
 		if *field != "" {
@@ -71,7 +71,7 @@ func (s sums) value() string {
 	return ""
 }
 
-// typeOf returns the type of a checksum, which may be nil.
+// typeOf returns a checksum's type. The checksum may be nil.
 func typeOf(c *object.Checksum) string {
 	if c == nil {
 		return ""
@@ -79,7 +79,7 @@ func typeOf(c *object.Checksum) string {
 	return c.Type
 }
 
-// setChecksum sets the headers of a checksum, which may be nil.
+// setChecksum sets a checksum's headers. The checksum may be nil.
 func setChecksum(header http.Header, c *object.Checksum) {
 	if c == nil || c.Value == "" {
 		return
@@ -92,7 +92,7 @@ func setChecksum(header http.Header, c *object.Checksum) {
 
 const checksumPrefix = "X-Amz-Checksum-"
 
-// expected returns the checksum in the headers of a request, or nil.
+// expected returns the checksum in a request's headers, or nil.
 func (r *request) expected() (*object.Checksum, error) {
 	var found *object.Checksum
 	for name := range r.Header {
@@ -112,20 +112,20 @@ func (r *request) expected() (*object.Checksum, error) {
 	return found, nil
 }
 
-// checksumOf returns a checksum that a client has sent.
+// checksumOf parses a checksum that a client sent.
 func checksumOf(algorithm, value string) (*object.Checksum, error) {
 	a, err := algorithmOf(algorithm)
 	if err != nil {
 		return nil, err
 	}
-	sum, _, _ := strings.Cut(value, "-") // the number of parts
+	sum, _, _ := strings.Cut(value, "-") // drop the number of parts
 	if raw, err := base64.StdEncoding.DecodeString(sum); err != nil || len(raw) != a.RawByteLen() {
 		return nil, failf("InvalidRequest", "Value for %s header is invalid.", a.Key())
 	}
 	return &object.Checksum{Algorithm: a.String(), Value: value}, nil
 }
 
-// trailer returns the name of the checksum in the trailer of a body, in lower case, or "".
+// trailer returns the checksum's name in the body's trailer, in lower case, or "".
 func (r *request) trailer() (string, error) {
 	name := strings.ToLower(strings.TrimSpace(r.Header.Get("X-Amz-Trailer")))
 	if name == "" {
@@ -139,22 +139,22 @@ func (r *request) trailer() (string, error) {
 	return "", failf("InvalidRequest", "The value specified in the x-amz-trailer header is not supported")
 }
 
-// checksummer computes the checksum of a body, and compares it with what the client has sent.
+// checksummer computes a body's checksum and compares it with the client's.
 type checksummer struct {
 	algorithm minio.ChecksumType
 	hash      hash.Hash // nil without an algorithm
 	want      string    // "" if it is in the trailer, or none is expected
 	trailer   bool
-	md5       hash.Hash // nil if the client has not sent one
+	md5       hash.Hash // nil if the client sent no MD5
 	wantMD5   []byte
 	size      int64
-	// emptyURL is whether the checksum may be that of no bytes: some clients sign it into presigned URLs, for
-	// bodies that they do not know yet.
+	// emptyURL accepts the checksum for an empty body whatever the body is. Some clients sign it into
+	// presigned URLs before they know the body.
 	emptyURL bool
 }
 
-// newChecksummer returns what a request needs. The given algorithm, which may be empty, is used if the client
-// sends no checksum.
+// newChecksummer returns the checksummer that a request needs. It uses the given algorithm, which may be
+// empty, if the client sends no checksum.
 func (r *request) newChecksummer(algorithm, trailer string) (*checksummer, error) {
 	c := &checksummer{trailer: trailer != ""}
 	expected, err := r.expected()
@@ -188,7 +188,7 @@ func (r *request) newChecksummer(algorithm, trailer string) (*checksummer, error
 	return c, nil
 }
 
-// Write computes.
+// Write implements io.Writer.
 func (c *checksummer) Write(p []byte) (int, error) {
 	c.size += int64(len(p))
 	if c.hash != nil {
@@ -200,7 +200,7 @@ func (c *checksummer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// verify returns the checksum of what was written, or nil if none was asked for.
+// verify returns the checksum, or nil if nobody asked for one.
 func (c *checksummer) verify(trailer string) (*object.Checksum, error) {
 	if c.md5 != nil && !bytes.Equal(c.md5.Sum(nil), c.wantMD5) {
 		return nil, fail("BadDigest")
@@ -225,8 +225,7 @@ func (c *checksummer) sum() *object.Checksum {
 	}
 }
 
-// combined returns the checksum of an object from those of its parts, and compares it with the
-// expected one, which may be nil.
+// combined computes an object's checksum from its parts' and compares it with expected, which may be nil.
 func combined(u object.Upload, parts []object.Part, expected *object.Checksum) (*object.Checksum, error) {
 	c := u.Attributes.Checksum
 	if c == nil {

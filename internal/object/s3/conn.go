@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// connListener accepts connections up to a maximum number, and cuts off clients by the limits.
+// connListener caps the number of connections and cuts off clients that exceed the limits.
 type connListener struct {
 	net.Listener
 
@@ -18,7 +18,7 @@ type connListener struct {
 	open   atomic.Int64
 }
 
-// Accept returns the next connection. Those above the maximum are closed.
+// Accept returns the next connection. It closes connections beyond the maximum.
 func (l *connListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -33,8 +33,8 @@ func (l *connListener) Accept() (net.Conn, error) {
 	}
 }
 
-// conn is the connection of a client. Whoever takes what is written is never cut off, however slowly;
-// whoever takes nothing for the time of a stall is.
+// conn is a client's connection. A client may read as slowly as it likes, but we cut it off when it takes
+// nothing for as long as Limits.Stall.
 type conn struct {
 	net.Conn
 
@@ -50,7 +50,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite has the client read the response before the connection is closed.
+// CloseWrite lets the client read the response before the connection closes.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -58,8 +58,8 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Write sends to the client. It returns os.ErrDeadlineExceeded if the client takes nothing for the
-// time of a stall.
+// Write sends to the client. It returns os.ErrDeadlineExceeded if the client takes nothing for as long as
+// Limits.Stall.
 func (c *conn) Write(p []byte) (n int, err error) {
 	err = c.send(func() (int64, error) {
 		accepted, err := c.Conn.Write(p[n:])
@@ -69,10 +69,10 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// sendPiece is the size of the pieces in which a file is sent.
+// We hand a file to the kernel in pieces of sendPiece bytes.
 const sendPiece = 4 << 20
 
-// ReadFrom sends what a reader has. The kernel sends a file by itself, a piece at a time.
+// ReadFrom sends everything from a reader. It lets the kernel send a file directly, piece by piece.
 func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	direct, ok := c.Conn.(io.ReaderFrom)
 	limited, isLimited := r.(*io.LimitedReader)
@@ -100,9 +100,9 @@ func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// send calls a function that writes until it has written all, or the client takes nothing for the time of a
-// stall. A write can wait for longer although the client takes something: the kernel accepts more only when a
-// good part of its buffer, which can be megabytes, is free.
+// send repeats a write until everything is written or the client takes nothing for as long as Limits.Stall.
+// One write can block longer than this although the client is reading: the kernel accepts more bytes only
+// once much of its buffer is free, which can be megabytes.
 func (c *conn) send(write func() (accepted int64, err error)) error {
 	stall := c.listener.limits.Stall
 	progress := time.Now()

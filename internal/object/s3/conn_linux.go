@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged returns how many bytes of what was written to a connection the client has not yet
-// acknowledged, or 0 if that is not known.
+// unacknowledged returns how many written bytes the client has not yet acknowledged, or 0 if the kernel
+// does not say.
 func unacknowledged(c net.Conn) (bytes int) {
 	s, ok := c.(syscall.Conn)
 	if !ok {

@@ -4,6 +4,6 @@ package s3
 
 import "net"
 
-// unacknowledged returns 0: a write notices the progress of a client by what the kernel accepts,
-// which is little at a time here.
+// unacknowledged returns 0. The kernel accepts few bytes at a time here, so a client's progress already shows in
+// our writes.
 func unacknowledged(net.Conn) int { return 0 }

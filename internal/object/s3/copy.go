@@ -15,7 +15,7 @@ import (
 	"steward/internal/object"
 )
 
-// source returns the object that is copied. It can be in the caller's bucket or in a public one.
+// source returns the object to copy, from the caller's bucket or a public one.
 func (r *request) source() (object.Object, error) {
 	encoded, version, _ := strings.Cut(r.Header.Get("X-Amz-Copy-Source"), "?versionId=")
 	path, err := url.QueryUnescape(encoded)
@@ -47,12 +47,12 @@ func (r *request) source() (object.Object, error) {
 		return o, err
 	}
 	if r.conditions("X-Amz-Copy-Source-").check(o) != nil {
-		return o, fail("PreconditionFailed") // also what is not modified
+		return o, fail("PreconditionFailed") // even if the source is merely not modified
 	}
 	return o, nil
 }
 
-// copyResult is the answer to CopyObject and UploadPartCopy.
+// copyResult answers CopyObject and UploadPartCopy.
 type copyResult struct {
 	XMLName      xml.Name
 	ETag         string
@@ -61,7 +61,6 @@ type copyResult struct {
 	ChecksumType string `xml:",omitempty"`
 }
 
-// copyObject copies an object.
 func (r *request) copyObject() (any, error) {
 	src, err := r.source()
 	if err != nil {
@@ -82,7 +81,7 @@ func (r *request) copyObject() (any, error) {
 	}, nil
 }
 
-// replaces reports what a directive says: to COPY from the source, or to REPLACE.
+// replaces parses a directive. It reports false for COPY (keep the source's values) and true for REPLACE.
 func (r *request) replaces(header string) (bool, error) {
 	switch directive := r.Header.Get(header); directive {
 	case "", "COPY":
@@ -93,8 +92,8 @@ func (r *request) replaces(header string) (bool, error) {
 	return false, invalidArgument("Unknown directive in %s.", strings.ToLower(header))
 }
 
-// copyRequest returns the request of a copy: with the headers and tags of the source, or those of
-// the request if a directive says so.
+// copyRequest returns the request for a copy. Headers and tags come from the source, or from the request if
+// a directive says REPLACE.
 func (r *request) copyRequest(src object.Object) (object.PutRequest, error) {
 	put, err := r.putRequest()
 	if err != nil {
@@ -130,8 +129,9 @@ func (r *request) copyRequest(src object.Object) (object.PutRequest, error) {
 	return put, nil
 }
 
-// copy copies an object with its checksum. A copy is not in parts, so that the checksum of parts is
-// replaced; for this, and if another one is asked for, the bytes are read here.
+// copy copies an object with its checksum. A copy has no parts, so a checksum over parts does not fit it
+// and must be replaced. We read the bytes to compute a new one in this case, or if the client asks for
+// another algorithm.
 func (r *request) copy(src object.Object, put object.PutRequest) (object.Object, error) {
 	algorithm := strings.ToUpper(r.Header.Get("X-Amz-Checksum-Algorithm"))
 	index := r.server.Index
@@ -155,7 +155,7 @@ func (r *request) copy(src object.Object, put object.PutRequest) (object.Object,
 	return index.Put(r.lasting(), r.bucket, put, body, src.Size)
 }
 
-// hashedObject reads bytes of an object and computes their checksum.
+// hashedObject reads from an object and computes a checksum as it goes.
 type hashedObject struct {
 	io.Reader
 	io.Closer
@@ -183,7 +183,7 @@ func (h *hashedObject) sum() (*object.Checksum, error) {
 	}, nil
 }
 
-// uploadPartCopy stores a part that is copied from an object.
+// uploadPartCopy copies a part from an object.
 func (r *request) uploadPartCopy() (any, error) {
 	number, err := r.partNumber()
 	if err != nil {
@@ -208,7 +208,7 @@ func (r *request) uploadPartCopy() (any, error) {
 	}, nil
 }
 
-// copyPart copies a part. If it needs a checksum, the bytes are read here.
+// copyPart copies a part. It reads the bytes if the upload needs a checksum for each part.
 func (r *request) copyPart(u object.Upload, part object.PartRequest, src object.Object) (object.Part, error) {
 	offset, length, err := copyRange(r.Header.Get("X-Amz-Copy-Source-Range"), src.Size)
 	if err != nil {
@@ -227,7 +227,7 @@ func (r *request) copyPart(u object.Upload, part object.PartRequest, src object.
 	return r.server.Uploads.PutPart(r.lasting(), r.bucket, part, body, length)
 }
 
-// copyRange returns the range of a source that is copied: bytes=FIRST-LAST, both within it.
+// copyRange parses the source's range: bytes=FIRST-LAST, with both inside the source.
 func copyRange(header string, size int64) (offset, length int64, err error) {
 	if header == "" {
 		header = "bytes=0-" + strconv.FormatInt(max(size-1, 0), 10)

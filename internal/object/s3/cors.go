@@ -10,13 +10,13 @@ import (
 	"steward/internal/object"
 )
 
-// corsConfiguration is the answer to GetBucketCors.
+// corsConfiguration answers GetBucketCors.
 type corsConfiguration struct {
 	XMLName xml.Name   `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CORSConfiguration"`
 	Rules   []corsRule `xml:"CORSRule"`
 }
 
-// corsRule allows requests from pages of other origins.
+// corsRule allows pages from other origins to send requests.
 type corsRule struct {
 	Origins       []string `xml:"AllowedOrigin"`
 	Methods       []string `xml:"AllowedMethod"`
@@ -25,8 +25,9 @@ type corsRule struct {
 	MaxAgeSeconds *int64   `xml:",omitempty"`
 }
 
-// corsRules returns the rule of the console's origin and that of a bucket, which may be nil. As in S3, no
-// origins allow nobody, and no headers allow simple requests only; GET and HEAD are the default methods.
+// corsRules returns the console's rule and the bucket's, if b is not nil and has one. As in S3, a rule
+// without origins allows nobody, and one without headers allows only simple requests. Methods default to
+// GET and HEAD.
 func (s *Server) corsRules(b *object.Bucket) (rules []corsRule) {
 	if s.Console != "" {
 		rules = append(rules, corsRule{
@@ -45,11 +46,11 @@ func (s *Server) corsRules(b *object.Bucket) (rules []corsRule) {
 	return append(rules, rule)
 }
 
-// allow returns the rule that allows a request from an origin. The names of headers are those of a preflight.
+// allow returns a rule that lets an origin send a request. The header names come from a preflight.
 func (r *request) allow(origin, method string, headers []string) (corsRule, bool) {
 	var named *object.Bucket
 	if r.level != serviceLevel {
-		named, _ = r.named(r.bucketName) // a bucket that does not exist allows the console only
+		named, _ = r.named(r.bucketName) // only the console's rule applies to a missing bucket
 	}
 	for _, rule := range r.server.corsRules(named) {
 		allowed := slices.ContainsFunc(rule.Origins, func(pattern string) bool { return matchesPattern(pattern, origin) }) &&
@@ -66,7 +67,7 @@ func (r *request) allow(origin, method string, headers []string) (corsRule, bool
 	return corsRule{}, false
 }
 
-// matchesPattern reports whether a text matches a pattern with at most one *.
+// matchesPattern reports whether a text matches a pattern, which may contain one *.
 func matchesPattern(pattern, text string) bool {
 	before, after, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -75,7 +76,7 @@ func matchesPattern(pattern, text string) bool {
 	return len(text) >= len(before)+len(after) && strings.HasPrefix(text, before) && strings.HasSuffix(text, after)
 }
 
-// allowOrigin lets the page of an origin read the response, if a rule does.
+// allowOrigin lets a page from the request's origin read the response, if a rule allows it.
 func (r *request) allowOrigin() {
 	origin := r.Header.Get("Origin")
 	if origin == "" || r.Method == http.MethodOptions {
@@ -103,7 +104,7 @@ func (r *request) setOrigin(rule corsRule, origin string) {
 	header.Set("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
 }
 
-// preflight answers whether a browser may send a request.
+// preflight tells a browser whether it may send a request.
 func (r *request) preflight() error {
 	r.operation = operation{name: "OptionsObject"}
 	origin, method := r.Header.Get("Origin"), r.Header.Get("Access-Control-Request-Method")

@@ -1,12 +1,12 @@
-// Package s3 owns the S3 listener: it speaks the S3 protocol over package object, on net/http. It has no SQL.
+// Package s3 serves the S3 protocol over package object, on net/http. It has no SQL.
 //
-// An account of S3 is a bucket: its access key owns this bucket and nothing else. Buckets are
-// created, configured and deleted by the management API only.
+// An S3 account is a bucket: its access key owns this bucket and nothing else. Only the management API
+// creates, configures and deletes buckets.
 //
-// How a request moves through it. Server.ServeHTTP finds the operation in one table (operation.go) by the
-// method, the level of the path and the sub-resource. It verifies the signature against the credentials of
-// a bucket, decides by owner, or by the bucket being public, and refuses names that the operation does not
-// carry out. Only then does the operation's handler read the body (body.go), which verifies hashes,
-// signatures of chunks and checksums at its end, before package object commits. A handler returns a value
-// or an error; respond writes both.
+// Server.ServeHTTP looks up a request's operation in one table (operation.go) by method, path and
+// sub-resource. It then verifies the signature with a bucket's credentials, checks that the caller owns the
+// bucket or that the bucket is public, and refuses parameters that the operation does not implement. Only
+// now does the operation's handler read the body (body.go). The body verifies its hash, chunk signatures
+// and checksum when it ends, before package object commits. A handler returns a value or an error; respond
+// writes both.
 package s3

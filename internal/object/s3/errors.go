@@ -15,11 +15,11 @@ import (
 	"steward/internal/object/s3/sigv4"
 )
 
-// failure is the answer to a request that failed.
+// failure is the error that a failed request gets.
 type failure struct {
 	code    string
-	message string // "" for that of the code
-	region  string // the one to sign for
+	message string // "" for the code's default
+	region  string // the region that the client should sign for
 }
 
 func (f *failure) Error() string { return f.code + ": " + f.text() }
@@ -52,7 +52,7 @@ func invalidArgument(format string, args ...any) error {
 	return failf("InvalidArgument", format, args...)
 }
 
-// codes are the codes of errors with their statuses, and the messages of those that always have the same one.
+// codes maps each error code to its status and its default message.
 var codes = map[string]struct {
 	status  int
 	message string
@@ -112,7 +112,7 @@ var codes = map[string]struct {
 	"SlowDown":                                       {503, "Please reduce your request rate."},
 }
 
-// errorDocument is the body of an answer with an error.
+// errorDocument is the XML body for a failure.
 type errorDocument struct {
 	XMLName   xml.Name `xml:"Error"`
 	Code      string
@@ -125,8 +125,7 @@ type errorDocument struct {
 	HostID    string `xml:"HostId"`
 }
 
-// failure returns the answer to an error. What is not found becomes missing, such as NoSuchKey. Errors that
-// the client did not cause are logged.
+// failure turns an error into the client's answer and logs errors that the client did not cause.
 func (r *request) failure(err error) *failure {
 	var known *failure
 	var refused *sigv4.Error
@@ -175,8 +174,8 @@ func (r *request) failure(err error) *failure {
 	return &failure{code: "InternalError"}
 }
 
-// isTransient reports whether a retry may help: the disk is full, or the blob store or the database
-// is down or slow.
+// isTransient reports whether a retry may help: the disk is full, or the blob store or the database is down
+// or slow.
 func isTransient(err error) bool {
 	kind := errs.KindOf(err)
 	return errors.Is(err, blob.ErrFull) || errors.Is(err, blob.ErrUnavailable) ||

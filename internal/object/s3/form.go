@@ -20,16 +20,16 @@ import (
 	"steward/internal/object/s3/sigv4"
 )
 
-// maxFields is the maximum size of the fields of a form before its file.
+// maxFields caps a form's fields before its file, in bytes.
 const maxFields = 64 << 10
 
-// form is a form up to its file, the part of that name. As in S3, fields after it are ignored.
+// form is an HTML form up to the part named file. Like S3, we ignore later fields.
 type form struct {
-	fields map[string]string // by their names in lower case
+	fields map[string]string // keys in lower case
 	file   io.Reader
 }
 
-// postObject stores the file of an HTML form.
+// postObject stores the file in an HTML form.
 func (r *request) postObject() (any, error) {
 	if r.ContentLength > maxObject+maxFields {
 		return nil, fail("EntityTooLarge")
@@ -62,7 +62,7 @@ func (r *request) postObject() (any, error) {
 	return r.formResult(f.fields, o)
 }
 
-// authorizeForm verifies the signature of a form's policy, which must be by the owner of the bucket.
+// authorizeForm verifies the signature on a form's policy. The bucket's owner must have signed it.
 func (r *request) authorizeForm(fields map[string]string) error {
 	if fields["awsaccesskeyid"] != "" {
 		return errSignatureV2()
@@ -82,7 +82,7 @@ func (r *request) authorizeForm(fields map[string]string) error {
 	return r.authorize()
 }
 
-// parseForm reads a form up to its file. The fields, which have the signature, are bounded.
+// parseForm reads a form up to its file. It bounds the fields, because we read them before their signature.
 func (r *request) parseForm() (form, error) {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {
@@ -103,7 +103,7 @@ func (r *request) parseForm() (form, error) {
 	return form{}, fail("MalformedPOSTRequest")
 }
 
-// readForm reads the parts of a form up to the one that is named file.
+// readForm reads a form's parts up to the one named file.
 func readForm(r *multipart.Reader) (form, error) {
 	f := form{fields: map[string]string{}}
 	for {
@@ -131,7 +131,7 @@ func readForm(r *multipart.Reader) (form, error) {
 	}
 }
 
-// add adds a field. Metadata of the same name is one list.
+// add adds a field. It joins metadata that repeats a name into one list.
 func (f form) add(name, value string) {
 	if old, ok := f.fields[name]; ok && strings.HasPrefix(name, "x-amz-meta-") {
 		value = old + "," + value
@@ -139,7 +139,7 @@ func (f form) add(name, value string) {
 	f.fields[name] = value
 }
 
-// expand replaces ${filename} in all fields by the name of the file without its directory.
+// expand replaces ${filename} in all fields by the file's base name.
 func (f form) expand(filename string) {
 	filename = filename[strings.LastIndexAny(filename, `/\`)+1:]
 	for name, value := range f.fields {
@@ -149,11 +149,11 @@ func (f form) expand(filename string) {
 	}
 }
 
-// sizeRange is the range of sizes that a file may have.
+// sizeRange bounds a file's size.
 type sizeRange struct{ min, max int64 }
 
-// checkPolicy returns an error unless a policy allows a form at a time. All fields must be in its conditions, except
-// for those of the signature. It returns the size that the file may have.
+// checkPolicy returns an error unless a policy is still valid and allows the form. Its conditions must
+// mention every field except the signature's. It returns the allowed file sizes.
 func checkPolicy(fields map[string]string, bucket string, now time.Time) (sizeRange, error) {
 	size := sizeRange{0, maxObject}
 	encoded := strings.TrimRight(strings.TrimSpace(fields["policy"]), "=")
@@ -202,9 +202,9 @@ func checkPolicy(fields map[string]string, bucket string, now time.Time) (sizeRa
 	return size, nil
 }
 
-// checkCondition checks a condition of a policy: {"field": "value"}, ["eq", "$field", "value"],
-// ["starts-with", "$field", "prefix"] or ["content-length-range", min, max], in any case. It returns the names of its
-// fields.
+// checkCondition checks a policy's condition: {"field": "value"}, ["eq", "$field", "value"],
+// ["starts-with", "$field", "prefix"] or ["content-length-range", min, max], in any case. It returns the
+// fields that the condition covers.
 func checkCondition(c any, value func(name string) string, size *sizeRange) (names []string, err error) {
 	invalid := failf("InvalidPolicyDocument", "Invalid Policy: Invalid condition.")
 	denied := failf("AccessDenied", "Invalid according to Policy: Policy Condition failed: %v", c)
@@ -269,7 +269,7 @@ func checkCondition(c any, value func(name string) string, size *sizeRange) (nam
 	return nil, invalid
 }
 
-// sizeIn returns the number in a policy, which may be a text.
+// sizeIn reads a number from a policy. Clients may write it as a string.
 func sizeIn(v any) (int64, bool) {
 	if n, ok := v.(float64); ok {
 		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
@@ -279,7 +279,7 @@ func sizeIn(v any) (int64, bool) {
 	return n, err == nil
 }
 
-// checkFields returns an error if a form asks for more than is carried out.
+// checkFields returns an error if a form asks for more than we implement.
 func checkFields(fields map[string]string) error {
 	for name, value := range fields {
 		if name == "acl" {
@@ -292,10 +292,10 @@ func checkFields(fields map[string]string) error {
 	return nil
 }
 
-// headerFields are the fields of a form that stand for headers of PutObject, besides those of S3.
+// headerFields lists the form fields that stand for PutObject's headers, in addition to X-Amz-*.
 var headerFields = []string{"Content-Type", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"}
 
-// putFile stores the file of a form as PutObject does, with the fields as its headers.
+// putFile stores a form's file as PutObject would, with the fields as headers.
 func (r *request) putFile(f form, size sizeRange) (object.Object, error) {
 	header := http.Header{}
 	for _, name := range headerFields {
@@ -333,8 +333,8 @@ func (r *request) putFile(f form, size sizeRange) (object.Object, error) {
 	return r.server.Index.Put(r.lasting(), r.bucket, put, io.TeeReader(file, sum), -1)
 }
 
-// formFile is the file of a form. Reading it fails if it has another size than the policy allows: its
-// size is not known before.
+// formFile reads a form's file. The form does not announce its size, so reading fails once it breaks the
+// policy's bounds.
 type formFile struct {
 	r    io.Reader
 	size sizeRange
@@ -353,7 +353,7 @@ func (f *formFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// formResult responds to a form as it asks for.
+// formResult answers a form in the way that its fields ask for.
 func (r *request) formResult(fields map[string]string, o object.Object) (any, error) {
 	header := r.w.Header()
 	header.Set("Etag", quoted(o.ETag))
@@ -384,7 +384,7 @@ func (r *request) formResult(fields map[string]string, o object.Object) (any, er
 	return nil, nil
 }
 
-// created is the answer to a form that asks for status 201.
+// created answers a form that asks for status 201.
 type created struct {
 	XMLName                     xml.Name `xml:"PostResponse"`
 	Location, Bucket, Key, ETag string

@@ -10,13 +10,13 @@ import (
 	"steward/internal/object/s3/sigv4"
 )
 
-// maxPage is the maximum number of entries in a page, and maxListing that of the bytes of its keys.
+// maxPage caps a page's entries, and maxListing the total size of its keys in bytes.
 const (
 	maxPage    = 1000
 	maxListing = 512 << 10
 )
 
-// limitOf returns the number of entries that a client asks for.
+// limitOf parses the number of entries that a client asks for.
 func limitOf(sent, name string) (int, error) {
 	if sent == "" {
 		return maxPage, nil
@@ -28,7 +28,7 @@ func limitOf(sent, name string) (int, error) {
 	return min(n, maxPage), nil
 }
 
-// checkTexts refuses what cannot be part of a key.
+// checkTexts refuses texts that no key can contain.
 func checkTexts(texts ...string) error {
 	for _, s := range texts {
 		if !isText(s) || len(s) > object.MaxKey {
@@ -38,7 +38,7 @@ func checkTexts(texts ...string) error {
 	return nil
 }
 
-// list returns a page of a bucket.
+// list returns one page. It halves the limit until the keys fit.
 func (r *request) list(l object.ListRequest) (object.ListPage, error) {
 	if err := checkTexts(l.Prefix, l.Delimiter, l.After); err != nil || l.Limit == 0 {
 		return object.ListPage{}, err
@@ -64,11 +64,11 @@ func sizeOfKeys(page object.ListPage) (size int) {
 	return size
 }
 
-// encoding is how the keys in a list are written: as they are, or like those of a URL, which keeps
-// the characters that XML cannot express.
+// encoding says how a list writes its keys: verbatim, or URL-encoded to keep characters that XML cannot
+// express.
 type encoding string
 
-// encoding returns the encoding that a client has asked for.
+// encoding returns the encoding that the client asks for.
 func (r *request) encoding() (encoding, error) {
 	switch e := r.query.Get("encoding-type"); {
 	case e == "":
@@ -86,7 +86,7 @@ func (e encoding) encode(s string) string {
 	return s
 }
 
-// listing is the answer to ListObjects and ListObjectsV2.
+// listing answers ListObjects and ListObjectsV2.
 type listing struct {
 	XMLName               xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
 	Name                  string
@@ -118,7 +118,7 @@ type listedObject struct {
 
 type commonPrefix struct{ Prefix string }
 
-// listObjects lists a bucket, with continuation tokens if the client asks for version 2, or with markers.
+// listObjects lists a bucket: with continuation tokens in version 2, with markers in version 1.
 func (r *request) listObjects() (any, error) {
 	e, err := r.encoding()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// level is what the path of a request names.
+// level says whether a request's path names the service, a bucket or an object.
 type level int
 
 const (
@@ -15,34 +15,33 @@ const (
 	objectLevel
 )
 
-// operation is a request of S3. All names are as S3 writes them; one that ends with
-// a hyphen stands for all names that begin with it.
+// operation is an S3 operation. Names are spelled as in S3; a name that ends with a hyphen is a prefix.
 type operation struct {
-	// name is that of S3, "" for what is not carried out.
+	// name is the S3 name, or "" if we do not implement it.
 	name   string
 	method string
 	level  level
-	// sub is the query name that selects the operation, or "".
+	// sub is the query parameter that selects the operation, or "".
 	sub string
-	// copies is whether the operation is selected by X-Amz-Copy-Source.
+	// copies reports whether X-Amz-Copy-Source selects the operation.
 	copies bool
-	// query and headers are the other query names and the X-Amz-* headers that a write may have.
+	// query and headers list the other query parameters and X-Amz-* headers that a write may carry.
 	query, headers []string
-	// public is whether everybody may do it in a public bucket. Others are for the owner.
+	// public reports whether anybody may do it in a public bucket. Everything else is for the owner.
 	public bool
-	// creates is whether it is for a bucket that need not exist.
+	// creates reports whether the bucket may be missing.
 	creates bool
-	// stream is whether the body is an object or a part, which is not read into memory.
+	// stream reports whether the body is an object or a part, which we never read into memory.
 	stream bool
-	// form is whether the body is an HTML form, which has the signature.
+	// form reports whether the body is an HTML form, which carries the signature itself.
 	form bool
-	// handle carries it out. It returns what is sent as XML, a *content, or nil for an empty response.
+	// handle runs it. It returns a value to send as XML, a *content, or nil for an empty response.
 	handle func(*request) (any, error)
-	// status is that of an empty response; 0 means 200.
+	// status is an empty response's status. 0 means 200.
 	status int
 }
 
-// The headers of operations that store an object, and of those that copy one.
+// X-Amz-* headers for storing and for copying an object.
 var (
 	storeHeaders = []string{"x-amz-acl", "x-amz-storage-class", "x-amz-tagging", "x-amz-meta-"}
 	copyHeaders  = []string{
@@ -51,9 +50,9 @@ var (
 	}
 )
 
-// operations are the operations that are carried out. GET and HEAD may have any other query names and headers,
-// which are ignored, as S3 does. A write with one that is not listed is refused: it would be answered as if it
-// had been carried out.
+// operations lists everything we implement. GET and HEAD may carry any other query parameters and headers;
+// like S3, we ignore them. We refuse a write that carries an unlisted one, because our answer would claim
+// that we had honored it.
 var operations = []operation{
 	{name: "ListBuckets", method: http.MethodGet, level: serviceLevel, handle: (*request).listBuckets},
 
@@ -80,7 +79,7 @@ var operations = []operation{
 	{name: "HeadBucket", method: http.MethodHead, level: bucketLevel, handle: (*request).headBucket},
 	{
 		name: "CreateBucket", method: http.MethodPut, level: bucketLevel, creates: true, headers: []string{"x-amz-acl", "x-amz-object-ownership"},
-		handle: missing("BucketAlreadyOwnedByYou"), // buckets are resources of the management API
+		handle: missing("BucketAlreadyOwnedByYou"), // the management API creates buckets
 	},
 	{name: "DeleteBucket", method: http.MethodDelete, level: bucketLevel, handle: missing("AccessDenied")},
 	{name: "DeleteObjects", method: http.MethodPost, level: bucketLevel, sub: "delete", handle: (*request).deleteObjects},
@@ -128,12 +127,12 @@ var operations = []operation{
 	},
 }
 
-// formFields are the X-Amz-* fields of a form.
+// formFields lists the X-Amz-* fields that a form may have.
 var formFields = append(slices.Clone(storeHeaders), "x-amz-algorithm", "x-amz-credential", "x-amz-signature")
 
-// Names that every write may have.
+// Names that every write may carry.
 var (
-	// presignQuery are those of presigned URLs.
+	// Presigned URLs carry presignQuery.
 	presignQuery = []string{
 		"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-signedheaders", "x-amz-signature",
 		"x-amz-security-token", "x-amz-content-sha256",
@@ -146,7 +145,7 @@ var (
 	}
 )
 
-// subresources are the query names of S3 that select another operation than the plain one.
+// subresources lists the S3 query parameters that select another operation than the plain one.
 var subresources = map[level][]string{
 	bucketLevel: {
 		"abac", "accelerate", "acl", "analytics", "cors", "delete", "encryption", "intelligent-tiering", "inventory", "lifecycle",
@@ -160,8 +159,8 @@ var subresources = map[level][]string{
 	},
 }
 
-// findOperation returns the operation of a request: the one whose sub-resource it has, or the plain one. If
-// there is none, it returns one without a name.
+// findOperation looks up a request's operation: the one whose sub-resource it names, otherwise the plain
+// one. If we implement neither, the result has no name.
 func (r *request) findOperation() operation {
 	found := operation{method: r.Method, level: r.level, copies: r.Header.Get("X-Amz-Copy-Source") != ""}
 	isForm := strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data")
@@ -175,12 +174,12 @@ func (r *request) findOperation() operation {
 		}
 	}
 	if slices.ContainsFunc(subresources[r.level], r.query.Has) {
-		return operation{method: r.Method, level: r.level} // it asks for another one than the plain one
+		return operation{method: r.Method, level: r.level} // it does not ask for the plain one
 	}
 	return found
 }
 
-// check returns an error if a request asks for more than its operation carries out.
+// check returns an error if a request asks for more than its operation implements.
 func (o operation) check(r *request) error {
 	writes := r.Method != http.MethodGet && r.Method != http.MethodHead
 	for _, name := range subresources[o.level] {
@@ -215,7 +214,7 @@ func (o operation) check(r *request) error {
 	return nil
 }
 
-// checkHeader checks a header, whose name is in lower case.
+// checkHeader checks a header. The name is in lower case.
 func (o operation) checkHeader(name, value string) error {
 	switch {
 	case !strings.HasPrefix(name, "x-amz-"), matchesAny(commonHeaders, name):
@@ -230,7 +229,7 @@ func (o operation) checkHeader(name, value string) error {
 	return nil
 }
 
-// checkACL refuses ACLs that would give others rights: what is public is configured for a bucket.
+// checkACL refuses ACLs that would give others rights: only a bucket's configuration makes objects public.
 func checkACL(value string) error {
 	switch value {
 	case "", "private", "bucket-owner-full-control":
@@ -239,7 +238,7 @@ func checkACL(value string) error {
 	return fail("AccessControlListNotSupported")
 }
 
-// matchesAny reports whether a name is one of a list, or begins with one of its prefixes.
+// matchesAny reports whether a list contains the name or a prefix that it begins with.
 func matchesAny(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(known string) bool {
 		return name == known || strings.HasSuffix(known, "-") && strings.HasPrefix(name, known)

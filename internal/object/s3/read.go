@@ -14,21 +14,21 @@ import (
 	"steward/internal/object"
 )
 
-// storageClasses are the S3 names of tiers. ARCHIVE is one whose objects clients read at once.
+// storageClasses maps tiers to S3 names. Archive becomes GLACIER_IR, because clients can read it at once.
 var storageClasses = map[object.Tier]string{
 	object.Standard:         "STANDARD",
 	object.InfrequentAccess: "STANDARD_IA",
 	object.Archive:          "GLACIER_IR",
 }
 
-// content is a response with the bytes of an object.
+// content is a response with an object's bytes.
 type content struct {
 	status int
 	body   io.ReadCloser
 	length int64
 }
 
-// smallContent is the size up to which bytes are copied rather than left to the kernel to send.
+// smallContent is the size up to which copying bytes beats letting the kernel send the file.
 const smallContent = 16 << 10
 
 func (r *request) sendContent(c *content) {
@@ -43,14 +43,14 @@ func (r *request) sendContent(c *content) {
 	}
 }
 
-// span is the part of an object that a request reads.
+// span is the range that a request reads.
 type span struct {
 	offset, length int64
 	partial        bool
-	parts          int // the number of the object's parts, if one of them was asked for
+	parts          int // how many parts the object has, if the request asks for one
 }
 
-// spanOf returns the span of a request's Range header, or of the part that its query names.
+// spanOf returns the span for a request's Range header or partNumber parameter.
 func (r *request) spanOf(o object.Object) (span, error) {
 	whole := span{length: o.Size}
 	header := r.Header.Get("Range")
@@ -67,7 +67,7 @@ func (r *request) spanOf(o object.Object) (span, error) {
 	rest, ok := strings.CutPrefix(header, "bytes=")
 	first, last, isRange := strings.Cut(rest, "-")
 	if !ok || !isRange || strings.ContainsAny(rest, ",") {
-		return whole, nil // as if there was none
+		return whole, nil // ignore the header
 	}
 	from, fromErr := strconv.ParseUint(first, 10, 63)
 	to, toErr := strconv.ParseUint(last, 10, 63)
@@ -92,7 +92,7 @@ func (r *request) spanOf(o object.Object) (span, error) {
 	return span{offset: offset, length: end - offset + 1, partial: true}, nil
 }
 
-// partNumber returns the number of a part in the query.
+// partNumber parses the query's part number.
 func (r *request) partNumber() (int, error) {
 	n, err := strconv.Atoi(r.query.Get("partNumber"))
 	if err != nil || n < 1 || n > object.MaxParts {
@@ -101,7 +101,7 @@ func (r *request) partNumber() (int, error) {
 	return n, nil
 }
 
-// partSpan returns the span of a part. An object that was not uploaded in parts has one.
+// partSpan returns a part's span. An object that was not uploaded in parts has one part.
 func partSpan(o object.Object, number int) (span, error) {
 	sizes := []int64{o.Size}
 	if o.Multipart() {
@@ -120,7 +120,7 @@ func partSpan(o object.Object, number int) (span, error) {
 	return s, nil
 }
 
-// conditions are those of a read, from its headers or those of a copy's source.
+// conditions come from a read's headers, or from the x-amz-copy-source- headers for a copy's source.
 type conditions struct{ ifMatch, ifNoneMatch, modifiedSince, unmodifiedSince string }
 
 func (r *request) conditions(prefix string) conditions {
@@ -131,9 +131,9 @@ func (r *request) conditions(prefix string) conditions {
 	}
 }
 
-// check returns NotModified or PreconditionFailed. Times in headers have no fractions of a second, so those of
-// the object are dropped. A condition about the ETag wins over one about the time; times that nobody can read
-// are ignored.
+// check returns NotModified or PreconditionFailed. Header times have no fractions of a second, so we drop
+// the object's. A condition on the ETag overrides one on the time, and we ignore times that we cannot
+// parse.
 func (c conditions) check(o object.Object) error {
 	modified := o.ModifiedAt.Std().Truncate(time.Second)
 	if c.ifMatch != "" {
@@ -167,7 +167,7 @@ func (r *request) objectOf(b *object.Bucket, key string) (object.Object, error) 
 	return r.server.Index.Get(ctx, b, key)
 }
 
-// checkVersion refuses versions: objects have one only, whose name is null.
+// checkVersion refuses versions other than null, the only one that objects have.
 func checkVersion(version string) error {
 	if version != "" && version != "null" {
 		return invalidArgument("Invalid version id specified")
@@ -175,7 +175,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// head sets the headers of an object, and returns the span that a request reads.
+// head sets an object's headers and returns the span that the request reads.
 func (r *request) head() (object.Object, span, error) {
 	o, err := r.find()
 	if err != nil {
@@ -224,7 +224,7 @@ func (r *request) head() (object.Object, span, error) {
 		set("X-Amz-Tagging-Count", strconv.Itoa(n))
 	}
 	for name, value := range a.Metadata {
-		header[strings.ToLower(metadataPrefix+name)] = []string{mime.BEncoding.Encode("UTF-8", value)} // as it is in ASCII
+		header[strings.ToLower(metadataPrefix+name)] = []string{mime.BEncoding.Encode("UTF-8", value)} // ASCII stays as it is
 	}
 	if strings.EqualFold(r.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && !s.partial {
 		setChecksum(header, a.Checksum)
@@ -232,7 +232,7 @@ func (r *request) head() (object.Object, span, error) {
 	return o, s, r.override()
 }
 
-// overrides are the headers of a response that the query of a signed request can replace.
+// overrides lists the response headers that a signed request's query can replace.
 var overrides = []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires"}
 
 func (r *request) override() error {
@@ -261,14 +261,12 @@ func (s span) status() int {
 	return http.StatusOK
 }
 
-// headObject returns the headers of an object.
 func (r *request) headObject() (any, error) {
 	_, s, err := r.head()
 	r.operation.status = s.status()
 	return nil, err
 }
 
-// getObject returns an object, or a part of it.
 func (r *request) getObject() (any, error) {
 	o, s, err := r.head()
 	if err != nil {
@@ -281,7 +279,7 @@ func (r *request) getObject() (any, error) {
 	return &content{s.status(), body, s.length}, nil
 }
 
-// attributesDocument is the answer to GetObjectAttributes.
+// attributesDocument answers GetObjectAttributes.
 type attributesDocument struct {
 	XMLName      xml.Name       `xml:"http://s3.amazonaws.com/doc/2006-03-01/ GetObjectAttributesResponse"`
 	ETag         string         `xml:",omitempty"`
@@ -311,7 +309,7 @@ type attributePart struct {
 	Size       int64
 }
 
-// getObjectAttributes returns what is known of an object, of what is asked for.
+// getObjectAttributes returns the attributes that the client asks for.
 func (r *request) getObjectAttributes() (any, error) {
 	asked := map[string]bool{}
 	for name := range strings.SplitSeq(strings.Join(r.Header.Values("X-Amz-Object-Attributes"), ","), ",") {
@@ -350,7 +348,7 @@ func (r *request) getObjectAttributes() (any, error) {
 	return out, err
 }
 
-// objectParts returns the parts of an object. Those of one without checksums have none in AWS, and are listed here.
+// objectParts returns an object's parts. We list them even without checksums, unlike AWS.
 func (r *request) objectParts(o object.Object) (*objectParts, error) {
 	after, err := markerOf(r.Header.Get("X-Amz-Part-Number-Marker"))
 	if err != nil {

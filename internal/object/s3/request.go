@@ -22,7 +22,7 @@ import (
 	"steward/internal/web"
 )
 
-// RoutePrefix is what the Route of every S3 request begins with. The name of its operation follows.
+// RoutePrefix begins every S3 request's Route. The operation's name follows.
 const RoutePrefix = "s3."
 
 // request is a request with its response.
@@ -33,23 +33,23 @@ type request struct {
 	w      *recorder
 	began  time.Time
 	meta   web.Meta
-	slot   bool // whether it has one of the server's slots
+	slot   bool // reports whether it holds one of the server's slots
 
-	// What the request names.
+	// Parsed from the method, the URL and the headers.
 	level           level
 	bucketName, key string
 	query           url.Values
 	operation       operation
 
-	signature *sigv4.Signature // nil without one, and for forms
-	caller    *object.Bucket   // whose credentials have signed it, or nil
-	bucket    *object.Bucket   // that it names; set when the caller is allowed to do it
-	hoisted   map[string]bool  // headers that were in the query of a presigned URL, in their canonical form
-	body      *bodyReader      // nil until it is read
-	isObject  bool             // whether the response is about an object, and has the headers of its bucket
+	signature *sigv4.Signature // nil for anonymous requests and forms
+	caller    *object.Bucket   // the bucket whose credentials signed the request, or nil
+	bucket    *object.Bucket   // the bucket that it names; nil until the caller is authorized
+	hoisted   map[string]bool  // headers from a presigned URL's query, in canonical form
+	body      *bodyReader      // nil until someone reads it
+	isObject  bool             // reports whether the response is about an object and gets the bucket's headers
 }
 
-// ServeHTTP serves a request.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := s.newRequest(w, r)
 	defer q.end()
@@ -75,8 +75,8 @@ func (s *Server) newRequest(w http.ResponseWriter, r *http.Request) *request {
 	return q
 }
 
-// serve carries out a request and returns what to respond with. The body is not read before the caller is known
-// to be allowed what it asks for.
+// serve runs a request and returns its response. It does not read the body until it knows that the caller
+// may do what it asks for.
 func (r *request) serve() (any, error) {
 	select {
 	case r.server.slots <- struct{}{}:
@@ -109,9 +109,9 @@ func (r *request) serve() (any, error) {
 	return r.operation.handle(r)
 }
 
-// parse finds out what a request names, and its operation.
+// parse finds the bucket, the key and the operation that a request names.
 func (r *request) parse() error {
-	query, err := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, ";", "%3B")) // which separates signed headers
+	query, err := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, ";", "%3B")) // ; separates signed headers
 	if err != nil {
 		return fail("InvalidURI")
 	}
@@ -140,7 +140,7 @@ func (r *request) parse() error {
 	return nil
 }
 
-// bucketOfHost returns the bucket that a host name in the server's domain names.
+// bucketOfHost returns the bucket that a host name under the server's domain names.
 func (s *Server) bucketOfHost(host string) (string, bool) {
 	if s.Domain == "" {
 		return "", false
@@ -152,7 +152,7 @@ func (s *Server) bucketOfHost(host string) (string, bool) {
 	return bucket, ok && bucket != ""
 }
 
-// authenticate verifies the signature of a request, if it has one.
+// authenticate verifies a request's signature, if it has one.
 func (r *request) authenticate() error {
 	if sigv4.IsV2(r.Header, r.query) {
 		return errSignatureV2()
@@ -176,14 +176,13 @@ func (r *request) authenticate() error {
 	return nil
 }
 
-// errSignatureV2 is the answer to a signature that is not of version 4. Some clients make those of
-// version 2 unless they are told otherwise.
+// errSignatureV2 answers a version 2 signature, which some clients still use by default.
 func errSignatureV2() error {
 	return failf("InvalidRequest", "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256: "+
 		"set the signature version of your client to s3v4.")
 }
 
-// account returns the bucket of an access key.
+// account returns the bucket that an access key belongs to.
 func (r *request) account(accessKey string) (*object.Bucket, error) {
 	if !isText(accessKey) {
 		return nil, fail("InvalidAccessKeyId")
@@ -197,7 +196,8 @@ func (r *request) account(accessKey string) (*object.Bucket, error) {
 	return b, err
 }
 
-// hoist makes headers of what the query of a presigned URL says for them. The URL is signed with them.
+// hoist turns query parameters of a presigned URL into the headers that they stand for. The signature
+// covers them.
 func (r *request) hoist() {
 	r.hoisted = map[string]bool{}
 	for name, values := range r.query {
@@ -210,8 +210,8 @@ func (r *request) hoist() {
 	}
 }
 
-// authorize returns an error unless the caller may do what it asks for: the owner of a bucket may do everything
-// there, and everybody may read the objects of a public one.
+// authorize returns an error unless the caller may do what it asks for. A bucket's owner may do everything
+// there; everybody may read a public bucket's objects.
 func (r *request) authorize() error {
 	if r.level == serviceLevel {
 		if r.caller == nil {
@@ -241,7 +241,7 @@ func (r *request) authorize() error {
 
 func (r *request) owns(b *object.Bucket) bool { return r.caller != nil && r.caller.ID == b.ID }
 
-// named returns the bucket of a name.
+// named finds a bucket by name.
 func (r *request) named(name string) (*object.Bucket, error) {
 	ctx, cancel := r.limited()
 	defer cancel()
@@ -250,21 +250,21 @@ func (r *request) named(name string) (*object.Bucket, error) {
 
 func isPublic(b *object.Bucket) bool { return b.Config.Public != nil && *b.Config.Public }
 
-// limited returns the context of an operation that carries no object. What it changes is not cut off by a
-// client that goes away.
+// limited returns the context for an operation that carries no object. A client that goes away does not
+// interrupt its changes.
 func (r *request) limited() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.lasting(), r.server.Limits.Operation)
 }
 
-// lasting returns the context of a request, which does not end when the client goes away.
+// lasting returns the request's context, but it does not end when the client goes away.
 func (r *request) lasting() context.Context { return context.WithoutCancel(r.Context()) }
 
 func (r *request) origin() object.Origin {
 	return object.Origin{RequestID: r.meta.ID, Address: r.meta.RemoteAddr}
 }
 
-// checkKey refuses keys that are too long, that databases do not store, and that leave the bucket for clients
-// who take them for paths.
+// checkKey refuses keys that are too long, that databases cannot store, or that would leave the bucket if a
+// client took them for paths.
 func checkKey(key string) error {
 	switch {
 	case len(key) > object.MaxKey:
@@ -292,10 +292,10 @@ func checkKey(key string) error {
 	return nil
 }
 
-// isText reports whether a text is UTF-8 without U+0000, which databases do not store.
+// isText reports whether a text is UTF-8 without U+0000, which databases cannot store.
 func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
-// respond writes the response: a value as XML, the bytes of a *content, or an error.
+// respond writes a value as XML, a *content's bytes, or an error.
 func (r *request) respond(value any, err error) {
 	header := r.w.Header()
 	if r.isObject {
@@ -358,10 +358,10 @@ func (r *request) sendXML(status int, value any) {
 	_, _ = r.w.Write(document)
 }
 
-// route returns the name of the operation for log, metrics and traces.
+// route returns the operation's name for logs, metrics and traces.
 func (r *request) route() string { return RoutePrefix + cmp.Or(r.operation.name, "unknown") }
 
-// end reports a request that has been served, or has panicked.
+// end reports a request that was served, or has panicked.
 func (r *request) end() {
 	if r.slot {
 		<-r.server.slots
@@ -391,7 +391,7 @@ func (r *request) end() {
 	r.server.Done(served)
 }
 
-// recorder records the status and the size of a response.
+// recorder records a response's status and size.
 type recorder struct {
 	http.ResponseWriter
 
@@ -411,7 +411,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets the connection send a file by itself.
+// ReadFrom lets the kernel send a file directly.
 func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
 	n, err := io.Copy(w.ResponseWriter, r)
 	w.bytes += n

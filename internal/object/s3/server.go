@@ -18,59 +18,58 @@ import (
 	"steward/internal/web"
 )
 
-// DefaultRegion is the region that clients sign for unless they are told another one.
+// DefaultRegion is the region that clients sign for by default.
 const DefaultRegion = "us-east-1"
 
-// MaxExpiry is the maximum time for which a presigned URL is valid.
+// MaxExpiry caps a presigned URL's lifetime.
 const MaxExpiry = 7 * 24 * time.Hour
 
-// Server serves the S3 API. Its fields must not be changed after Start.
+// Server serves the S3 API. Do not change its fields after Start.
 type Server struct {
-	// Buckets, Index, Uploads and Blobs are what it serves.
 	Buckets *object.Buckets
 	Index   *object.Index
 	Uploads *object.Uploads
 	Blobs   *object.Blobs
-	// Origin is the public origin of this server, such as https://s3.example.com, for presigned URLs.
+	// Origin is this server's public origin, such as https://s3.example.com. Presigned URLs begin with it.
 	Origin string
-	// Console is the origin of the base URL, which CORS always allows.
+	// Console is the base URL's origin. CORS always allows it.
 	Console string
-	// Domain is the domain below which buckets have a host name, or "" for path-style only.
+	// Domain is the domain under which buckets have host names, or "" for path-style URLs only.
 	Domain string
 	Limits Limits
-	// Messages is the memory for bodies that are not objects, made by NewMessages. Requests that find no
-	// room get SlowDown. By default it has 512 MiB.
+	// Messages is the memory for bodies that are not objects, from NewMessages. A request that finds no
+	// room gets SlowDown. The default is 512 MiB.
 	Messages *budget.Pool
-	// TLS returns a listener that serves TLS on the connections of another one; nil for plain HTTP.
+	// TLS wraps a listener so that it serves TLS. It is nil for plain HTTP.
 	TLS func(net.Listener) net.Listener
 	Log *slog.Logger
 	Now func() time.Time
-	// Trace returns the context of a request with a span, which goes on with the trace of the client's
-	// traceparent. Done ends the span. It may be nil.
+	// Trace starts a request's span, which continues the trace in the client's traceparent, and returns its
+	// context. Done ends the span. Trace may be nil.
 	Trace func(ctx context.Context, traceparent string) context.Context
 	// Done is called after each request. It may be nil.
 	Done func(web.Served)
 
 	http    *http.Server
-	slots   chan struct{} // taken by requests
+	slots   chan struct{} // one per request in flight
 	ended   chan error
 	stop    context.CancelFunc
 	leaving atomic.Bool
 }
 
-// Limits bound what clients may use at once. Zero values mean the defaults.
+// Limits bound how much clients may use at once. Zero values mean the defaults.
 type Limits struct {
-	// Connections and Requests are the maximum numbers of both. Beyond them, connections are closed and
-	// requests get SlowDown.
+	// Connections and Requests cap how many we serve at once. We close connections beyond the limit and
+	// answer requests beyond it with SlowDown.
 	Connections, Requests int
-	// Stall is how long a client may neither send nor receive anything, and how long it may take to
-	// send headers.
+	// Stall is how long a client may neither send nor receive anything, and how long it may take to send
+	// its headers.
 	Stall time.Duration
-	// Rate is how many bytes of a body a client must send in a second, on an average over Stall.
+	// Rate is the least that a client must send of a body, in bytes per second averaged over Stall.
 	Rate int64
-	// Idle is how long a connection is kept between two requests.
+	// Idle limits the time that a connection stays open between two requests.
 	Idle time.Duration
-	// Operation is how long a request that carries no object may take.
+	// Operation limits a request that carries no object.
 	Operation time.Duration
 }
 
@@ -90,10 +89,10 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 	}
 }
 
-// maxHeader is about the maximum size of the headers of a request.
+// maxHeader roughly caps a request's headers, in bytes.
 const maxHeader = 8 << 10
 
-// Start serves the connections of a listener in the background until Shutdown.
+// Start serves the listener's connections in the background until Shutdown.
 func (s *Server) Start(listener net.Listener) error {
 	s.Limits = s.Limits.withDefaults()
 	if s.Messages == nil {
@@ -108,7 +107,7 @@ func (s *Server) Start(listener net.Listener) error {
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	// The limits are below TLS, of which a write that was cut off cannot be continued.
+	// The limits sit below TLS: a TLS write that was cut off cannot be continued.
 	var limited net.Listener = &connListener{Listener: listener, limits: s.Limits}
 	if s.TLS != nil {
 		limited = s.TLS(limited)
@@ -125,7 +124,7 @@ func (s *Server) Start(listener net.Listener) error {
 	return nil
 }
 
-// refuse returns a handler that responds to what is not an HTTP request, or is too large.
+// refuse returns a handler that answers malformed or oversized requests, which net/http rejects itself.
 func (s *Server) refuse(refused *errs.Error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := s.newRequest(w, r)
@@ -141,14 +140,14 @@ func (s *Server) refuse(refused *errs.Error) http.Handler {
 	})
 }
 
-// Ended returns a channel that receives when the server has ended: nil after Shutdown, otherwise
-// the reason.
+// Ended returns a channel that receives once when the server has ended: nil after Shutdown, the error
+// otherwise.
 func (s *Server) Ended() <-chan error { return s.ended }
 
-// Leave has clients connect anew for their next request, as the server stops soon.
+// Leave makes clients reconnect for their next request, because the server stops soon.
 func (s *Server) Leave() { s.leaving.Store(true) }
 
-// Shutdown closes the listener and waits for requests in flight, at most until ctx ends.
+// Shutdown closes the listener and waits for requests in flight until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.stop()
 	if err := s.http.Shutdown(ctx); err != nil {
@@ -157,7 +156,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Presign returns a path-style URL with which anybody may GET or PUT an object for a time.
+// Presign returns a path-style URL with which anybody may GET or PUT an object until it expires.
 func (s *Server) Presign(b *object.Bucket, key, method string, expiry time.Duration) (string, error) {
 	if expiry < time.Second || expiry > MaxExpiry {
 		return "", fmt.Errorf("presign: expiry %s is not between 1 second and 7 days", expiry)

@@ -10,20 +10,20 @@ import (
 	"steward/internal/object"
 )
 
-// Limits of tags, as in S3.
+// Limits on tags, as in S3. Lengths are in characters.
 const (
 	maxTags     = 10
 	maxTagKey   = 128
 	maxTagValue = 256
 )
 
-// tagging is the document of GetObjectTagging and PutObjectTagging.
+// tagging is the XML for GetObjectTagging and PutObjectTagging.
 type tagging struct {
 	XMLName xml.Name     `xml:"Tagging"`
 	Tags    []object.Tag `xml:"TagSet>Tag"`
 }
 
-// parseTags returns the tags of an X-Amz-Tagging header.
+// parseTags parses an X-Amz-Tagging header.
 func parseTags(header string) (tags object.Tags, err error) {
 	for pair := range strings.SplitSeq(header, "&") {
 		if pair == "" {
@@ -67,7 +67,7 @@ func isTagText(s string, limit int) bool {
 	})
 }
 
-// getObjectTagging returns the tags of an object, in their order.
+// getObjectTagging returns an object's tags in their stored order.
 func (r *request) getObjectTagging() (any, error) {
 	o, err := r.find()
 	if err != nil {
@@ -81,7 +81,6 @@ func (r *request) getObjectTagging() (any, error) {
 	}{TagSet: struct{ Tag []object.Tag }{o.Attributes.Tags}}, nil
 }
 
-// putObjectTagging replaces the tags of an object.
 func (r *request) putObjectTagging() (any, error) {
 	return nil, r.message(func(text []byte) error {
 		var in tagging
@@ -95,7 +94,6 @@ func (r *request) putObjectTagging() (any, error) {
 	})
 }
 
-// deleteObjectTagging removes the tags of an object.
 func (r *request) deleteObjectTagging() (any, error) { return nil, r.setTags(nil) }
 
 func (r *request) setTags(tags object.Tags) error {

@@ -14,7 +14,6 @@ import (
 	"steward/internal/object/s3/sigv4"
 )
 
-// createUpload starts an upload.
 func (r *request) createUpload() (any, error) {
 	put, err := r.putRequest()
 	if err != nil {
@@ -41,7 +40,7 @@ func (r *request) createUpload() (any, error) {
 	}{Bucket: r.bucket.Name, Key: u.Key, ID: u.ID}, nil
 }
 
-// uploadChecksum returns the algorithm and the type of the checksums that an upload is to have, or nil.
+// uploadChecksum returns the checksum algorithm and type that an upload asks for, or nil.
 func (r *request) uploadChecksum() (*object.Checksum, error) {
 	name, kind := r.Header.Get("X-Amz-Checksum-Algorithm"), strings.ToUpper(r.Header.Get("X-Amz-Checksum-Type"))
 	if name == "" {
@@ -74,7 +73,7 @@ func (r *request) findUpload() (object.Upload, error) {
 	return r.server.Uploads.Get(ctx, r.bucket, r.key, r.query.Get("uploadId"))
 }
 
-// uploadPart stores a part. It has a checksum if the upload has, even if the client sends none.
+// uploadPart stores a part. It computes a checksum if the upload has one, even if the client sends none.
 func (r *request) uploadPart() (any, error) {
 	number, err := r.partNumber()
 	if err != nil {
@@ -109,7 +108,7 @@ func (r *request) uploadPart() (any, error) {
 	return nil, nil
 }
 
-// completion is the message of CompleteMultipartUpload.
+// completion is the message that CompleteMultipartUpload takes.
 type completion struct {
 	Parts []struct {
 		PartNumber int
@@ -118,14 +117,14 @@ type completion struct {
 	} `xml:"Part"`
 }
 
-// completeUpload makes an object of the parts of an upload.
+// completeUpload makes an object from an upload's parts.
 func (r *request) completeUpload() (any, error) {
 	expected, err := r.expected()
 	if err != nil {
 		return nil, err
 	}
 	if expected != nil {
-		r.Header.Del(checksumPrefix + expected.Algorithm) // it is that of the object, not of the message
+		r.Header.Del(checksumPrefix + expected.Algorithm) // it covers the object, not the message
 	}
 	var o object.Object
 	err = r.message(func(text []byte) error {
@@ -156,7 +155,7 @@ func (r *request) completeUpload() (any, error) {
 	}, nil
 }
 
-// location returns the URL of an object.
+// location returns an object's URL.
 func (r *request) location(key string) string {
 	return r.server.Origin + "/" + r.bucket.Name + "/" + sigv4.Escape(key)
 }
@@ -186,7 +185,7 @@ func (r *request) completeRequest(text []byte, expected *object.Checksum) (objec
 		case p.PartNumber < 1 || p.PartNumber > object.MaxParts:
 			return complete, invalidArgument("PartNumber must be >= 1 and <= %d", object.MaxParts)
 		}
-		// Of a part that was sent twice, and acknowledged twice, the last answer counts.
+		// A client may list a part twice, because it sent it twice and got two answers. The last one counts.
 		if n := len(complete.Parts); n > 0 && complete.Parts[n-1].Number == p.PartNumber {
 			complete.Parts = complete.Parts[:n-1]
 		}
@@ -221,7 +220,7 @@ func (r *request) abortUpload() (any, error) {
 	return nil, r.server.Uploads.Abort(ctx, r.bucket, u.Key, u.ID)
 }
 
-// markerOf returns the number of a part after which a list continues.
+// markerOf parses the part number after which a list continues.
 func markerOf(marker string) (int, error) {
 	if marker == "" {
 		return 0, nil
@@ -233,7 +232,6 @@ func markerOf(marker string) (int, error) {
 	return min(n, object.MaxParts), nil
 }
 
-// listParts lists the parts of an upload.
 func (r *request) listParts() (any, error) {
 	after, err := markerOf(r.query.Get("part-number-marker"))
 	if err != nil {
@@ -290,7 +288,7 @@ func (r *request) listParts() (any, error) {
 	return out, nil
 }
 
-// uploadsDocument is the answer to ListMultipartUploads.
+// uploadsDocument answers ListMultipartUploads.
 type uploadsDocument struct {
 	XMLName            xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListMultipartUploadsResult"`
 	Bucket             string
@@ -318,7 +316,6 @@ type listedUpload struct {
 	ChecksumType      string `xml:",omitempty"`
 }
 
-// listUploads lists the uploads of a bucket.
 func (r *request) listUploads() (any, error) {
 	e, err := r.encoding()
 	if err != nil {
@@ -366,18 +363,18 @@ func (r *request) listUploads() (any, error) {
 	return out, nil
 }
 
-// uploadList is a list of uploads under way, with common prefixes.
+// uploadList is a page of uploads in progress, with common prefixes.
 type uploadList struct {
 	prefix, delimiter string
 	limit             int
-	key, id           string // of the upload after which the list continues
+	key, id           string // the upload after which the list continues
 
 	uploads   []object.Upload
 	prefixes  []string
 	truncated bool
 }
 
-// read reads a page. A common prefix is one entry, and its uploads are skipped.
+// read reads a page. A common prefix counts as one entry, and we skip the uploads under it.
 func (l *uploadList) read(ctx context.Context, uploads *object.Uploads, b *object.Bucket) error {
 	for len(l.uploads)+len(l.prefixes) < l.limit {
 		page, err := uploads.List(ctx, b, object.UploadsRequest{
@@ -400,8 +397,8 @@ func (l *uploadList) read(ctx context.Context, uploads *object.Uploads, b *objec
 	return nil
 }
 
-// add adds an upload or its common prefix. It reports false if the list continues elsewhere than
-// after the upload.
+// add adds an upload or its common prefix. It reports false if the list must continue past the prefix
+// instead of after the upload.
 func (l *uploadList) add(u object.Upload) bool {
 	rest := u.Key[len(l.prefix):]
 	at := strings.Index(rest, l.delimiter)

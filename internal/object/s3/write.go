@@ -13,7 +13,6 @@ import (
 	"steward/internal/object"
 )
 
-// putObject stores an object.
 func (r *request) putObject() (any, error) {
 	put, err := r.putRequest()
 	if err != nil {
@@ -34,7 +33,7 @@ func (r *request) putObject() (any, error) {
 	return nil, nil
 }
 
-// putRequest returns the request of an object that is uploaded, from the headers.
+// putRequest builds a request to store an object from the headers.
 func (r *request) putRequest() (object.PutRequest, error) {
 	put := object.PutRequest{Key: r.key, Origin: r.origin()}
 	var err error
@@ -52,7 +51,7 @@ func (r *request) putRequest() (object.PutRequest, error) {
 	return put, err
 }
 
-// tierOf returns the tier of a storage class, or "" for that of the bucket.
+// tierOf returns a storage class's tier, or "" to use the bucket's.
 func tierOf(class string) (object.Tier, error) {
 	switch class {
 	case "":
@@ -67,7 +66,7 @@ func tierOf(class string) (object.Tier, error) {
 	return "", fail("InvalidStorageClass")
 }
 
-// writeConditions refuses what S3 does not implement for writes.
+// writeConditions returns a write's conditions. It refuses those that S3 does not implement either.
 func (r *request) writeConditions() (object.Conditions, error) {
 	c := object.Conditions{IfMatch: r.Header.Get("If-Match"), IfNoneMatch: r.Header.Get("If-None-Match")}
 	if c.IfNoneMatch != "" && (c.IfNoneMatch != "*" || c.IfMatch != "") {
@@ -78,10 +77,10 @@ func (r *request) writeConditions() (object.Conditions, error) {
 
 const metadataPrefix = "X-Amz-Meta-"
 
-// maxMetadata is the maximum size of the names and values of metadata together, as in S3.
+// maxMetadata caps an object's metadata, names and values together, in bytes. S3 has the same limit.
 const maxMetadata = 2 << 10
 
-// setAttributes sets what is stored with an object, from the headers.
+// setAttributes copies the headers that we store with an object.
 func (r *request) setAttributes(put *object.PutRequest) error {
 	a := &put.Attributes
 	for name, to := range map[string]*string{
@@ -121,7 +120,7 @@ func (r *request) setAttributes(put *object.PutRequest) error {
 
 var metadataName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// utf8Of returns a header's value in UTF-8. What is not is in ISO 8859-1.
+// utf8Of returns a header's value in UTF-8. It takes anything else for ISO 8859-1.
 func utf8Of(value string) string {
 	if isText(value) {
 		return value
@@ -133,7 +132,7 @@ func utf8Of(value string) string {
 	return string(runes)
 }
 
-// checkHeaderValue refuses what a header cannot have. Forms and queries can contain it.
+// checkHeaderValue refuses values that are not valid in a header. Forms and queries can contain them.
 func checkHeaderValue(value string) error {
 	if !httpguts.ValidHeaderFieldValue(value) || !isText(value) {
 		return invalidArgument("expected values of headers in UTF-8 without control characters")
@@ -141,7 +140,7 @@ func checkHeaderValue(value string) error {
 	return nil
 }
 
-// withoutChunked removes aws-chunked, which is the encoding of the request, not of the object.
+// withoutChunked removes aws-chunked, because it encodes the request and not the object.
 func withoutChunked(value string) string {
 	encodings := strings.Split(value, ",")
 	kept := slices.DeleteFunc(encodings, func(e string) bool { return strings.EqualFold(strings.TrimSpace(e), "aws-chunked") })
@@ -160,7 +159,7 @@ func (r *request) deleteObject() (any, error) {
 	return nil, err
 }
 
-// deletion is the message of DeleteObjects.
+// deletion is the message that DeleteObjects takes.
 type deletion struct {
 	Quiet   bool
 	Objects []struct {
@@ -187,7 +186,7 @@ type deletionError struct {
 	Code, Message string
 }
 
-// maxDelete is the maximum number of keys in one request, as in S3.
+// maxDelete caps the keys in one request, as S3 does.
 const maxDelete = 1000
 
 // deleteObjects deletes up to 1,000 objects in one transaction.
@@ -240,7 +239,7 @@ func (r *request) deleteObjects() (any, error) {
 	return out, err
 }
 
-// decodeXML decodes a document with a root element. Other documents are MalformedXML.
+// decodeXML decodes a document with the given root element. It returns MalformedXML for any other.
 func decodeXML(text []byte, to any, root string) error {
 	d := xml.NewDecoder(strings.NewReader(string(text)))
 	for {
@@ -257,7 +256,7 @@ func decodeXML(text []byte, to any, root string) error {
 		}
 		break
 	}
-	for { // nothing but space and comments may follow
+	for { // only space and comments may follow
 		switch token, err := d.Token(); t := token.(type) {
 		case nil:
 			if errors.Is(err, io.EOF) {

@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// Bounds of the encoding aws-chunked.
+// Bounds for aws-chunked bodies.
 const (
-	// maxChunkHeader is the maximum length of the line before a chunk: 16 digits and a signature.
+	// maxChunkHeader caps the line before a chunk, in bytes: 16 digits and a signature.
 	maxChunkHeader = 128
-	// maxTrailer is the maximum size of the trailer.
+	// maxTrailer caps the trailer, in bytes.
 	maxTrailer = 2 << 10
 )
 
-// Body reads the body of a request and verifies it: Read returns an *Error instead of io.EOF unless the
-// body is the one that was signed. What was read before must not be used then.
+// Body reads a request's body and verifies it. Read returns an *Error instead of io.EOF unless this is the
+// body that was signed. After an error, discard the bytes that you read before.
 type Body struct {
 	io.Reader
 
 	chunks *chunkReader
 }
 
-// Body returns a reader of a verified request's body. The size is that of the decoded body, if it is in
-// chunks. The trailer is the name of the only field that the trailer has, in lower case, or "".
+// Body returns a reader for a verified request's body. For a chunked body, size is the decoded size. The
+// trailer may have only one field, whose name you pass in lower case, or "" for none.
 func (s *Signature) Body(r io.Reader, size int64, trailer string) *Body {
 	switch s.Payload {
 	case Unsigned:
@@ -44,7 +44,7 @@ func (s *Signature) Body(r io.Reader, size int64, trailer string) *Body {
 	return &Body{Reader: &hashedReader{r: r, hash: sha256.New(), want: s.Payload}}
 }
 
-// Trailer returns the value of the field in the trailer, after the body has been read.
+// Trailer returns the value of the trailer's field. Call it after reading the whole body.
 func (b *Body) Trailer() string {
 	if b.chunks == nil {
 		return ""
@@ -52,10 +52,10 @@ func (b *Body) Trailer() string {
 	return b.chunks.value
 }
 
-// InChunks reports whether the body of a request is in chunks, with a decoded size of its own.
+// InChunks reports whether the body comes in chunks, so that its decoded size differs from its length.
 func (s *Signature) InChunks() bool { return strings.HasPrefix(s.Payload, "STREAMING-") }
 
-// hashedReader compares the hash of a body at its end.
+// hashedReader checks a body's hash when the body ends.
 type hashedReader struct {
 	r    io.Reader
 	hash hash.Hash
@@ -71,13 +71,13 @@ func (h *hashedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// chunkSigner computes the signatures of chunks, each of which is that of the one before, too.
+// chunkSigner computes chunk signatures. Each one covers the signature before it.
 type chunkSigner struct {
 	signature *Signature
 	previous  string
 }
 
-// check compares the signature of a chunk or a trailer, of which there is the hash.
+// check compares the signature that came with a chunk or a trailer. hashes are the hashes that it signs.
 func (c *chunkSigner) check(kind, hashes, sent string) error {
 	s := c.signature
 	want := sign(s.key, strings.Join([]string{kind, s.time.Format(timeFormat), s.scope.String(), c.previous, hashes}, "\n"))
@@ -94,21 +94,21 @@ const (
 	emptyHash   = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// chunkReader decodes a body in chunks: HEX-SIZE[;chunk-signature=…] CRLF BYTES CRLF, the last one of
-// size 0, and a trailer.
+// chunkReader decodes a chunked body: each chunk is HEX-SIZE[;chunk-signature=…] CRLF BYTES CRLF. The last
+// one has size 0, and a trailer follows it.
 type chunkReader struct {
 	r          *bufio.Reader
-	size       int64 // that is still to come
+	size       int64 // bytes still to come
 	hasTrailer bool
 	name       string
 	signer     *chunkSigner // nil if chunks are not signed
-	hash       hash.Hash    // of the chunk
+	hash       hash.Hash    // the current chunk's hash
 
-	left  int64  // of the chunk
-	begun bool   // whether a chunk has begun whose end was not read
-	sent  string // the signature of the chunk
-	value string // of the trailer
-	err   error  // that ended it
+	left  int64  // bytes still to come in this chunk
+	begun bool   // reports whether we are inside a chunk, before its end
+	sent  string // this chunk's signature
+	value string // the trailer's value
+	err   error  // sticky
 }
 
 func (c *chunkReader) Read(p []byte) (int, error) {
@@ -140,7 +140,7 @@ func truncated(err error) error {
 	return err
 }
 
-// next ends a chunk and reads the header of the next one. It returns io.EOF after the last one.
+// next finishes a chunk and reads the next one's header. It returns io.EOF after the last chunk.
 func (c *chunkReader) next() error {
 	if c.begun {
 		if err := c.end(); err != nil {
@@ -177,7 +177,7 @@ func (c *chunkReader) next() error {
 	return c.last()
 }
 
-// end reads the end of a chunk's bytes, and verifies its signature.
+// end reads the line break after a chunk's bytes and verifies the chunk's signature.
 func (c *chunkReader) end() error {
 	c.begun = false
 	var newline [2]byte
@@ -197,7 +197,7 @@ func (c *chunkReader) verifyChunk() error {
 	return c.signer.check(chunkKind, emptyHash+"\n"+hex.EncodeToString(c.hash.Sum(nil)), c.sent)
 }
 
-// last reads what follows the last chunk, up to the end of the body.
+// last reads everything after the last chunk, up to the end of the body.
 func (c *chunkReader) last() error {
 	if err := c.verifyChunk(); err != nil {
 		return err
@@ -229,8 +229,8 @@ func (c *chunkReader) last() error {
 
 const trailerSignature = "x-amz-trailer-signature"
 
-// trailer reads the fields of the trailer, up to an empty line or the end of the body. It returns their signature.
-// Some clients end the last field before the signature with an empty line, as the examples of AWS do.
+// trailer reads the trailer's fields, up to an empty line or the body's end, and returns their signature.
+// Some clients put an empty line between the last field and the signature, as the AWS examples do.
 func (c *chunkReader) trailer() (signed string, err error) {
 	malformed := refuse("MalformedTrailerError", "The request contained trailing data that was not well-formed "+
 		"or did not conform to our published schema.")
@@ -271,7 +271,7 @@ func (c *chunkReader) trailer() (signed string, err error) {
 	return signed, nil
 }
 
-// line reads a line without its end. It returns io.EOF if there is none.
+// line reads a line without its line break. It returns io.EOF if there is none.
 func (c *chunkReader) line(limit int) (string, error) {
 	var line []byte
 	for {

@@ -1,9 +1,9 @@
-// Package sigv4 verifies signatures of AWS, version 4, for S3: in the headers of a request, in the query
-// of a presigned URL, and of the policy of an HTML form. It also reads bodies in the encoding aws-chunked,
-// whose chunks can be signed, and presigns URLs. It imports no other package of Steward.
+// Package sigv4 verifies AWS signatures, version 4, for S3: in a request's headers, in a presigned URL's
+// query, and on an HTML form's policy. It also reads aws-chunked bodies, whose chunks can be signed, and
+// presigns URLs.
 //
-// Parse reads what a request claims, which names the access key. Whoever knows its secret calls Verify,
-// and only then reads the body, through Body.
+// Parse reads a request's claims, which name the access key. You then look up its secret, call Verify, and
+// only after that read the body, through Body.
 package sigv4
 
 import (
@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// Error is the refusal of a signature or a body, with a code of S3.
+// Error refuses a signature or a body, with an S3 error code.
 type Error struct {
 	Code, Message string
-	// Region is the one to sign for, if the signature is for another one.
+	// Region is the region to sign for, if the client signed for another one.
 	Region string
 }
 
@@ -37,15 +37,15 @@ const (
 	algorithm  = "AWS4-HMAC-SHA256"
 	timeFormat = "20060102T150405Z"
 	dateFormat = "20060102"
-	// maxSkew is how far the clock of a client may be off.
+	// maxSkew is how far a client's clock may be off.
 	maxSkew = 15 * time.Minute
-	// maxExpiry is how long a presigned URL is valid at most.
+	// maxExpiry caps a presigned URL's lifetime.
 	maxExpiry = 7 * 24 * time.Hour
-	// maxPolicyAge is how long the signature of a form is valid, if its policy is.
+	// maxPolicyAge caps the age of a form's signature, even if its policy is still valid.
 	maxPolicyAge = 7 * 24 * time.Hour
 )
 
-// Values of X-Amz-Content-Sha256 other than the hash of the body.
+// X-Amz-Content-Sha256 contains the body's hash or one of these values.
 const (
 	Unsigned                = "UNSIGNED-PAYLOAD"
 	SignedChunks            = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -55,7 +55,7 @@ const (
 	asymmetricChunksTrailer = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER"
 )
 
-// The parameters of a presigned URL.
+// Query parameters in a presigned URL.
 const (
 	queryAlgorithm = "X-Amz-Algorithm"
 	queryAccess    = "X-Amz-Credential"
@@ -67,10 +67,10 @@ const (
 	queryToken     = "X-Amz-Security-Token"
 )
 
-// scope is what a key is derived for.
+// scope says where and when a derived key is valid.
 type scope struct{ access, date, region string }
 
-// parseScope reads the credential of a request: access/date/region/s3/aws4_request.
+// parseScope parses a credential: access/date/region/s3/aws4_request.
 func parseScope(credential, code string) (s scope, err error) {
 	parts := strings.Split(credential, "/")
 	if len(parts) != 5 || parts[0] == "" {
@@ -97,7 +97,7 @@ func (s scope) checkRegion(region, code string) error {
 
 func (s scope) String() string { return s.date + "/" + s.region + "/s3/aws4_request" }
 
-// key returns the key that signs for a scope.
+// key derives the signing key for a scope.
 func (s scope) key(secret string) []byte {
 	key := []byte("AWS4" + secret)
 	for _, text := range []string{s.date, s.region, "s3", "aws4_request"} {
@@ -117,35 +117,35 @@ func hexHash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// equal compares the signature that a client has sent, in hex, in constant time.
+// equal compares a signature with the one that the client sent, in hex, in constant time.
 func equal(want []byte, sent string) bool {
 	return hmac.Equal([]byte(hex.EncodeToString(want)), []byte(sent))
 }
 
-// Signature is the signature of a request.
+// Signature is a request's signature.
 type Signature struct {
 	// AccessKey is the key that the request claims to be signed with.
 	AccessKey string
-	// Presigned reports whether it is in the query.
+	// Presigned reports whether the signature is in the query.
 	Presigned bool
-	// Payload is the hash of the body in hex, or one of the constants.
+	// Payload is the body's hash in hex, or one of the constants.
 	Payload string
 
 	scope   scope
 	time    time.Time
-	headers []string // those that are signed, in lower case
+	headers []string // signed headers, in lower case
 	sent    string
-	key     []byte // after Verify
+	key     []byte // set by Verify
 }
 
-// IsV2 reports whether a request has a signature of version 2.
+// IsV2 reports whether a request has a version 2 signature.
 func IsV2(header http.Header, query url.Values) bool {
 	return strings.HasPrefix(header.Get("Authorization"), "AWS ") || query.Has("AWSAccessKeyId")
 }
 
-// Parse returns what a request claims of its signature, or nil if it has none. It refuses what is
-// malformed, for another region, too old or in the future, and what leaves out a header that has to be
-// signed.
+// Parse returns a request's signature without verifying it, or nil if the request has none. It refuses a
+// signature that is malformed, too old, in the future or for another region, or that leaves out a header
+// that must be signed.
 func Parse(r *http.Request, query url.Values, region string, now time.Time) (*Signature, error) {
 	authorizations := r.Header.Values("Authorization")
 	presigned := query.Has(querySignature) || query.Has(queryAlgorithm) || query.Has(queryAccess)
@@ -219,7 +219,7 @@ func parseHeader(header http.Header, authorization, region string, now time.Time
 	}, nil
 }
 
-// dateOf returns the time at which a request was signed.
+// dateOf returns the time when a request was signed.
 func dateOf(header http.Header) (time.Time, bool) {
 	date := header.Get("X-Amz-Date")
 	if date == "" {
@@ -284,8 +284,8 @@ func checkPayload(payload string) error {
 	return nil
 }
 
-// checkHeaders refuses a request with a header of S3 that is not signed: somebody else may have added it.
-// X-Amz-Cf-Id is added by CloudFront.
+// checkHeaders refuses a request with an unsigned S3 header, because somebody else may have added it.
+// X-Amz-Cf-Id may be unsigned: CloudFront adds it.
 func (s *Signature) checkHeaders(header http.Header) error {
 	if !slices.Contains(s.headers, "host") {
 		return refuse("AccessDenied", "The header host must be signed.")
@@ -299,11 +299,11 @@ func (s *Signature) checkHeaders(header http.Header) error {
 	return nil
 }
 
-// Verify returns an error unless a request has the signature of a secret.
+// Verify returns an error unless the secret signed the request.
 func (s *Signature) Verify(r *http.Request, query url.Values, secret string) error {
 	s.key = s.scope.key(secret)
 	path := r.URL.EscapedPath()
-	if s.matches(r, canonicalPath(r.URL.Path), query) || s.matches(r, path, query) { // as a few clients sign it: as they send it
+	if s.matches(r, canonicalPath(r.URL.Path), query) || s.matches(r, path, query) { // a few clients sign the path as they send it
 		return nil
 	}
 	return refuse("SignatureDoesNotMatch",
@@ -321,7 +321,7 @@ func stringToSign(t time.Time, s scope, canonical string) string {
 	return strings.Join([]string{algorithm, t.Format(timeFormat), s.String(), hexHash(canonical)}, "\n")
 }
 
-// canonicalHeaders returns the headers that are signed, each with a newline.
+// canonicalHeaders returns the signed headers, one per line.
 func (s *Signature) canonicalHeaders(r *http.Request) string {
 	var b strings.Builder
 	for _, name := range s.headers {
@@ -357,7 +357,7 @@ func canonicalPath(path string) string {
 	return Escape(path)
 }
 
-// canonicalQuery returns the parameters that are signed, in the order of their encoded names and values.
+// canonicalQuery returns the signed parameters, sorted by their encoded names and values.
 func canonicalQuery(query url.Values) string {
 	var pairs []string
 	for name, values := range query {
@@ -379,7 +379,7 @@ func canonicalQuery(query url.Values) string {
 	return strings.Join(pairs, "&")
 }
 
-// Escape escapes all bytes of a path but letters, digits, - . _ ~ and /.
+// Escape escapes all bytes in a path except letters, digits, - . _ ~ and /.
 func Escape(path string) string { return escape(path, true) }
 
 func escape(s string, isPath bool) string {
@@ -396,17 +396,17 @@ func escape(s string, isPath bool) string {
 	return b.String()
 }
 
-// Presigned is a request to be signed in its URL.
+// Presigned is a request to sign in its URL.
 type Presigned struct {
 	Method string
-	// URL has a path that is not escaped.
+	// URL's path is not escaped.
 	URL                       url.URL
 	AccessKey, Secret, Region string
 	At                        time.Time
 	Expires                   time.Duration
 }
 
-// Presign returns the URL of a request with a signature in the query.
+// Presign returns a URL that carries its signature in the query.
 func Presign(p Presigned) string {
 	target := p.URL
 	s := &Signature{Payload: Unsigned, headers: []string{"host"}, time: p.At.UTC()}
@@ -424,7 +424,7 @@ func Presign(p Presigned) string {
 	return target.Scheme + "://" + target.Host + path + "?" + canonicalQuery(query) + "&" + querySignature + "=" + signature
 }
 
-// Policy is the signature of the policy of a form.
+// Policy is the signature on a form's policy.
 type Policy struct {
 	// AccessKey is the key that the form claims to be signed with.
 	AccessKey string
@@ -433,7 +433,7 @@ type Policy struct {
 	policy, sent string
 }
 
-// ParsePolicy returns what a form claims of its signature. The names of its fields are in lower case.
+// ParsePolicy returns a form's signature without verifying it. Field names are in lower case.
 func ParsePolicy(fields map[string]string, region string, now time.Time) (*Policy, error) {
 	for _, name := range []string{"policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"} {
 		if fields[name] == "" {
@@ -464,7 +464,7 @@ func ParsePolicy(fields map[string]string, region string, now time.Time) (*Polic
 	return &Policy{AccessKey: scope.access, scope: scope, policy: fields["policy"], sent: fields["x-amz-signature"]}, nil
 }
 
-// Verify returns an error unless the policy has the signature of a secret.
+// Verify returns an error unless the secret signed the policy.
 func (p *Policy) Verify(secret string) error {
 	if equal(sign(p.scope.key(secret), p.policy), p.sent) {
 		return nil

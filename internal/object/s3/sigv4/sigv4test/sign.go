@@ -1,5 +1,5 @@
-// Package sigv4test signs requests in tests. It is written apart from package sigv4, so that the two check each
-// other.
+// Package sigv4test signs requests in tests. We wrote it independently from package sigv4, so that the two
+// check each other.
 package sigv4test
 
 import (
@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Signer signs requests with the credentials of a bucket.
+// Signer signs requests with a bucket's credentials.
 type Signer struct {
 	Access, Secret string
-	// Region is us-east-1 if it is empty.
+	// Region defaults to us-east-1.
 	Region string
-	// At is the time of the signature: now, if it is zero.
+	// At is the time to sign with. It defaults to now.
 	At time.Time
-	// Payload is the value of X-Amz-Content-Sha256: the hash of the body in hex, or another value of S3.
+	// Payload is the value for X-Amz-Content-Sha256: the body's hash in hex, or another S3 value.
 	Payload string
-	// Unsigned are the names of headers, in lower case, that are left out of the signature.
+	// Unsigned lists headers, in lower case, to leave out of the signature.
 	Unsigned []string
 }
 
-// Hash returns the hash of a body in hex.
+// Hash returns a body's hash in hex.
 func Hash(body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:])
 }
 
-// Sign signs a request, whose path is signed as it is sent. It returns the signature and the function that signs
-// what follows in the body.
+// Sign signs a request, with the path as it is sent. It returns the signature, and a function that signs
+// the body's chunks and trailer.
 func (s Signer) Sign(r *http.Request) (signature string, sign func(kind, previous, hashes string) string) {
 	if s.Region == "" {
 		s.Region = "us-east-1"
