@@ -173,8 +173,8 @@ func (r *reply) bulks(all []string) {
 	}
 }
 
-// formatFloat formats a number as Redis writes scores: exactly up to 2^53, otherwise with 17
-// significant digits and an exponent where it is very large or small.
+// formatFloat formats a number as Redis writes scores: whole numbers below 2^53 in full, others with up
+// to 17 significant digits, and an exponent where they are very large or small.
 func formatFloat(v float64) string {
 	switch {
 	case math.IsInf(v, 1):

@@ -259,7 +259,7 @@ func (q *claiming) parseOption(x *call, i int) error {
 }
 
 // claimAll claims entries and returns them. Pending entries that have left the stream stop being
-// pending; their IDs are gone.
+// pending; gone has their IDs.
 func (x *call) claimAll(s *stream, g *streamGroup, q *claiming) (claimed []*pendingEntry, gone []streamID) {
 	for _, id := range q.ids {
 		if s.find(id) == nil {
