@@ -124,7 +124,7 @@ func (k *leastKeys) Pop() any {
 	return key
 }
 
-// add adds a key, and removes the greatest if there are more than limit.
+// add adds a key, and drops the greatest if there are more than limit.
 func (k *leastKeys) add(key string, limit int) {
 	if len(*k) == limit && key >= (*k)[0] {
 		return
