@@ -44,8 +44,8 @@ type Client struct {
 	// unsent counts the reply bytes from earlier turns that were still unsent when we took the current
 	// request from the inbox.
 	unsent int
-	// We keep noEvict only for CLIENT INFO. noTouch reports whether the client's commands leave a key's
-	// last use alone.
+	// We keep noEvict only for CLIENT INFO. noTouch keeps the client's commands from counting as uses
+	// of a key.
 	noEvict, noTouch bool
 	pinned           bool
 	// paused reports whether the next request waits for CLIENT PAUSE to end.

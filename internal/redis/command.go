@@ -9,8 +9,8 @@ import (
 // command is an entry in the command table.
 type command struct {
 	name string // in lower case; "client|list" for a subcommand
-	// arity is the number of arguments including the name. If it is negative, at least that many are
-	// needed.
+	// arity is the number of arguments including the name. If it is negative, there must be at least
+	// -arity.
 	arity int
 	flags flags
 	// first, last and step select the arguments that are keys. If first is 0 there are none; a negative

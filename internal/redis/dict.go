@@ -146,8 +146,7 @@ func (d *dict[V]) all(yield func(*item[V]) bool) {
 }
 
 // scan calls visit for about count items from a cursor on, and returns the next cursor, or 0. It visits
-// every item that stays in the dict from the first call to the last. It visits all of a small dict at
-// once.
+// every item that stays in the dict from the first call to the last. A small dict takes a single call.
 func (d *dict[V]) scan(cursor uint64, count int, visit func(*item[V])) uint64 {
 	if d.tree == nil {
 		for _, it := range d.small {

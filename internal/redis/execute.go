@@ -29,7 +29,7 @@ func (s *Store) runClient(c *Client) {
 			return
 		}
 		if s.scripts.running != nil {
-			s.run(c, args) // the script is in the middle of its frame, and this request changes nothing
+			s.run(c, args) // not execute: the script's frame must stay open, and this request changes nothing
 		} else {
 			s.execute(c, args)
 		}

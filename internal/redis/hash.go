@@ -253,7 +253,7 @@ func hVals(x *call) error {
 	return x.replyFields(func(it *item[string]) string { return it.value })
 }
 
-// replyFields appends the result of calling of for each field.
+// replyFields appends of's result for each field.
 func (x *call) replyFields(of func(*item[string]) string) error {
 	h, err := find[*hash](x, x.args[1])
 	if err != nil {

@@ -215,8 +215,8 @@ func (c *Client) awaitTurn() {
 	}
 }
 
-// Reserved reports whether the client's state restricts which commands it may use: a transaction, or
-// subscriptions with RESP2. No request may be waiting or running.
+// Reserved reports whether the store must decide which commands the client may use: it is in a
+// transaction, or has subscriptions with RESP2. No request may be waiting or running.
 func (c *Client) Reserved() bool {
 	s := c.store
 	if s == nil {
@@ -227,16 +227,16 @@ func (c *Client) Reserved() bool {
 	return reserved
 }
 
-// Waits reports whether the client may stay silent for good reason: one of its commands blocks, or it
-// has subscriptions.
+// Waits reports whether the client has a reason to stay silent: one of its commands blocks, or it has
+// subscriptions.
 func (c *Client) Waits() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waits || c.subscribed
 }
 
-// Reply appends a reply to the last request, one that Do was not called for. No request may be waiting
-// or running.
+// Reply appends the reply to the latest request, which the caller did not pass to Do. No request may be
+// waiting or running.
 func (c *Client) Reply(text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -276,8 +276,8 @@ func (x *call) replyScan(cursor uint64, all []string) {
 	x.out.bulks(all)
 }
 
-// scanDict replies to a scan of a value's dict, which of returns. extra returns a second string for
-// each element; it may be nil.
+// scanDict replies to a scan of the dict that of returns for a key's value. extra, unless it is nil,
+// returns a string to send after each element.
 func scanDict[T value, V any](x *call, of func(T) *dict[V], extra func(*item[V]) string) error {
 	cursor, err := x.cursor(2)
 	if err != nil {

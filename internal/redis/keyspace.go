@@ -120,8 +120,8 @@ func (k *keyspace) charge(e *entry) {
 // expired reports whether an entry has expired.
 func (e *entry) expired(now int64) bool { return e.expires != 0 && e.expires <= now }
 
-// lookup returns a key's entry, or nil if there is none or it has expired. A command with flagWrite
-// deletes an expired entry, because it must not change one or add a second.
+// lookup returns a key's entry, or nil if there is none or it has expired. For a command with flagWrite
+// it also deletes an expired entry, so that the command cannot change one.
 func (x *call) lookup(key string) *entry {
 	e := x.keys.find(key)
 	if x.cmd.flags.has(flagReadonly) {

@@ -130,7 +130,7 @@ func (l *longest) matches() []match {
 	return all
 }
 
-// replyMatches appends the parts that are at least this long.
+// replyMatches appends the parts that are no shorter than least.
 func (x *call) replyMatches(l *longest, least int, withLen bool) {
 	all := slices.DeleteFunc(l.matches(), func(m match) bool { return m.len() < least })
 	x.out.mapOf(2)

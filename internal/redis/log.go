@@ -32,8 +32,8 @@ type log struct {
 	frame []byte
 	// buf has frames to write.
 	buf []byte
-	// size counts the bytes on disk. base and live are sizes when the log was last rewritten: base the
-	// log's, live that taken by keys and values.
+	// size counts the bytes on disk. base and live date from the last rewrite: base is the log's size
+	// then, live the bytes that keys and values took.
 	size, base, live int64
 	// rewrite is the rewrite in progress, or nil.
 	rewrite *rewrite

@@ -145,8 +145,8 @@ func (x *call) publishEvents() {
 // replacing has the commands that delete a key and add it again.
 var replacing = map[string]bool{"rename": true, "renamenx": true, "copy": true, "restore": true}
 
-// publishNew publishes that a key is new if it did not exist before. SET also counts if the key's time
-// has passed.
+// publishNew publishes that a key is new if it did not exist before. For SET, it does so even if the
+// new key's time has already passed.
 func (x *call) publishNew(key string) {
 	if !slices.Contains(x.missing, key) || x.keys.find(key) == nil && x.cmd.name != "set" {
 		return
@@ -201,7 +201,7 @@ func (x *call) publishEventsOf(key string) {
 	}
 }
 
-// publishGeneric publishes an event without a class of its own, or that the key was deleted.
+// publishGeneric publishes an event in the generic class, or that the key was deleted.
 func (x *call) publishGeneric(key, name string) {
 	if x.keys.find(key) == nil {
 		name = "del"

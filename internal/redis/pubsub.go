@@ -94,8 +94,8 @@ func subscribeTo(kind subscription) func(x *call) error {
 	}
 }
 
-// replySubscribed appends that a subscription has begun or ended, and how many the client has left.
-// name is nil if there was none to end.
+// replySubscribed appends that a subscription has begun or ended, and how many the client has now. name
+// is nil if there was none to end.
 func (x *call) replySubscribed(word string, name *string) {
 	x.out.push(3)
 	x.out.bulk(word)

@@ -16,7 +16,8 @@ type randomOptions struct {
 	values bool
 }
 
-// maxRepeated caps the count when elements may repeat, because it can exceed the number of elements.
+// maxRepeated caps the count when elements may repeat, because it may then exceed the number of
+// elements.
 const maxRepeated = 1 << 20
 
 // randomOptions reads the count and the word that asks for values; "" if the command has none.

@@ -35,9 +35,9 @@ func (r *rewrite) covers(key string, ok bool) bool {
 	return !ok || r.all || hashOf(key) < r.next
 }
 
-// wantsRewrite reports whether it is time to rewrite the log. It must be larger than minRewrite, and
-// either twice its size after the last rewrite, or most keys have been deleted since. While the disk is
-// almost full and we must not write, only the second case counts, because it makes room.
+// wantsRewrite reports whether it is time to rewrite the log: it is larger than minRewrite, and has
+// either doubled since the last rewrite or lost most of its keys. While the disk is almost full and we
+// must not write, only the second case counts, because it makes room.
 func (s *Store) wantsRewrite() bool {
 	l := s.log
 	if l.rewrite != nil || l.size <= s.minRewrite {

@@ -16,7 +16,8 @@ type scriptRun struct {
 	x *call
 	// name is the script's SHA-1, or the function's name.
 	name string
-	// readonly refuses commands that write. allowOOM never refuses those that need memory.
+	// readonly refuses commands that write. allowOOM runs commands that need memory even if there is
+	// none.
 	readonly, allowOOM bool
 	// denied is the error for commands that need memory, if there was none when the script began.
 	denied error

@@ -268,8 +268,8 @@ func errorStats(x *call) []string {
 	return lines
 }
 
-// awaitedGroups returns the number of keys with clients that read from a group there, and so wait for
-// the key's deletion too.
+// awaitedGroups counts the keys where clients wait to read from a group. They also wait for the key's
+// deletion.
 func (s *Store) awaitedGroups() int {
 	n := 0
 	for _, clients := range s.waiting {

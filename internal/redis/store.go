@@ -243,12 +243,12 @@ func (s *Store) replay() error {
 		s.options.Log.Warn("cut a transaction that was not written whole off the log of a key-value store", "bytes", torn)
 	}
 	s.log.base = min(s.log.size, s.keys.memory)
-	s.log.live = s.log.size // our best estimate
+	// We do not know the size at the last rewrite. This is close.
+	s.log.live = s.log.size
 	return s.log.settle(torn)
 }
 
-// apply runs one effect from the log. It overwrites x, a scratch call that lends its client and its
-// reply.
+// apply runs one effect from the log. It overwrites x, a scratch call, but keeps its client and reply.
 func (s *Store) apply(args []string, x *call) error {
 	cmd, err := s.table.find(args)
 	if err != nil {

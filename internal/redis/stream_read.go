@@ -384,8 +384,8 @@ func (x *call) readNew(out *reply, r *streamRead, part streamPart, c *streamCons
 	}
 }
 
-// readPending appends a consumer's pending entries, which counts as another delivery. Entries deleted
-// from the stream have only an ID.
+// readPending appends a consumer's pending entries, which delivers them again. Entries deleted from the
+// stream have only an ID.
 func (x *call) readPending(out *reply, r *streamRead, part streamPart, c *streamConsumer) {
 	e, g, after := part.entry, part.group, part.after
 	s := e.value.(*stream)

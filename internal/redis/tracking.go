@@ -204,7 +204,8 @@ func (r *reply) invalidate(keys []string) {
 }
 
 // dropTracked tells clients in tracking mode that all keys have changed. We call it when the store is
-// closed or read again, and no longer know what they have read. Their replies have been handed over.
+// closed or read again, because we then no longer know which keys they have read. Their replies have
+// been handed over.
 func (s *Store) dropTracked() {
 	for _, c := range s.attached() {
 		if !c.tracking.on {

@@ -93,8 +93,8 @@ func (x *call) zPopFirst(o popOptions, missing func() error) error {
 	return nil
 }
 
-// firstZSet returns the first key that has a sorted set. A blocked client waits on when a key has
-// another type, without an error.
+// firstZSet returns the first key that has a sorted set. A client that is already blocked gets no error
+// for a key with another type; it goes on waiting.
 func (x *call) firstZSet(keys []string) (*entry, string, error) {
 	for _, key := range x.candidates(keys) {
 		e, err := x.lookupKind(key, kindZSet)

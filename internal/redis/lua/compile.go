@@ -13,7 +13,7 @@ import (
 )
 
 // Limits on a script: its length in bytes, and the nesting depth of its expressions and blocks. The
-// compiler is recursive, so its stack needs the latter.
+// depth matters because the compiler is recursive.
 const (
 	maxScriptText  = 512 << 10
 	maxScriptDepth = 2000
@@ -114,11 +114,12 @@ func (r *rewriter) block(statements []ast.Stmt) {
 
 // corrected rewrites assignments that the compiler gets wrong:
 //
-//   - "a = x", where x combines values with "and" and "or", may leave a as it is, and "a = (f(a))" overwrites the
-//     parameter a before passing it. They become "do local value = x; a = value end".
-//   - "a, b = x, y" assigns a before it computes y. It becomes "do local value1, value2 = x, y; b = value2; a = value1
-//     end". If the left side has tables and keys, they are computed first.
-//   - "local f = function … end" lets the function see the new f. With a nil after it, the function sees the old f.
+//   - "a = x", where x combines values with "and" and "or", may leave a as it is, and "a = (f(a))"
+//     overwrites the parameter a before passing it. They become "do local value = x; a = value end".
+//   - "a, b = x, y" assigns a before it computes y. It becomes "do local value1, value2 = x, y; b = value2;
+//     a = value1 end". If the left side has tables and keys, they are computed first.
+//   - "local f = function … end" lets the function see the new f. With a nil after it, the function sees
+//     the old f.
 func corrected(s ast.Stmt) ast.Stmt {
 	switch s := s.(type) {
 	case *ast.LocalAssignStmt:
@@ -322,7 +323,7 @@ func (r *rewriter) operands(e *ast.StringConcatOpExpr) []ast.Expr {
 	return append(all, e.Rhs)
 }
 
-// maxOperands caps a call's arguments, because the compiler has few registers.
+// maxOperands caps a call's arguments, because the compiler needs registers for them.
 const maxOperands = 50
 
 // concatCall returns a call that concatenates operands, the last ones first.

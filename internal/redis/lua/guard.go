@@ -154,7 +154,7 @@ func (g *guard) look(n int64) {
 }
 
 // settle measures the script. If the budget allows, it grants twice the size with n more bytes, plus
-// slack; otherwise only the size itself.
+// slack; otherwise only that size.
 func (g *guard) settle(n int64) {
 	g.live = g.measure(g.limit) + g.held
 	g.since = 0

@@ -41,8 +41,8 @@ type Interpreter struct {
 	// Poll is called now and then with the script's running time. It stops the script unless it returns
 	// "". It may be nil.
 	Poll func(elapsed time.Duration) StopError
-	// running has the stacks in use for protected calls, after the first one. building has tables that
-	// functions are filling and that scripts cannot reach yet.
+	// running has the stacks in use: the first one, and then those for protected calls. building has
+	// tables that functions are filling and that scripts cannot reach yet.
 	running  []*gopher.LState
 	building []*gopher.LTable
 	// stacks has the stacks kept for protected calls, outermost first.
