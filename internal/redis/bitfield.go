@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// bitfieldCommands are BITFIELD and BITFIELD_RO.
+// bitfieldCommands has BITFIELD and BITFIELD_RO.
 var bitfieldCommands = []*command{
 	{name: "bitfield", arity: -2, flags: writes, first: 1, last: 1, step: 1, run: bitField, categories: "bitmap"},
 	{name: "bitfield_ro", arity: -2, flags: readsFast, first: 1, last: 1, step: 1, run: bitField, categories: "bitmap"},
@@ -17,7 +17,7 @@ type bitType struct {
 	bits   int64
 }
 
-// overflow is what happens when a number does not fit.
+// overflow says what to do with a number that does not fit.
 type overflow int
 
 const (
@@ -26,7 +26,7 @@ const (
 	overflowFail
 )
 
-// bitOperation is an operation of BITFIELD.
+// bitOperation is one operation in a BITFIELD request.
 type bitOperation struct {
 	word     string // get, set or incrby
 	of       bitType
@@ -40,7 +40,7 @@ func bitField(x *call) error {
 	if err != nil {
 		return err
 	}
-	length := int64(0) // that the string must have
+	length := int64(0) // the least length that the string needs, in bytes
 	for _, op := range operations {
 		if op.word != "get" {
 			length = max(length, (op.offset+op.of.bits-1)/8+1)
@@ -141,7 +141,7 @@ func parseBitType(text string) (bitType, error) {
 	return t, nil
 }
 
-// parseBitField returns the position of a field: a number of bits, or with # a number of fields.
+// parseBitField returns a field's position in bits. With # the argument counts fields instead.
 func parseBitField(text string, width int64) (int64, error) {
 	text, counted := strings.CutPrefix(text, "#")
 	n, ok := parseInt(text)
@@ -160,8 +160,8 @@ func parseBitField(text string, width int64) (int64, error) {
 	return n, nil
 }
 
-// runBitOperation runs an operation and appends its result. It reports whether it has set the number, and to
-// another one.
+// runBitOperation runs an operation and appends its result. It reports whether it has set the number,
+// and whether that changed it.
 func (x *call) runBitOperation(s *str, op bitOperation) (set, differs bool) {
 	old := s.field(op.offset, op.of)
 	if op.word == "get" {
@@ -183,7 +183,7 @@ func (x *call) runBitOperation(s *str, op bitOperation) (set, differs bool) {
 	return true, result != old
 }
 
-// field returns the number at a position. Bits behind the end are zero.
+// field returns the number at a position. Bits beyond the end are zero.
 func (s *str) field(offset int64, t bitType) int64 {
 	v := uint64(0)
 	for i := range t.bits {
@@ -197,7 +197,7 @@ func (s *str) field(offset int64, t bitType) int64 {
 	return t.extend(v)
 }
 
-// extend returns bits as a number of the type.
+// extend turns bits into a number with this type, extending the sign.
 func (t bitType) extend(v uint64) int64 {
 	if t.signed && t.bits < 64 && v>>(t.bits-1)&1 == 1 {
 		v |= ^uint64(0) << t.bits
@@ -216,7 +216,7 @@ func (s *str) setField(offset int64, t bitType, v int64) {
 	}
 }
 
-// bounds returns the least and the largest number of the type.
+// bounds returns the type's least and greatest number.
 func (t bitType) bounds() (least, most int64) {
 	if t.signed {
 		return -1 << (t.bits - 1), 1<<(t.bits-1) - 1
@@ -224,17 +224,17 @@ func (t bitType) bounds() (least, most int64) {
 	return 0, 1<<t.bits - 1
 }
 
-// set returns a number as the type can have it, and whether it fits.
+// set fits a number into the type, and reports whether it fitted as it was.
 func (t bitType) set(v int64, mode overflow) (int64, bool) {
 	least, most := t.bounds()
 	above := v > most || t.bits < 64 && most-v < 0 // Redis subtracts, and takes the least numbers as large ones
 	if !t.signed && v < 0 {
-		above = true // it is taken as a large number
+		above = true // it counts as a large number
 	}
 	return t.limit(v, mode, !above && v < least, above)
 }
 
-// add returns the sum of two numbers as the type can have it, and whether it fits.
+// add adds two numbers, fits the sum into the type, and reports whether it fitted as it was.
 func (t bitType) add(old, by int64, mode overflow) (int64, bool) {
 	least, most := t.bounds()
 	above := by > 0 && (old >= 0 || t.bits < 64) && by > most-old
@@ -242,7 +242,7 @@ func (t bitType) add(old, by int64, mode overflow) (int64, bool) {
 	return t.limit(old+by, mode, below, above)
 }
 
-// limit returns a number that is too small or too large as overflow says.
+// limit changes a number that is too small or too large as mode says.
 func (t bitType) limit(v int64, mode overflow, below, above bool) (int64, bool) {
 	least, most := t.bounds()
 	switch {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// bitmapCommands are the commands of bitmaps, which are strings. Those of BITFIELD are in bitfield.go.
+// bitmapCommands has the commands for bitmaps, which are strings. bitfield.go has BITFIELD.
 var bitmapCommands = append([]*command{
 	{name: "setbit", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: setBit, categories: "bitmap"},
 	{name: "getbit", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: getBit, categories: "bitmap"},
@@ -19,7 +19,7 @@ const (
 	errBit       replyError = "ERR bit is not an integer or out of range"
 )
 
-// bitOffset returns an argument that is the position of a bit.
+// bitOffset parses a bit's position.
 func bitOffset(text string) (int64, error) {
 	n, ok := parseInt(text)
 	if !ok || n < 0 || n >= maxString*8 {
@@ -56,8 +56,8 @@ func setBit(x *call) error {
 	return nil
 }
 
-// stringFor returns the entry of a string that is to be changed, with at least n bytes, and whether it has become
-// longer. It is added if there is none.
+// stringFor returns a string's entry for a change, extended to at least n bytes, and whether that made
+// it longer. It adds a missing one.
 func (x *call) stringFor(key string, n int64) (e *entry, grown bool, err error) {
 	e, err = x.lookupKind(key, kindString)
 	if err != nil {
@@ -92,15 +92,15 @@ func getBit(x *call) error {
 // bitRange is a part of a bitmap.
 type bitRange struct {
 	start, end int64
-	// inBits is whether start and end are positions of bits instead of bytes.
+	// inBits reports whether start and end count bits instead of bytes.
 	inBits bool
 	hasEnd bool
-	// empty is whether it is empty whatever the bitmap is.
+	// empty reports whether the range is empty for every bitmap.
 	empty bool
 }
 
-// bitRange reads a range from an argument on. BITCOUNT needs an end, which it reads before the unit, and finds
-// nothing between negative numbers in the wrong order.
+// bitRange reads a range from argument at on. BITCOUNT requires an end, checks it before the unit, and
+// finds nothing between negative numbers in the wrong order.
 func (x *call) bitRange(at int, counting bool) (r bitRange, err error) {
 	r.end = -1
 	n := len(x.args) - at
@@ -130,7 +130,8 @@ func (x *call) bitRange(at int, counting bool) (r bitRange, err error) {
 	return r, nil
 }
 
-// within returns the positions of the first bit of the range and behind its last, in a bitmap of n bytes.
+// within returns the position of the range's first bit and the position after its last, in a bitmap
+// with n bytes.
 func (r bitRange) within(n int) (from, to int64) {
 	total := int64(n)
 	if r.inBits {
@@ -171,7 +172,7 @@ func bitCount(x *call) error {
 	return nil
 }
 
-// countBits returns the number of ones between two positions.
+// countBits counts the ones between two positions.
 func countBits(b []byte, from, to int64) int64 {
 	n := int64(0)
 	for from < to && from%8 != 0 {
@@ -217,7 +218,7 @@ func bitPos(x *call) error {
 	return nil
 }
 
-// findBit returns the first position of a bit between two positions, or -1.
+// findBit returns a bit's first position between two others, or -1.
 func findBit(b []byte, from, to int64, one bool) int64 {
 	skip := byte(0xff)
 	if one {
@@ -275,7 +276,7 @@ func bitOp(x *call) error {
 	return nil
 }
 
-// combineBits applies an operation to strings, which are as if they were filled up with zeros.
+// combineBits applies an operation to strings. It treats shorter ones as padded with zeros.
 func combineBits(op string, sources [][]byte, n int) []byte {
 	result := make([]byte, n)
 	copy(result, sources[0])

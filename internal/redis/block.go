@@ -13,15 +13,15 @@ type blocked struct {
 	cmd  *command
 	args []string
 	keys []string
-	// woken is the key because of which it is run again.
+	// woken is the key that made it run again.
 	woken string
-	// deadline is when it ends without a result; zero if never.
+	// deadline is the time it ends without a result; zero if never.
 	deadline time.Time
-	// expire appends the reply that it has then.
+	// expire appends the reply for that case.
 	expire func(*reply)
 }
 
-// timers has the blocked clients that have a deadline.
+// timers holds the blocked clients with a deadline.
 type timers struct{ tree *btree.BTreeG[*Client] }
 
 func deadlineLess(a, b *Client) bool {
@@ -40,16 +40,16 @@ func (t *timers) next() (time.Time, bool) {
 	return c.blocked.deadline, true
 }
 
-// block has a client wait until one of some keys has changed, and returns errBlocked. The command is then
-// run again, with the same arguments but for those that were replaced in args. In a transaction or a script
-// nothing blocks, and expire is what it replies at once. A timeout of zero means forever.
+// block makes a client wait until one of its keys changes, and returns errBlocked. The command then
+// runs again with args, in which the caller may have replaced some. Transactions and scripts never
+// block; there, expire replies at once. A zero timeout means forever.
 func (x *call) block(args, keys []string, timeout time.Duration, expire func(*reply)) error {
 	if x.nested {
 		expire(x.out)
 		return nil
 	}
 	if x.client.blocked != nil {
-		return errBlocked // it was run again in vain
+		return errBlocked // it ran again in vain
 	}
 	b := &blocked{cmd: x.cmd, args: args, keys: slices.Compact(slices.Sorted(slices.Values(keys))), expire: expire}
 	if timeout > 0 {
@@ -69,8 +69,8 @@ func (x *call) block(args, keys []string, timeout time.Duration, expire func(*re
 	return errBlocked
 }
 
-// candidates returns the keys at which a command that blocks looks: when it is run again, the one that has
-// changed.
+// candidates returns the keys that a blocking command should look at. When it runs again, that is the
+// changed key.
 func (x *call) candidates(keys []string) []string {
 	if b := x.client.blocked; b != nil {
 		return []string{b.woken}
@@ -78,11 +78,11 @@ func (x *call) candidates(keys []string) []string {
 	return keys
 }
 
-// maxTimeout is the longest timeout; longer ones are as good as none.
+// maxTimeout is the longest timeout; longer ones make no difference.
 const maxTimeout = 100 * 365 * 24 * time.Hour
 
-// timeoutArg returns the timeout of a blocking command, in seconds. Those that do not fit into 64 bits as
-// milliseconds are negative in Redis.
+// timeoutArg reads a blocking command's timeout in seconds. As in Redis, one whose milliseconds do not
+// fit into 64 bits counts as negative.
 func (x *call) timeoutArg(i int) (time.Duration, error) {
 	seconds, ok := parseFloat(x.args[i])
 	if !ok {
@@ -95,7 +95,7 @@ func (x *call) timeoutArg(i int) (time.Duration, error) {
 	return time.Duration(min(ms, float64(maxTimeout.Milliseconds()))) * time.Millisecond, nil
 }
 
-// unblock has a client go on with its next requests.
+// unblock lets a client go on with its next requests.
 func (s *Store) unblock(c *Client) {
 	b := c.blocked
 	if !b.deadline.IsZero() {
@@ -112,15 +112,15 @@ func (s *Store) unblock(c *Client) {
 	s.enqueue(c)
 }
 
-// signal remembers that clients which wait for a key may go on.
+// signal remembers that clients waiting for a key may go on.
 func (s *Store) signal(key string) {
 	if !slices.Contains(s.ready, key) {
 		s.ready = append(s.ready, key)
 	}
 }
 
-// serveBlocked runs the requests of blocked clients whose keys have changed again, those that wait longest
-// first, until none of them goes on.
+// serveBlocked reruns the requests of blocked clients whose keys have changed, longest wait first,
+// until none makes progress.
 func (s *Store) serveBlocked() {
 	for len(s.ready) > 0 {
 		key := s.ready[0]
@@ -134,7 +134,7 @@ func (s *Store) serveBlocked() {
 	}
 }
 
-// retry runs the request of a blocked client again after a key has changed. It stays blocked if there is
+// retry reruns a blocked client's request after a key has changed. The client stays blocked if there is
 // still nothing for it.
 func (s *Store) retry(c *Client) {
 	b := c.blocked
@@ -154,14 +154,14 @@ func (s *Store) retry(c *Client) {
 	s.answered(c)
 }
 
-// answered has a blocked client go on that has been answered.
+// answered lets a blocked client go on after its answer.
 func (s *Store) answered(c *Client) {
 	c.out.requests++
 	s.turn = append(s.turn, c)
 	s.unblock(c)
 }
 
-// runTimers answers blocked clients whose time is over.
+// runTimers answers the blocked clients whose time is up.
 func (s *Store) runTimers() {
 	for {
 		at, ok := s.timers.next()

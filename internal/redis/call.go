@@ -2,31 +2,31 @@ package redis
 
 import "strings"
 
-// call is a command that runs: its request, and where its reply goes.
+// call is a running command: its request, and the reply that it appends to.
 type call struct {
 	*Store
 	client *Client
 	cmd    *command
 	args   []string
 	out    *reply
-	// now is the time in milliseconds, the same for all commands of a transaction or script.
+	// now is the time in milliseconds, the same for all commands in a transaction or script.
 	now int64
-	// nested is whether the call is part of a transaction or a script, in which nothing blocks.
+	// nested reports whether the call is part of a transaction or a script, in which nothing blocks.
 	nested bool
-	// script is whether the call is part of a script.
+	// script reports whether the call is part of a script.
 	script bool
-	// changes is the number of changes, and effects whether the command has written effects itself.
+	// changes counts the changes. effects reports whether the command has written its effects itself.
 	changes int
 	effects bool
-	// noted are the keys that have been changed, if events are published.
+	// noted has the keys that have changed, if we publish events.
 	noted []string
-	// missing are the keys of the request that did not exist, if events of new keys are published.
+	// missing has the keys in the request that did not exist, if we publish events for new keys.
 	missing []string
-	// trimmed is whether XADD has removed entries.
+	// trimmed reports whether XADD has removed entries.
 	trimmed bool
 }
 
-// int returns an argument that is a number.
+// int parses an argument as a number.
 func (x *call) int(i int) (int64, error) {
 	n, ok := parseInt(x.args[i])
 	if !ok {
@@ -35,7 +35,7 @@ func (x *call) int(i int) (int64, error) {
 	return n, nil
 }
 
-// float returns an argument that is a floating-point number.
+// float parses an argument as a floating-point number.
 func (x *call) float(i int) (float64, error) {
 	v, ok := parseFloat(x.args[i])
 	if !ok {
@@ -44,7 +44,7 @@ func (x *call) float(i int) (float64, error) {
 	return v, nil
 }
 
-// is reports whether an argument is a word, in any case of letters.
+// is reports whether an argument is a word, ignoring case.
 func (x *call) is(i int, word string) bool {
 	return i < len(x.args) && strings.EqualFold(x.args[i], word)
 }

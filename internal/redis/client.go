@@ -7,113 +7,114 @@ import (
 	"github.com/gammazero/deque"
 )
 
-// Client is a client of a store: a connection, or what runs commands without one.
+// Client runs commands on a store, for a connection or for code in this process.
 type Client struct {
-	// ID is the number of the client, Address where it is connected from, and Local where to.
+	// ID is the client's number. Address is the remote end of its connection and Local our end.
 	ID             int64
 	Address, Local string
 	Began          time.Time
-	// Hangup closes the connection without what has not been sent. It may be nil.
+	// Hangup closes the connection without sending the rest. It may be nil.
 	Hangup func()
 
-	// What follows belongs to the goroutine of the store.
+	// The store's goroutine owns the fields from here to mu.
 
 	store    *Store
 	out      output
 	name     string
 	software software
-	// last is the command that ran last, at a time.
+	// last is the command that ran last, and lastAt its time.
 	last   *command
 	lastAt time.Time
-	// queue are the commands since MULTI; nil if there was none.
+	// queue holds the commands since MULTI. It is nil outside a transaction.
 	queue *queue
-	// watching are the keys of WATCH; broken is whether one of them has been changed.
+	// watching has WATCH's keys. broken reports whether one of them has changed.
 	watching map[string]bool
 	broken   bool
 	blocked  *blocked
-	// channels, patterns and shards are the subscriptions.
+	// channels, patterns and shards are the client's subscriptions.
 	channels, patterns, shards map[string]bool
 	tracking                   tracking
-	// tracked are the keys that the client has read and may have kept.
+	// tracked has the keys that the client has read and may have cached.
 	tracked map[string]bool
-	// later are messages that the command of the client has caused, which it receives behind the reply.
+	// later holds messages that the client's own command caused. The client receives them after the
+	// reply.
 	later reply
 	// muted says which replies the client does not want.
 	muted muted
-	// unsent is the number of bytes of replies of earlier turns that were not sent when the current request was
-	// taken from the inbox.
+	// unsent counts the reply bytes from earlier turns that were still unsent when we took the current
+	// request from the inbox.
 	unsent int
-	// noEvict is kept for CLIENT INFO only. noTouch is whether the commands of the client do not count as uses
-	// of keys.
+	// We keep noEvict only for CLIENT INFO. noTouch keeps the client's commands from counting as uses
+	// of a key.
 	noEvict, noTouch bool
 	pinned           bool
-	// paused is whether the next request waits for the end of CLIENT PAUSE.
+	// paused reports whether the next request waits for CLIENT PAUSE to end.
 	paused bool
-	// quitting is whether the client is closed when its replies have been handed over, and dropped whether
-	// it is closed and receives nothing more.
+	// quitting closes the client once its replies have been handed over. dropped closes it without
+	// sending anything more.
 	quitting, dropped bool
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	access Access
-	// inbox are requests that have been read and not run; size is about their bytes.
+	// inbox holds requests that have been read but not run; size is roughly their bytes.
 	inbox deque.Deque[request]
 	size  int
-	// queued is whether the store has been told of the requests.
+	// queued reports whether the store knows about the requests.
 	queued bool
 	closed bool
-	// stalled is the store that runs more requests when replies have been sent; nil if it does not wait.
+	// stalled is the store that will run more requests once replies have been sent; nil if the client
+	// does not wait.
 	stalled *Store
-	// waits is whether a command blocks, and subscribed whether there are subscriptions.
+	// waits reports whether a command blocks, and subscribed whether there are subscriptions.
 	waits, subscribed bool
-	// room is signalled when requests have been taken from the inbox, or the client is closed.
+	// room is signalled when requests have left the inbox, or the client is closed.
 	room sync.Cond
-	// outbox has replies that are to be sent; sent is signalled when there are some. sending is the number of
-	// bytes that are being sent, and pending that of replies of the current turn. cut is whether nothing is
-	// sent any more.
+	// outbox holds replies to send; sent is signalled when there are some. sending counts the bytes
+	// being sent now, and pending the reply bytes in the current turn. After cut we send nothing more.
 	outbox, spare    []byte
 	sending, pending int
 	sent             sync.Cond
 	cut              bool
-	// reading, running and replies are charged: the request that is being read, the one that runs, and replies.
+	// The bytes charged for the request being read, for the one that runs, and for replies.
 	reading, running, replies int
 }
 
-// request is a request of an inbox, with the bytes that are charged for it.
+// request is a request in an inbox, with the bytes charged for it.
 type request struct {
 	args    []string
 	charged int
 }
 
-// Access is how a client uses a store.
+// Access gives a client its store.
 type Access struct {
-	// User is the name under which the client has authenticated.
+	// User is the name that the client authenticated with.
 	User string
-	// Open returns the store: again, whenever the client has requests after the store was closed because
-	// nobody used it.
+	// Open returns the store. It is called again whenever the client has requests for a store that was
+	// closed because nobody used it.
 	Open func() (*Store, error)
-	// Clients are those of the store. It may be nil.
+	// Clients lists the store's clients. It may be nil.
 	Clients *Clients
 	// Memory is charged for requests and replies beyond FreeMemory. It may be nil.
 	Memory Memory
 }
 
-// Memory is what requests and replies are charged to.
+// Memory accounts for bytes held in memory.
 type Memory interface {
-	// Take takes bytes, and reports whether there was room for them.
+	// Take takes n bytes, and reports whether there was room.
 	Take(n int64) bool
-	// Return returns bytes.
+	// Return gives n bytes back.
 	Return(n int64)
 }
 
-// output is what a client has been answered in the current turn.
+// output holds a client's replies in the current turn.
 type output struct {
 	reply
-	// requests is the number of requests that have been answered.
+	// requests counts the requests answered.
 	requests int
 }
 
-// The errors of what does not fit into memory.
+// Errors for data that does not fit into memory.
 const (
 	errMemory        replyError = "ERR the server is handling too much data at once, try again"
 	errReplyTooLarge replyError = "ERR the reply is larger than this server allows"
@@ -122,11 +123,11 @@ const (
 // ErrMemory is returned if there is no memory for a request.
 const ErrMemory = errMemory
 
-// largeOutput is the number of bytes of replies at which other requests of a client wait.
+// largeOutput is the number of reply bytes at which a client's next requests wait.
 const largeOutput = 1 << 20
 
-// stall reports whether replies must be sent before more requests of the client are run. Send enqueues it
-// again then. The caller holds mu.
+// stall reports whether the client's replies must be sent before more requests run. Send then enqueues
+// the client again. The caller holds mu.
 func (c *Client) stall() bool {
 	c.stalled = nil
 	if len(c.out.b)+len(c.outbox) < largeOutput || c.closed {
@@ -144,8 +145,8 @@ func newClient() *Client {
 	return c
 }
 
-// nextToRun takes a request from the inbox, unless replies must be sent first. If there is none, the client
-// has to be enqueued when there is.
+// nextToRun takes a request from the inbox, unless replies must be sent first. If it returns none, the
+// client must be enqueued again when one arrives.
 func (c *Client) nextToRun() ([]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +172,7 @@ func (c *Client) next() ([]string, bool) {
 	return r.args, true
 }
 
-// emptyInbox drops the requests of the inbox. The caller holds mu.
+// emptyInbox drops the requests in the inbox. The caller holds mu.
 func (c *Client) emptyInbox() {
 	for c.inbox.Len() > 0 {
 		r := c.inbox.PopFront()
@@ -180,7 +181,7 @@ func (c *Client) emptyInbox() {
 	c.size = 0
 }
 
-// sizeOf returns about the number of bytes that a request takes in memory.
+// sizeOf estimates a request's bytes in memory.
 func sizeOf(args []string) int {
 	n := 0
 	for _, arg := range args {
@@ -189,12 +190,12 @@ func sizeOf(args []string) int {
 	return n
 }
 
-// take charges bytes, and reports whether there was room for them. The caller holds mu.
+// take charges bytes, and reports whether there was room. The caller holds mu.
 func (c *Client) take(n int) bool {
 	return n <= 0 || c.access.Memory == nil || c.access.Memory.Take(int64(n))
 }
 
-// giveBack returns what was charged. The caller holds mu.
+// giveBack returns a charge. The caller holds mu.
 func (c *Client) giveBack(charged *int) {
 	if *charged > 0 && c.access.Memory != nil {
 		c.access.Memory.Return(int64(*charged))
@@ -202,8 +203,7 @@ func (c *Client) giveBack(charged *int) {
 	*charged = 0
 }
 
-// chargeReplies charges the replies that have not been sent, and reports whether there was memory for
-// them.
+// chargeReplies charges the unsent replies, and reports whether there was memory for them.
 func (c *Client) chargeReplies() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +211,7 @@ func (c *Client) chargeReplies() bool {
 	return c.adjustReplies()
 }
 
-// adjustReplies makes what is charged for replies what they take beyond FreeMemory. The caller holds mu.
+// adjustReplies brings the charge for replies to what they take beyond FreeMemory. The caller holds mu.
 func (c *Client) adjustReplies() bool {
 	want := max(c.pending+len(c.outbox)+c.sending-FreeMemory, 0)
 	if c.cut {
@@ -227,8 +227,8 @@ func (c *Client) adjustReplies() bool {
 	return true
 }
 
-// limitReply replaces a reply that is too large, or for which there is no memory, by an error. If the request
-// has changed something, an error would say that it has not: the client is closed then.
+// limitReply replaces a reply by an error if it is too large or there is no memory for it. If the
+// request has changed data, an error would claim that it has not, so we close the client instead.
 func (s *Store) limitReply(c *Client, start int) {
 	var err error
 	switch {
@@ -254,7 +254,7 @@ func (s *Store) limitReply(c *Client, start int) {
 	c.chargeReplies()
 }
 
-// drop closes a client without its replies.
+// drop closes a client without sending its replies.
 func (c *Client) drop() {
 	c.dropped = true
 	c.out.b = nil
@@ -262,7 +262,7 @@ func (c *Client) drop() {
 	c.Kill()
 }
 
-// fail answers a request with an error. A transaction is not run after that.
+// fail answers a request with an error. A transaction that contains it will not run.
 func (c *Client) fail(err error) {
 	if c.queue != nil {
 		c.queue.failed = true
@@ -271,7 +271,7 @@ func (c *Client) fail(err error) {
 	c.out.error(err.Error())
 }
 
-// failReplies replaces the replies of the turn by errors.
+// failReplies replaces the turn's replies by errors.
 func (c *Client) failReplies(text string) {
 	c.out.b = c.out.b[:0]
 	for range c.out.requests {
@@ -279,10 +279,10 @@ func (c *Client) failReplies(text string) {
 	}
 }
 
-// keptBuffer is the size up to which a client keeps a buffer of replies while it has none.
+// keptBuffer is the largest reply buffer that an idle client keeps.
 const keptBuffer = 4 << 10
 
-// flush hands the replies of a turn over to what sends them.
+// flush hands the turn's replies to the sender.
 func (c *Client) flush() {
 	c.out.requests = 0
 	if len(c.out.b) == 0 && !c.quitting {
@@ -302,7 +302,7 @@ func (c *Client) flush() {
 		c.outbox = nil
 	}
 	c.pending = 0
-	c.adjustReplies() // it needs no more than before
+	c.adjustReplies() // cannot fail: it needs no more than before
 	if c.quitting || c.dropped {
 		c.end()
 	}
@@ -319,11 +319,12 @@ func (c *Client) end() {
 	c.sent.Broadcast()
 }
 
-// subscriptions returns the number of channels and patterns of the client.
+// subscriptions returns how many channels and patterns the client has subscribed to.
 func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) + len(c.shards) }
 
-// pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction, a
-// command that blocks, or messages about keys that it has not read or that go to another client. It must be called when one of them begins or ends.
+// pin keeps the store open while the client has state in it: subscriptions, watched keys, a
+// transaction, a blocked command, or invalidation messages for keys that it has not read or that go to
+// another client. Call it whenever one of these begins or ends.
 func (c *Client) pin() {
 	c.mu.Lock()
 	c.waits = c.blocked != nil || c.paused
@@ -342,7 +343,7 @@ func (c *Client) pin() {
 	}
 }
 
-// pin adds to the number of reasons why the store must not be closed.
+// pin changes the number of reasons to keep the store open.
 func (s *Store) pin(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

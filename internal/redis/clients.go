@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Clients are the clients of a store. They are connected to it also while it is closed. The zero value has
-// none, and nil cannot have any.
+// Clients lists a store's clients. They stay in it while the store is closed. The zero value is empty,
+// and nil stays empty.
 type Clients struct {
 	mu  sync.Mutex
 	all map[*Client]bool
@@ -34,7 +34,7 @@ func (r *Clients) remove(c *Client) {
 	delete(r.all, c)
 }
 
-// list returns the clients by their IDs.
+// list returns the clients ordered by ID.
 func (r *Clients) list() []*Client {
 	if r == nil {
 		return nil
@@ -49,7 +49,7 @@ func (r *Clients) list() []*Client {
 	return all
 }
 
-// others returns the clients of the store of a call, its own among them.
+// others returns all clients of the call's store, including its own.
 func (x *call) others() []*Client {
 	x.client.mu.Lock()
 	registry := x.client.access.Clients

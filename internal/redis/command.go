@@ -6,55 +6,56 @@ import (
 	"strings"
 )
 
-// command is an entry of the table of commands.
+// command is an entry in the command table.
 type command struct {
 	name string // in lower case; "client|list" for a subcommand
-	// arity is the number of arguments with the name, or, if it is negative, the least number.
+	// arity is the number of arguments including the name. If it is negative, there must be at least
+	// -arity.
 	arity int
 	flags flags
-	// first, last and step say which arguments are keys: first is 0 if there is none, and a negative last
-	// counts from the end. keys finds them where that is not enough.
+	// first, last and step select the arguments that are keys. If first is 0 there are none; a negative
+	// last counts from the end. keys finds them where this is not enough.
 	first, last, step int
 	keys              func(args []string) []string
 	run               func(x *call) error
-	// sub are the subcommands; run is nil if there are some.
+	// sub lists the subcommands. A command that has some may have no run.
 	sub []*command
-	// categories are ACL categories beside those that follow from flags, for COMMAND.
+	// categories has the ACL categories for COMMAND that do not follow from the flags.
 	categories string
 }
 
-// flags say what a command does.
+// flags describe a command's behaviour.
 type flags uint32
 
-// The flags have the meaning that they have in Redis.
+// The flags mean the same as in Redis.
 const (
 	flagWrite flags = 1 << iota
 	flagReadonly
-	// flagDenyOOM is set if a command may need more memory. It is refused when there is none.
+	// flagDenyOOM marks a command that may need more memory. It is refused when there is none.
 	flagDenyOOM
 	flagFast
 	flagBlocking
 	flagPubSub
 	flagNoScript
-	// flagNoMulti is set if a command is refused within a transaction.
+	// flagNoMulti marks a command that is refused in a transaction.
 	flagNoMulti
-	// flagSubscribed is set if a client in RESP2 may use a command while it has subscriptions.
+	// flagSubscribed marks a command that a RESP2 client may use while it has subscriptions.
 	flagSubscribed
 	flagAdmin
 	flagMovableKeys
 	flagRandom
-	// flagAllowBusy is set if a command is run while a script runs for long.
+	// flagAllowBusy marks a command that runs even while a long script is running.
 	flagAllowBusy
 )
 
 func (f flags) has(other flags) bool { return f&other != 0 }
 
-// replyError is an error in the words of Redis.
+// replyError is an error in Redis's words.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// The errors of many commands.
+// Errors that many commands return.
 const (
 	errWrongType  replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errSyntax     replyError = "ERR syntax error"
@@ -68,7 +69,7 @@ const (
 	errOOM        replyError = "OOM command not allowed when used memory > 'maxmemory'."
 )
 
-// errorf returns an error with arguments, of which strings end at a NUL as in C.
+// errorf formats an error. As in C, string arguments end at a NUL.
 func errorf(format string, args ...any) error {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -78,19 +79,19 @@ func errorf(format string, args ...any) error {
 	return replyError(fmt.Sprintf(format, args...))
 }
 
-// clip returns the beginning of a text for an error: at most a number of bytes, and up to a NUL.
+// clip cuts a text for an error, at a NUL and after at most that many bytes.
 func clip(text string, most int) string {
 	text, _, _ = strings.Cut(text, "\x00")
 	return text[:min(len(text), most)]
 }
 
-// errBlocked is returned by a command whose client was blocked. It has no reply yet.
+// errBlocked is returned by a command that has blocked its client. It has no reply yet.
 var errBlocked = errors.New("the client is blocked")
 
 // table finds commands by their names in lower case.
 type table map[string]*command
 
-// newTable returns the table of all commands.
+// newTable returns the table with all commands.
 func newTable() table {
 	t := table{}
 	for _, group := range [][]*command{
@@ -105,7 +106,7 @@ func newTable() table {
 	return t
 }
 
-// byName returns the command of a name, in any case of letters, or nil. It allocates nothing.
+// byName returns the command with a name, ignoring case, or nil. It allocates nothing.
 func (t table) byName(name string) *command {
 	var lower [32]byte // no name is longer
 	if len(name) > len(lower) {
@@ -121,7 +122,7 @@ func (t table) byName(name string) *command {
 	return t[string(lower[:len(name)])]
 }
 
-// find returns the command of a request, or an error in the words of Redis.
+// find returns a request's command, or an error in Redis's words.
 func (t table) find(args []string) (*command, error) {
 	cmd := t.byName(args[0])
 	if cmd == nil {
@@ -156,7 +157,7 @@ func unknownCommand(args []string) error {
 	return errorf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), begin.String())
 }
 
-// keysOf returns the keys of a request.
+// keysOf returns a request's keys.
 func (c *command) keysOf(args []string) []string {
 	if c.keys != nil {
 		return c.keys(args)

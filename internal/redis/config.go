@@ -11,13 +11,13 @@ import (
 // setting is a setting that CONFIG GET shows and CONFIG SET changes.
 type setting struct {
 	get func(s *Store) string
-	// set returns an error if a value is not possible. It is nil if the value cannot be changed.
+	// set returns an error if a value is not possible. It is nil if the setting cannot be changed.
 	set func(s *Store, text string) error
-	// kept is whether a change is kept in the log.
+	// kept reports whether the log keeps a change.
 	kept bool
 }
 
-// settings are those that clients ask for. Names with ziplist are older ones for the same.
+// settings has the settings that clients ask for. Names with ziplist are older aliases.
 var settings = map[string]setting{
 	"appendonly":                fixed("yes"),
 	"appendfsync":               fixed("always"),
@@ -48,10 +48,10 @@ var settings = map[string]setting{
 	"hll-sparse-max-bytes":      size(func(s *Store) *int { return &s.limits.hllSparseMaxBytes }),
 }
 
-// fixed returns a setting that has one value.
+// fixed returns a setting with a constant value.
 func fixed(text string) setting { return setting{get: func(*Store) string { return text }} }
 
-// number returns a setting that is a number of a range.
+// number returns a setting whose value is a number between two bounds.
 func number(of func(s *Store) *int, least, most int64) setting {
 	return setting{
 		get: func(s *Store) string { return strconv.Itoa(*of(s)) },
@@ -65,10 +65,10 @@ func number(of func(s *Store) *int, least, most int64) setting {
 	}
 }
 
-// entries returns a setting that is a number of things.
+// entries returns a setting that counts things.
 func entries(of func(s *Store) *int) setting { return number(of, 0, math.MaxInt64) }
 
-// size returns a setting that is a number of bytes.
+// size returns a setting in bytes.
 func size(of func(s *Store) *int) setting {
 	return setting{
 		get: func(s *Store) string { return strconv.Itoa(*of(s)) },
@@ -90,12 +90,12 @@ func assign(to *int, n, least, most int64) error {
 	return nil
 }
 
-// memoryUnits are the units of numbers of bytes.
+// memoryUnits has the units for sizes in bytes.
 var memoryUnits = map[string]int64{
 	"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1_000_000, "mb": 1 << 20, "g": 1_000_000_000, "gb": 1 << 30,
 }
 
-// parseMemory returns the number of bytes of a text such as 64mb.
+// parseMemory parses a size in bytes such as 64mb.
 func parseMemory(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "bkmgBKMG")
 	unit, known := memoryUnits[strings.ToLower(text[len(digits):])]
@@ -106,8 +106,8 @@ func parseMemory(text string) (int64, bool) {
 	return n * unit, true
 }
 
-// setMaxMemory changes the limit of memory, up to that of the options, which 0 means too. A store may have had
-// more than its options allow now, which is kept for when they allow it again.
+// setMaxMemory changes the memory limit, up to the one in the options; 0 means that one. A store may
+// have had more than its options allow now. We keep that setting in case they allow it again.
 func setMaxMemory(s *Store, text string) error {
 	n, ok := parseMemory(text)
 	if !ok {
@@ -155,7 +155,7 @@ func configGet(x *call) error {
 	return nil
 }
 
-// configSet changes all settings of a request, or none.
+// configSet changes all settings in a request, or none.
 func configSet(x *call) error {
 	if len(x.args)%2 == 1 {
 		return errSyntax
@@ -190,7 +190,7 @@ func configSet(x *call) error {
 	return nil
 }
 
-// configure changes a setting. One that cannot be changed may be given the value that it has.
+// configure changes a setting. For one that cannot be changed, it accepts the current value.
 func (s *Store) configure(name, value string) error {
 	to := settings[strings.ToLower(name)]
 	switch {

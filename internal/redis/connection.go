@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// redisVersion is the version of Redis whose behaviour clients may expect.
+// redisVersion is the Redis version that clients may expect us to behave like.
 const redisVersion = "7.0.15"
 
 const flagsOfClient = flagNoScript
 
-// connectionCommands are the commands of the connection. Those about other clients are in connection_list.go, and
-// those of tracking in tracking.go.
+// connectionCommands has the connection commands. connection_list.go has those about other clients, and
+// tracking.go those about tracking.
 var connectionCommands = []*command{
 	{name: "auth", arity: -2, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
 	{name: "hello", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast, run: hello, categories: "connection"},
@@ -40,11 +40,11 @@ var connectionCommands = []*command{
 	}},
 }
 
-// cluster says that the store is no cluster. Clients that look for one, such as rueidis, use it as a single server then, and
-// do not refuse commands with keys of several slots.
+// cluster says that the store is no cluster. Clients that look for one, such as rueidis, then use it as
+// a single server, and do not refuse commands whose keys belong to several slots.
 func cluster(*call) error { return errorf("ERR This instance has cluster support disabled") }
 
-// auth refuses AUTH. What reads requests authenticates clients, outside of transactions.
+// auth refuses AUTH. Whoever reads the requests authenticates clients, outside transactions.
 func auth(x *call) error {
 	if len(x.args) > 3 {
 		return errSyntax
@@ -52,19 +52,19 @@ func auth(x *call) error {
 	return errorf("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 }
 
-// Hello is what HELLO asks for.
+// Hello is a parsed HELLO request.
 type Hello struct {
-	// Protocol is 2 or 3, or 0 if it stays what it is.
+	// Protocol is 2 or 3, or 0 to keep the current one.
 	Protocol int
-	// Auth is whether there are a User and a Password.
+	// Auth reports whether there are a User and a Password.
 	Auth           bool
 	User, Password string
-	// Named is whether there is a Name.
+	// Named reports whether there is a Name.
 	Named bool
 	Name  string
 }
 
-// ParseHello reads HELLO. Its errors are replies.
+// ParseHello reads a HELLO request. Its errors are replies.
 func ParseHello(args []string) (Hello, error) {
 	var h Hello
 	if len(args) < 2 {
@@ -98,7 +98,7 @@ func ParseHello(args []string) (Hello, error) {
 	return h, nil
 }
 
-// Request returns the request without what authenticates.
+// Request returns the request without the credentials.
 func (h Hello) Request() []string {
 	args := []string{"hello"}
 	if h.Protocol != 0 {
@@ -142,7 +142,7 @@ func hello(x *call) error {
 	return nil
 }
 
-// protocol returns the version of the protocol.
+// protocol returns the protocol version.
 func (c *Client) protocol() int64 {
 	if c.out.resp3 {
 		return 3
@@ -150,7 +150,7 @@ func (c *Client) protocol() int64 {
 	return 2
 }
 
-// reset makes the client one that has just connected.
+// reset returns the client to its state after connecting.
 func reset(x *call) error {
 	c := x.client
 	c.dropQueue()
@@ -184,7 +184,7 @@ func selectDB(x *call) error {
 	return nil
 }
 
-// validName returns an error if a text cannot be the name of a client.
+// validName returns an error if a text cannot be a client's name.
 func validName(name string) error {
 	if !isPrintable(name) {
 		return errorf("ERR Client names cannot contain spaces, newlines or special characters.")
@@ -224,7 +224,7 @@ func clientSetName(x *call) error {
 	return nil
 }
 
-// software is what CLIENT SETINFO says about the library of a client.
+// software is the client library that CLIENT SETINFO names.
 type software struct{ name, version string }
 
 func clientSetInfo(x *call) error {
@@ -244,7 +244,7 @@ func clientSetInfo(x *call) error {
 	return nil
 }
 
-// onOff returns whether an argument is ON or OFF.
+// onOff reads an argument that is ON or OFF.
 func (x *call) onOff(i int) (bool, error) {
 	if !x.is(i, "ON") && !x.is(i, "OFF") {
 		return false, errSyntax
@@ -272,7 +272,7 @@ type muted int
 const (
 	replyAll muted = iota
 	replyOff
-	// replySkip is whether the reply to the next request is left out.
+	// replySkip leaves out the next request's reply.
 	replySkip
 )
 
@@ -293,7 +293,7 @@ func clientReply(x *call) error {
 	return nil
 }
 
-// unskip begins a request, and reports whether its reply is left out.
+// unskip starts a request, and reports whether to leave out its reply.
 func (c *Client) unskip() bool {
 	if c.muted != replySkip {
 		return false
@@ -302,8 +302,8 @@ func (c *Client) unskip() bool {
 	return true
 }
 
-// mute removes the reply to a request if the client does not want it. What says that a subscription has begun
-// or ended is a message rather than a reply, and stays.
+// mute removes a request's reply if the client does not want it. The confirmation that a subscription
+// has begun or ended is a message rather than a reply, so it stays.
 func (c *Client) mute(skip bool, start int) {
 	if !skip && c.muted != replyOff || len(c.out.b) <= start {
 		return

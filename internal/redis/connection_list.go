@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// info returns the line of a client in CLIENT LIST. Numbers that have no meaning here are 0.
+// info returns a client's line in CLIENT LIST. Numbers that mean nothing here are 0.
 func (x *call) info(c *Client) string {
 	queued := -1
 	if c.queue != nil {
@@ -32,7 +32,7 @@ func (x *call) info(c *Client) string {
 		c.redirection(), c.protocol(), c.software.name, c.software.version)
 }
 
-// flags returns the letters of the state of a client in CLIENT LIST.
+// flags returns the letters for a client's state in CLIENT LIST.
 func (c *Client) flags() string {
 	letters := ""
 	for _, flag := range []struct {
@@ -67,7 +67,7 @@ func (c *Client) clientType() string {
 	return "normal"
 }
 
-// typeArg returns the type of clients that an argument names. There are none of some.
+// typeArg reads a client type. Some types have no clients here.
 func (x *call) typeArg(i int) (string, error) {
 	name := strings.ToLower(x.args[i])
 	switch name {
@@ -115,7 +115,7 @@ func clientList(x *call) error {
 	return nil
 }
 
-// killFilter says which clients CLIENT KILL closes.
+// killFilter selects the clients that CLIENT KILL closes.
 type killFilter struct {
 	id                         int64
 	address, local, user, kind string
@@ -161,7 +161,7 @@ func clientKill(x *call) error {
 	return nil
 }
 
-// killFilter reads the filters of CLIENT KILL.
+// killFilter reads CLIENT KILL's filters.
 func (x *call) killFilter() (f killFilter, err error) {
 	for i := 2; i < len(x.args); i += 2 {
 		if i+1 == len(x.args) {

@@ -2,20 +2,20 @@ package redis
 
 import "sync/atomic"
 
-// Counters count what stores do, for metrics. A store that is opened again may go on with those it had, and several may
-// share them.
+// Counters counts the work that stores do, for metrics. A reopened store may continue with its old
+// counters, and stores may share them.
 type Counters struct {
-	// Commands is the number of commands that ran, and Refused that of those for which there was no room in memory
-	// or on disk.
+	// Commands counts the commands that ran, and Refused those for which there was no room in memory or
+	// on disk.
 	Commands, Refused atomic.Int64
-	// Memory is the number of bytes of keys and values of open stores, and Disk that of their logs.
+	// Memory counts the bytes in open stores' keys and values, and Disk the bytes in their logs.
 	Memory, Disk atomic.Int64
 }
 
-// reported is what a store has added to the counters.
+// reported is a store's share in the counters.
 type reported struct{ commands, memory, disk int64 }
 
-// report adds to the counters what was done since the last report.
+// report adds the work since the last report to the counters.
 func (s *Store) report() { s.reportAs(reported{s.stats.commands, s.keys.memory, s.log.size}) }
 
 func (s *Store) reportAs(now reported) {

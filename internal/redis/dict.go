@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// item is an entry of a dict. The value is first because one of no size would take memory at the end.
+// item is a dict's entry. The value comes first because a zero-size field at the end of a struct takes
+// memory.
 type item[V any] struct {
 	value V
 	key   string
@@ -14,17 +15,18 @@ type item[V any] struct {
 
 func (it *item[V]) name() string { return it.key }
 
-// itemOverhead is about what an item takes in memory beside its key and value.
+// itemOverhead estimates an item's memory without its key and value.
 const itemOverhead = 48
 
-// dict maps strings to values. A small one keeps the order of insertion; a large one is ordered by
-// hashes, in which a scan can continue at any position while other items come and go.
+// dict maps strings to values. A small one keeps its insertion order. A large one is ordered by hash,
+// so that a scan can continue at any position while other items come and go.
 type dict[V any] struct {
 	small []*item[V]
-	// tree has the items of a large dict, and probe is what finds them in it; nil while the dict is small.
+	// tree has a large dict's items, and probe is the key to search with; both are nil while the dict
+	// is small.
 	tree  *hashTree[*item[V]]
 	probe *item[V]
-	// keys is the number of bytes of all keys.
+	// keys counts the bytes in all keys.
 	keys int64
 }
 
@@ -36,10 +38,10 @@ func (d *dict[V]) Len() int {
 	return len(d.small)
 }
 
-// isLarge reports whether the dict is ordered by hashes.
+// isLarge reports whether the dict is ordered by hash.
 func (d *dict[V]) isLarge() bool { return d.tree != nil }
 
-// grow makes the dict one that is ordered by hashes.
+// grow orders the dict by hash.
 func (d *dict[V]) grow() {
 	if d.tree != nil {
 		return
@@ -52,7 +54,7 @@ func (d *dict[V]) grow() {
 	d.small = nil
 }
 
-// find returns the item of a key, or nil.
+// find returns a key's item, or nil.
 func (d *dict[V]) find(key string) *item[V] {
 	if d.tree != nil {
 		d.probe.key = key
@@ -66,12 +68,12 @@ func (d *dict[V]) find(key string) *item[V] {
 	return nil
 }
 
-// index returns the position of a key in a small dict, or -1.
+// index returns a key's position in a small dict, or -1.
 func (d *dict[V]) index(key string) int {
 	return slices.IndexFunc(d.small, func(it *item[V]) bool { return it.key == key })
 }
 
-// get returns the value of a key.
+// get returns a key's value.
 func (d *dict[V]) get(key string) (V, bool) {
 	it := d.find(key)
 	if it == nil {
@@ -81,7 +83,7 @@ func (d *dict[V]) get(key string) (V, bool) {
 	return it.value, true
 }
 
-// set sets the value of a key, and reports whether the key is new. It keeps a copy of a new key.
+// set sets a key's value, and reports whether the key is new. It copies a new key.
 func (d *dict[V]) set(key string, v V) bool {
 	if it := d.find(key); it != nil {
 		it.value = v
@@ -91,7 +93,7 @@ func (d *dict[V]) set(key string, v V) bool {
 	return true
 }
 
-// add adds a key that the dict does not have, of which it keeps a copy.
+// add adds a key that the dict does not have yet. It copies the key.
 func (d *dict[V]) add(key string, v V) *item[V] {
 	it := &item[V]{v, strings.Clone(key)}
 	d.keys += int64(len(key))
@@ -119,7 +121,7 @@ func (d *dict[V]) delete(key string) *item[V] {
 	return it
 }
 
-// at returns an item by its position.
+// at returns the item at a position.
 func (d *dict[V]) at(i int) *item[V] {
 	if d.tree != nil {
 		return d.tree.At(i)
@@ -127,10 +129,10 @@ func (d *dict[V]) at(i int) *item[V] {
 	return d.small[i]
 }
 
-// random returns any item of a dict that has some.
+// random returns a random item. The dict must not be empty.
 func (d *dict[V]) random() *item[V] { return d.at(rand.IntN(d.Len())) }
 
-// all calls yield for each item until it returns false. The dict must not change meanwhile.
+// all calls yield for each item until yield returns false. The dict must not change meanwhile.
 func (d *dict[V]) all(yield func(*item[V]) bool) {
 	if d.tree != nil {
 		d.tree.All(yield)
@@ -143,8 +145,8 @@ func (d *dict[V]) all(yield func(*item[V]) bool) {
 	}
 }
 
-// scan calls visit for about count items from a cursor on, and returns the cursor of the next, or 0. Items
-// that are in the dict from the first call to the last are visited; a small dict is visited at once.
+// scan calls visit for about count items from a cursor on, and returns the next cursor, or 0. It visits
+// every item that stays in the dict from the first call to the last. A small dict takes a single call.
 func (d *dict[V]) scan(cursor uint64, count int, visit func(*item[V])) uint64 {
 	if d.tree == nil {
 		for _, it := range d.small {
@@ -155,5 +157,5 @@ func (d *dict[V]) scan(cursor uint64, count int, visit func(*item[V])) uint64 {
 	return d.tree.Scan(cursor, &item[V]{}, count, visit)
 }
 
-// size returns about the number of bytes of the keys and of what belongs to each item.
+// size estimates the bytes for keys and items, without the values.
 func (d *dict[V]) size() int64 { return d.keys + int64(d.Len())*itemOverhead }

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// dumpVersion is that of the format of dumps.
+// dumpVersion is the dump format's version.
 const dumpVersion = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// dump returns a value as DUMP does, in a format of this package: the kind, the value, a version, and a
-// checksum.
+// dump encodes a value for DUMP in our own format: the kind, the value, a version, and a checksum.
 func dump(v value) []byte { return appendDump(nil, v) }
 
 // appendDump appends a dump to an empty buffer.
@@ -26,7 +25,7 @@ func appendDump(b []byte, v value) []byte {
 
 var errDump = errors.New("bad data format")
 
-// undump returns the value of a dump.
+// undump decodes a dump.
 func undump(text string) (value, error) {
 	if len(text) < 6 {
 		return nil, errDump
@@ -43,7 +42,7 @@ func undump(text string) (value, error) {
 	return v, nil
 }
 
-// loadValue reads a value of a kind, or returns nil if there is no such kind.
+// loadValue reads a value, or returns nil if there is no such kind.
 func loadValue(k kind, r *loader) value {
 	switch k {
 	case kindString:
@@ -62,8 +61,8 @@ func loadValue(k kind, r *loader) value {
 	return nil
 }
 
-// loader reads what the appendTo methods of values write. After something that cannot be read, bad is
-// true and all that follows is zero.
+// loader reads the output of the values' appendTo methods. Once something is unreadable, bad is true
+// and all that follows is zero.
 type loader struct {
 	text string
 	bad  bool
@@ -89,7 +88,7 @@ func (r *loader) uint() uint64 {
 	return 0
 }
 
-// count reads the number of elements that follow, each of which takes a byte at least.
+// count reads the number of elements that follow. Each takes at least a byte, which bounds it.
 func (r *loader) count() int {
 	n := r.uint()
 	if n > uint64(len(r.text)) {
@@ -105,7 +104,7 @@ func (r *loader) int() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-// string reads a string, which does not share memory with the text.
+// string reads a string. It copies the string, so that the text can be freed.
 func (r *loader) string() string {
 	n := r.count()
 	s := strings.Clone(r.text[:n])

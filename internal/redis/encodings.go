@@ -1,24 +1,26 @@
 package redis
 
-// configuration is what CONFIG SET changes, until the store is closed or, as for keptSettings, for good.
+// configuration holds the settings that CONFIG SET changes. Changes last until the store is closed, or
+// for good in keptSettings.
 type configuration struct {
 	encodings
-	// busyReplyThreshold is how many milliseconds a script runs before others are told.
+	// busyReplyThreshold is the number of milliseconds that a script may run before other clients get a
+	// BUSY error.
 	busyReplyThreshold int
 	keptSettings
 }
 
-// keptSettings are settings that are kept in the log.
+// keptSettings are the settings that the log keeps.
 type keptSettings struct {
-	// maxMemory is the limit of memory if it is less than that of the options; 0 if there is none.
+	// maxMemory limits memory further than the options do; 0 if it does not.
 	maxMemory int64
-	// maxMemoryPolicy is the policy in place of that of the options, or "".
+	// maxMemoryPolicy replaces the options' policy, unless it is "".
 	maxMemoryPolicy Policy
-	// events are the classes of events that are published.
+	// events has the event classes to publish.
 	events eventClasses
 }
 
-// effects returns the effects that make settings these.
+// effects returns the effects that restore these settings.
 func (k keptSettings) effects() [][]string {
 	var effects [][]string
 	if k.maxMemory != 0 {
@@ -33,11 +35,11 @@ func (k keptSettings) effects() [][]string {
 	return effects
 }
 
-// storeMemory is about what a store takes in memory beside its keys and values. It counts for the limit that a
-// client sets, so that there is one that nothing fits into, as in Redis.
+// storeMemory estimates a store's memory without its keys and values. It counts towards a limit that a
+// client sets, so that some limits are too small for any key, as in Redis.
 const storeMemory = 4 << 10
 
-// memoryLimit returns the maximum number of bytes of keys and values.
+// memoryLimit returns the limit for keys and values in bytes.
 func (s *Store) memoryLimit() int64 {
 	if s.limits.maxMemory == 0 {
 		return s.options.Memory
@@ -45,7 +47,7 @@ func (s *Store) memoryLimit() int64 {
 	return min(s.limits.maxMemory-storeMemory, s.options.Memory)
 }
 
-// maxMemory returns the limit of memory that clients are told.
+// maxMemory returns the memory limit that we show to clients.
 func (s *Store) maxMemory() int64 {
 	if s.limits.maxMemory == 0 {
 		return s.options.Memory
@@ -53,7 +55,7 @@ func (s *Store) maxMemory() int64 {
 	return min(s.limits.maxMemory, s.options.Memory)
 }
 
-// policy returns what happens when there is no memory left.
+// policy returns the eviction policy in force.
 func (s *Store) policy() Policy {
 	if s.limits.maxMemoryPolicy == "" {
 		return s.options.Policy
@@ -61,9 +63,9 @@ func (s *Store) policy() Policy {
 	return s.limits.maxMemoryPolicy
 }
 
-// encodings are the sizes up to which small values have their own encoding, as Redis's settings of these
-// names say. Here they decide what OBJECT ENCODING returns, and up to which size a hash, set or sorted set
-// keeps the order of insertion.
+// encodings are the limits up to which small values have a special encoding, named like Redis's
+// settings. Here they decide what OBJECT ENCODING returns, and how large a hash, set or sorted set may
+// grow before it loses its insertion order.
 type encodings struct {
 	hashMaxListpackEntries, hashMaxListpackValue int
 	setMaxIntsetEntries                          int

@@ -2,10 +2,11 @@ package redis
 
 import "math/rand/v2"
 
-// evictSamples is how many keys are looked at to find one that was not used for long.
+// evictSamples is the number of random keys that we look at to find one that has not been used for
+// long.
 const evictSamples = 5
 
-// evict deletes keys as the policy says until their memory is within a limit, and reports whether it is.
+// evict deletes keys by the policy until their memory is within a limit, and reports whether it is.
 func (s *Store) evict(limit int64) bool {
 	for s.keys.memory > limit {
 		if s.paused() {
@@ -25,7 +26,7 @@ func (s *Store) evict(limit int64) bool {
 	return true
 }
 
-// victim returns the key that is to be deleted next, or nil.
+// victim returns the next key to delete, or nil.
 func (s *Store) victim() *entry {
 	switch s.policy() {
 	case VolatileTTL:
@@ -38,7 +39,7 @@ func (s *Store) victim() *entry {
 	}
 }
 
-// leastUsed returns the one of some random keys that was used least recently, or nil if there is none.
+// leastUsed returns the least recently used among a few random keys, or nil if there is none.
 func (s *Store) leastUsed() *entry {
 	n := s.keys.entries.Len()
 	var oldest *entry

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// runClient runs some of the requests of a client.
+// runClient runs a client's requests, up to a limit.
 func (s *Store) runClient(c *Client) {
 	s.turn = append(s.turn, c)
-	if c.paused { // in a store that was closed since
+	if c.paused { // by a store that was closed since
 		c.paused = false
 		c.pin()
 	}
@@ -29,7 +29,7 @@ func (s *Store) runClient(c *Client) {
 			return
 		}
 		if s.scripts.running != nil {
-			s.run(c, args) // it changes nothing
+			s.run(c, args) // not execute: the script's frame must stay open, and this request changes nothing
 		} else {
 			s.execute(c, args)
 		}
@@ -40,7 +40,7 @@ func (s *Store) runClient(c *Client) {
 	s.mu.Unlock()
 }
 
-// execute runs a request of a client, and those of blocked clients that can go on after it.
+// execute runs a client's request, and then the blocked requests that can go on after it.
 func (s *Store) execute(c *Client, args []string) {
 	s.run(c, args)
 	s.log.endFrame()
@@ -48,7 +48,7 @@ func (s *Store) execute(c *Client, args []string) {
 	s.broadcast()
 }
 
-// run runs a request, or adds it to the transaction of its client.
+// run runs a request, or adds it to its client's transaction.
 func (s *Store) run(c *Client, args []string) {
 	s.stats.commands++
 	s.running = c
@@ -102,7 +102,7 @@ func (s *Store) admit(c *Client, cmd *command) error {
 	return s.countRefused(s.admitWrite(cmd.flags))
 }
 
-// countRefused counts a command that is refused because there is no room.
+// countRefused counts a command that is refused for lack of room.
 func (s *Store) countRefused(err error) error {
 	if err != nil {
 		s.options.Counters.Refused.Add(1)
@@ -110,7 +110,7 @@ func (s *Store) countRefused(err error) error {
 	return err
 }
 
-// admitWrite returns an error if there is no room for what commands with some flags may write.
+// admitWrite returns an error if there is no room for the writes of commands with these flags.
 func (s *Store) admitWrite(f flags) error {
 	if !f.has(flagDenyOOM) {
 		return nil
@@ -123,7 +123,7 @@ func (s *Store) admitWrite(f flags) error {
 	return s.admitMemory()
 }
 
-// call runs a command. An error replaces what it has appended to its reply.
+// call runs a command. An error replaces anything that it has appended to its reply.
 func (s *Store) call(x *call) {
 	start := len(x.out.b)
 	x.noteMissing()
@@ -156,8 +156,8 @@ func (s *Store) call(x *call) {
 	}
 }
 
-// runRecovered runs a command. A command that panics may leave the keyspace in any state, so that the store
-// is read from its log again.
+// runRecovered runs a command. One that panics may leave the keyspace in any state, so the store then
+// reads its log again.
 func (s *Store) runRecovered(x *call) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// expireCommands are the commands about when keys expire.
+// expireCommands has the commands about expiry.
 var expireCommands = []*command{
 	{name: "expire", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: expire, categories: "keyspace"},
 	{name: "pexpire", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: expire, categories: "keyspace"},
@@ -18,7 +18,7 @@ var expireCommands = []*command{
 	{name: "pexpiretime", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: expireTime, categories: "keyspace"},
 }
 
-// expireAt sets when an entry expires. A time that has passed deletes it.
+// expireAt sets an entry's expiry. A time in the past deletes the entry.
 func (x *call) expireAt(e *entry, at int64) {
 	if at <= x.now && !x.replaying {
 		x.remove(e)
@@ -50,7 +50,7 @@ func expire(x *call) error {
 	return nil
 }
 
-// expireArg returns the time of the second argument, in milliseconds since 1970.
+// expireArg reads the time in the second argument, in milliseconds since 1970.
 func (x *call) expireArg() (int64, error) {
 	n, err := x.int(2)
 	if err != nil {
@@ -71,7 +71,7 @@ func (x *call) expireArg() (int64, error) {
 	return n + x.now, nil
 }
 
-// expireConditions say under which conditions a time is set.
+// expireConditions says when to set a new time.
 type expireConditions struct{ ifNone, ifSome, ifLater, ifEarlier bool }
 
 func (x *call) expireConditions() (c expireConditions, err error) {
@@ -98,7 +98,7 @@ func (x *call) expireConditions() (c expireConditions, err error) {
 	return c, nil
 }
 
-// allow reports whether a time may take the place of another, which is 0 if there is none.
+// allow reports whether a new time may replace the old one, which is 0 if there is none.
 func (c expireConditions) allow(old, at int64) bool {
 	switch {
 	case c.ifNone && old != 0, c.ifSome && old == 0:
@@ -133,8 +133,8 @@ func expireTime(x *call) error {
 	return x.replyTime(func(at int64) int64 { return at })
 }
 
-// replyTime appends what a function makes of the time at which a key expires, -1 if it does not, or -2 if
-// there is no key. Commands without a p reply seconds.
+// replyTime applies f to a key's expiry and appends the result, or -1 if the key does not expire, or -2
+// if there is no key. Commands without a p reply in seconds.
 func (x *call) replyTime(f func(at int64) int64) error {
 	e := x.peek(x.args[1])
 	switch {

@@ -11,34 +11,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is the directory of a store. Tests simulate power failures with one of their own.
+// FS is a store's directory. Tests use their own to simulate power failures.
 type FS interface {
 	// Open opens a file for reading and writing. It returns fs.ErrNotExist if there is none.
 	Open(name string) (File, error)
-	// Create creates an empty file, in place of one that exists.
+	// Create creates an empty file. It replaces one that exists.
 	Create(name string) (File, error)
-	// Rename renames a file, in place of one that exists. It is durable after Sync.
+	// Rename renames a file. It replaces one that exists. The new name is durable after Sync.
 	Rename(from, to string) error
 	// Remove removes a file. It returns nil if there is none.
 	Remove(name string) error
-	// Sync makes what was created, renamed and removed durable.
+	// Sync makes creations, renames and removals durable.
 	Sync() error
 }
 
-// File is a file of a store.
+// File is a store's file.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// Size returns the number of bytes.
+	// Size returns the file's size in bytes.
 	Size() (int64, error)
-	// Truncate makes the file shorter.
+	// Truncate shortens the file.
 	Truncate(size int64) error
 	// Sync makes the content durable.
 	Sync() error
 }
 
-// Dir is a directory of the operating system.
+// Dir is a directory in the operating system's file system.
 type Dir string
 
 // Open implements FS.
@@ -78,7 +78,7 @@ func (d Dir) Sync() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// file is a file of the operating system.
+// file is a file in a Dir.
 type file struct{ *os.File }
 
 // Size implements File.

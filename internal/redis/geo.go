@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// geoCommands are the commands of geographic positions, which are sorted sets whose scores are positions.
+// geoCommands has the commands for geographic positions. They work on sorted sets whose scores are
+// positions.
 var geoCommands = []*command{
 	{name: "geoadd", arity: -5, flags: writes, first: 1, last: 1, step: 1, run: geoAdd, categories: "geo"},
 	{name: "geodist", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoDist, categories: "geo"},
@@ -24,15 +25,15 @@ var geoCommands = []*command{
 type position struct{ lon, lat float64 }
 
 const (
-	// maxLat is the largest latitude of the Mercator projection.
+	// maxLat is the greatest latitude in the Mercator projection.
 	maxLat = 85.05112878
-	// geoCells is the number of parts of each axis.
+	// geoCells is the number of cells on each axis.
 	geoCells = 1 << 26
 	// earthRadius is in metres.
 	earthRadius = 6372797.560856
 )
 
-// interleave returns a number whose even bits are those of x and whose odd bits those of y.
+// interleave returns a number with x in its even bits and y in its odd bits.
 func interleave(x, y uint32) uint64 {
 	var n uint64
 	for i := range 32 {
@@ -41,17 +42,17 @@ func interleave(x, y uint32) uint64 {
 	return n
 }
 
-// geoBits returns the 52 bits of a position for a range of latitudes.
+// geoBits returns a position's 52 bits, for latitudes from -maxLat to maxLat.
 func (p position) geoBits(maxLat float64) uint64 {
 	lat := (p.lat + maxLat) / (2 * maxLat)
 	lon := (p.lon + 180) / 360
 	return interleave(uint32(lat*geoCells), uint32(lon*geoCells))
 }
 
-// score returns the score of a position in a sorted set.
+// score returns a position's score in a sorted set.
 func (p position) score() float64 { return float64(p.geoBits(maxLat)) }
 
-// positionOf returns the middle of the cell of a score.
+// positionOf returns the middle of a score's cell.
 func positionOf(score float64) position {
 	bits := uint64(score)
 	var lat, lon uint32
@@ -65,7 +66,7 @@ func positionOf(score float64) position {
 	return p
 }
 
-// middle returns the middle of a cell of an axis that reaches from -end to end.
+// middle returns a cell's middle on an axis from -end to end.
 func middle(cell uint32, end float64) float64 {
 	low := -end + float64(cell)/geoCells*(2*end)
 	high := -end + (float64(cell)+1)/geoCells*(2*end)
@@ -85,7 +86,7 @@ func (p position) distance(q position) float64 {
 	return 2 * earthRadius * math.Asin(math.Sqrt(u*u+math.Cos(lat1)*math.Cos(lat2)*v*v))
 }
 
-// unit returns the metres of a unit.
+// unit returns a unit's length in metres.
 func (x *call) unit(i int) (float64, error) {
 	switch strings.ToLower(x.args[i]) {
 	case "m":
@@ -100,7 +101,7 @@ func (x *call) unit(i int) (float64, error) {
 	return 0, errorf("ERR unsupported unit provided. please use M, KM, FT, MI")
 }
 
-// position returns the position of two arguments.
+// position reads a position from two arguments.
 func (x *call) position(i int) (p position, err error) {
 	if p.lon, err = x.float(i); err != nil {
 		return p, err
@@ -114,7 +115,7 @@ func (x *call) position(i int) (p position, err error) {
 	return p, nil
 }
 
-// geoAdd runs GEOADD as the ZADD that it is, which is also its effect.
+// geoAdd runs GEOADD as a ZADD, which is also its effect.
 func geoAdd(x *call) error {
 	at := 2
 	for at < len(x.args) && (x.is(at, "NX") || x.is(at, "XX") || x.is(at, "CH")) {
@@ -165,7 +166,7 @@ func geoDist(x *call) error {
 	return nil
 }
 
-// position returns the position of a member of a sorted set, which may be nil.
+// position returns a member's position. z may be nil.
 func (z *zset) position(member string) (position, bool) {
 	if z == nil {
 		return position{}, false
@@ -183,7 +184,7 @@ func geoHash(x *call) error {
 		for i := range 10 {
 			text[i] = geoAlphabet[bits>>(52-5*(i+1))&31]
 		}
-		text[10] = geoAlphabet[0] // there are 52 bits only
+		text[10] = geoAlphabet[0] // there are only 52 bits
 		x.out.bulk(string(text[:]))
 	})
 }
@@ -192,7 +193,7 @@ func geoPos(x *call) error {
 	return x.eachPosition((*reply).nullArray, x.replyPosition)
 }
 
-// eachPosition replies with what f appends for each member, or missing for one that is not there.
+// eachPosition calls f for each member's position, or missing for a member that is not there.
 func (x *call) eachPosition(missing func(*reply), f func(position)) error {
 	z, err := find[*zset](x, x.args[1])
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 type geoQuery struct {
 	set    *zset
 	center position
-	// from and by count what says where the center is, and how large the area.
+	// from and by report whether we know the center and the area's size.
 	from, by bool
-	// radius is that of a circle; width and height are those of a box if box is true. All are in metres.
+	// radius is for a circle. width and height are for a box, if box is set. All are in metres.
 	radius, width, height float64
 	box                   bool
-	// unit is the metres of the unit of distances.
+	// unit is the unit for distances, in metres.
 	unit float64
 
 	withDist, withHash, withCoord, any bool
@@ -27,7 +27,7 @@ type geoQuery struct {
 	storeDist bool
 }
 
-// found is a member within the area of a search.
+// found is a member inside the area.
 type found struct {
 	scored
 	distance float64
@@ -66,8 +66,8 @@ func (x *call) search(key string, options int, q geoQuery) (err error) {
 	return x.replyFound(q, q.run())
 }
 
-// radiusArgs reads what precedes the options of GEORADIUS and GEORADIUSBYMEMBER, which does not look at it
-// without a set.
+// radiusArgs reads the arguments before the options in GEORADIUS and GEORADIUSBYMEMBER. Like Redis, the
+// latter ignores them if there is no set.
 func (x *call) radiusArgs(q *geoQuery, options int) (err error) {
 	if options == 5 && q.set == nil {
 		return nil
@@ -83,7 +83,8 @@ func (x *call) radiusArgs(q *geoQuery, options int) (err error) {
 	return x.radius(q, options-2)
 }
 
-// center reads the member that is the center. There is none without a set, in which nothing is found.
+// center reads the member at the center. Without a set there is no center, and the search finds
+// nothing.
 func (x *call) center(q *geoQuery, i int) error {
 	p, ok := q.set.position(x.args[i])
 	if q.set != nil && !ok {
@@ -111,7 +112,7 @@ func (x *call) radius(q *geoQuery, i int) error {
 	return nil
 }
 
-// boxArgs reads the width and height of a box and their unit.
+// boxArgs reads a box's width, height and unit.
 func (x *call) boxArgs(q *geoQuery, i int) error {
 	width, ok := parseFloat(x.args[i])
 	if !ok {
@@ -135,7 +136,7 @@ func (x *call) boxArgs(q *geoQuery, i int) error {
 	return nil
 }
 
-// geoOption reads an option and returns the number of its arguments.
+// geoOption reads an option and returns how many arguments it took.
 func (x *call) geoOption(q *geoQuery, i int) (int, error) {
 	left := len(x.args) - i - 1
 	switch word := strings.ToUpper(x.args[i]); {
@@ -216,7 +217,7 @@ func (x *call) checkQuery(q geoQuery) error {
 	return nil
 }
 
-// within returns the distance of a position, and whether it is in the area.
+// within returns a position's distance from the center, and whether it is in the area.
 func (q geoQuery) within(p position) (float64, bool) {
 	d := q.center.distance(p)
 	if !q.box {
@@ -227,7 +228,7 @@ func (q geoQuery) within(p position) (float64, bool) {
 	return d, north <= q.height/2 && east <= q.width/2
 }
 
-// run returns the members in the area, in the order of the query, or of their scores.
+// run returns the members in the area, in the query's order, or else by score.
 func (q geoQuery) run() []found {
 	var all []found
 	if q.set == nil {
@@ -251,7 +252,7 @@ func (q geoQuery) run() []found {
 	return all
 }
 
-// replyFound stores what was found, or replies with it.
+// replyFound stores the members found, or replies with them.
 func (x *call) replyFound(q geoQuery, all []found) error {
 	if q.store {
 		x.storeFound(q, all)
@@ -282,7 +283,7 @@ func (x *call) replyFound(q geoQuery, all []found) error {
 	return nil
 }
 
-// storeFound stores what was found as a sorted set.
+// storeFound stores the members found as a sorted set.
 func (x *call) storeFound(q geoQuery, all []found) {
 	z := newZSet()
 	for _, m := range all {

@@ -1,14 +1,14 @@
 package redis
 
-// globMatch reports whether a text matches a pattern as Redis has them: * ? [a-z] [^a] and \ for the next
-// character. It takes time in proportion to the product of both lengths at most. An empty text matches an empty
-// pattern only.
+// globMatch reports whether a text matches a pattern with Redis's syntax: * ? [a-z] [^a], and \ to
+// escape the next character. Its time is at most proportional to the product of both lengths. An empty
+// text matches only an empty pattern.
 func globMatch(pattern, text string) bool {
 	if text == "" {
 		return pattern == ""
 	}
 	p, t := 0, 0
-	star, retry := -1, 0 // the last *, and where the text behind it begins
+	star, retry := -1, 0 // the last *, and the position where its retry starts in the text
 	for t < len(text) {
 		if p < len(pattern) && pattern[p] == '*' {
 			star = p
@@ -34,7 +34,8 @@ func globMatch(pattern, text string) bool {
 	return p == len(pattern)
 }
 
-// globOne reports whether the first element of a pattern matches a character, and how long the element is.
+// globOne reports whether a pattern's first element matches a character, and returns the element's
+// length.
 func globOne(pattern string, c byte) (int, bool) {
 	if pattern == "" {
 		return 0, false
@@ -52,7 +53,7 @@ func globOne(pattern string, c byte) (int, bool) {
 	return 1, pattern[0] == c
 }
 
-// globClass is globOne for a class of characters. One that is not closed ends with the pattern.
+// globClass is like globOne for a character class. An unclosed class ends with the pattern.
 func globClass(pattern string, c byte) (int, bool) {
 	i := 1
 	not := i < len(pattern) && pattern[i] == '^'

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// hash is the value of a hash: fields and their values.
+// hash is a hash value: fields and their values.
 type hash struct {
 	fields dict[string]
-	// values is the number of bytes of all values.
+	// values counts the bytes in all values.
 	values int64
 }
 
@@ -50,7 +50,7 @@ func loadHash(r *loader) value {
 	return h
 }
 
-// put sets a field to a value that is not shared, and reports whether the field is new.
+// put sets a field, and reports whether it is new. The caller must own v.
 func (h *hash) put(field, v string) bool {
 	if it := h.fields.find(field); it != nil {
 		h.values += int64(len(v) - len(it.value))
@@ -62,7 +62,7 @@ func (h *hash) put(field, v string) bool {
 	return true
 }
 
-// set sets a field to a copy of a value, and reports whether the field is new.
+// setField sets a field to a copy of a value, and reports whether the field is new.
 func (x *call) setField(h *hash, field, v string) bool {
 	if len(field) > x.limits.hashMaxListpackValue || len(v) > x.limits.hashMaxListpackValue {
 		h.fields.grow()
@@ -83,7 +83,7 @@ func (h *hash) remove(field string) bool {
 	return it != nil
 }
 
-// hashCommands are the commands of hashes.
+// hashCommands has the hash commands.
 var hashCommands = []*command{
 	{name: "hset", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: hSet, categories: "hash"},
 	{name: "hmset", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: hSet, categories: "hash"},
@@ -103,7 +103,7 @@ var hashCommands = []*command{
 	{name: "hscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: hScan, categories: "hash"},
 }
 
-// hashFor returns the entry of a hash that is to be changed. It is added if there is none.
+// hashFor returns a hash's entry for a change. It adds a missing one.
 func (x *call) hashFor(key string) (*entry, *hash, error) {
 	e, err := x.lookupKind(key, kindHash)
 	if err != nil {
@@ -163,7 +163,7 @@ func hGet(x *call) error {
 	return nil
 }
 
-// replyField appends the value of a field. The hash may be nil.
+// replyField appends a field's value. h may be nil.
 func (x *call) replyField(h *hash, field string) {
 	if h != nil {
 		if v, ok := h.fields.get(field); ok {
@@ -253,7 +253,7 @@ func hVals(x *call) error {
 	return x.replyFields(func(it *item[string]) string { return it.value })
 }
 
-// replyFields appends what a function returns for each field of a hash.
+// replyFields appends of's result for each field.
 func (x *call) replyFields(of func(*item[string]) string) error {
 	h, err := find[*hash](x, x.args[1])
 	if err != nil {
@@ -313,7 +313,7 @@ func hIncrBy(x *call) error {
 	return nil
 }
 
-// dropEmpty removes an entry that was added for nothing, and returns an error.
+// dropEmpty removes an entry that was added in vain, and returns err.
 func (x *call) dropEmpty(e *entry, err error) error {
 	if e.value.empty() {
 		x.keys.remove(e)

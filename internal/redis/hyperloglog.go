@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// A HyperLogLog is a string: a header, and 16,384 registers of 6 bits. Sparse ones have runs of registers
-// instead, with Redis's three kinds of runs:
+// A HyperLogLog is a string: a header and 16,384 registers with 6 bits each. A sparse one has runs of
+// registers instead. Redis has three kinds of runs:
 //
 //	00nnnnnn           n+1 registers are zero
 //	01nnnnnn nnnnnnnn  n+1 registers are zero
@@ -20,26 +20,26 @@ const (
 	hllDenseSize = hllHeader + hllRegisters*6/8
 	hllDense     = 0
 	hllSparse    = 1
-	// hllCount is where the header has the last count. hllStale in its last byte says that it is stale.
+	// hllCount is the last count's offset in the header. hllStale in its last byte marks it stale.
 	hllCount = 8
 	hllStale = 0x80
-	// hllMaxSparse is the largest value of a register in a sparse one.
+	// hllMaxSparse is the largest value that a sparse register can have.
 	hllMaxSparse = 32
 )
 
-// hyperLogLogCommands are the commands of HyperLogLog.
+// hyperLogLogCommands has the HyperLogLog commands.
 var hyperLogLogCommands = []*command{
 	{name: "pfadd", arity: -2, flags: writesFast, first: 1, last: 1, step: 1, run: pfAdd, categories: "hyperloglog"},
 	{name: "pfcount", arity: -2, flags: flagReadonly, first: 1, last: -1, step: 1, run: pfCount, categories: "hyperloglog"},
 	{name: "pfmerge", arity: -2, flags: writes, first: 1, last: -1, step: 1, run: pfMerge, categories: "hyperloglog"},
 }
 
-// registers are those of a HyperLogLog.
+// registers holds a HyperLogLog's registers.
 type registers [hllRegisters]uint8
 
 const errHLL replyError = "WRONGTYPE Key is not a valid HyperLogLog string value."
 
-// hllOf returns the entry of a HyperLogLog, or nil if there is none.
+// hllOf returns a HyperLogLog's entry, or nil if there is none.
 func (x *call) hllOf(key string) (*entry, error) {
 	e, err := x.lookupKind(key, kindString)
 	if err != nil || e == nil {
@@ -52,7 +52,7 @@ func (x *call) hllOf(key string) (*entry, error) {
 	return e, nil
 }
 
-// loadRegisters reads the registers of a HyperLogLog.
+// loadRegisters reads a HyperLogLog's registers.
 func loadRegisters(b []byte) (*registers, error) {
 	r := &registers{}
 	if b[4] == hllDense {
@@ -93,7 +93,7 @@ func loadRegisters(b []byte) (*registers, error) {
 
 const errBadHLL replyError = "INVALIDOBJ Corrupted HLL object detected"
 
-// denseRegister returns a register of a dense one.
+// denseRegister returns register i in a dense HyperLogLog.
 func denseRegister(b []byte, i int) uint8 {
 	at, shift := hllHeader+i*6/8, i*6%8
 	v := uint16(b[at]) >> shift
@@ -103,7 +103,7 @@ func denseRegister(b []byte, i int) uint8 {
 	return uint8(v & 0x3f)
 }
 
-// setDenseRegister sets a register of a dense one.
+// setDenseRegister sets register i in a dense HyperLogLog.
 func setDenseRegister(b []byte, i int, v uint8) {
 	at, shift := hllHeader+i*6/8, i*6%8
 	b[at] = b[at]&^(0x3f<<shift) | v<<shift
@@ -112,7 +112,7 @@ func setDenseRegister(b []byte, i int, v uint8) {
 	}
 }
 
-// bytes returns registers as a string: sparse if that is possible and not longer than a limit.
+// bytes encodes the registers: sparse if that is asked for, possible, and no longer than limit.
 func (r *registers) bytes(sparse bool, limit int) []byte {
 	if sparse {
 		if b := r.sparse(); b != nil && len(b)-hllHeader <= limit {
@@ -128,7 +128,7 @@ func (r *registers) bytes(sparse bool, limit int) []byte {
 	return b
 }
 
-// sparse returns registers as runs, or nil if one of them is too large.
+// sparse encodes the registers as runs. It returns nil if one is too large.
 func (r *registers) sparse() []byte {
 	b := append([]byte(hllMagic), make([]byte, hllHeader-len(hllMagic))...)
 	b[4] = hllSparse
@@ -148,7 +148,7 @@ func (r *registers) sparse() []byte {
 	return b
 }
 
-// appendRun appends a number of equal registers.
+// appendRun appends a run of equal registers.
 func appendRun(b []byte, v uint8, run int) []byte {
 	for run > 0 {
 		switch {
@@ -167,13 +167,13 @@ func appendRun(b []byte, v uint8, run int) []byte {
 	return b
 }
 
-// hllPosition returns the register of an element, and the value that it has at least.
+// hllPosition returns an element's register, and the least value it must have.
 func hllPosition(element string) (int, uint8) {
 	h := murmur64(element, 0xadc83b19)
 	return int(h & (hllRegisters - 1)), uint8(bits.TrailingZeros64(h>>hllBits|1<<(64-hllBits)) + 1)
 }
 
-// murmur64 is MurmurHash64A, which decides which elements meet in a register.
+// murmur64 is MurmurHash64A. It must match Redis's hash, so that elements share the same registers.
 func murmur64(text string, seed uint64) uint64 {
 	const m = 0xc6a4a7935bd1e995
 	h := seed ^ uint64(len(text))*m
@@ -243,7 +243,7 @@ func (s *str) addElements(all []string, maxSparse int) (bool, error) {
 	return changed, nil
 }
 
-// setRegisters sets the registers of a HyperLogLog. Its last count is stale then.
+// setRegisters sets the registers and marks the last count stale.
 func (s *str) setRegisters(r *registers, sparse bool, maxSparse int) {
 	count := s.b[hllCount:hllHeader]
 	s.b = r.bytes(sparse, maxSparse)
@@ -252,8 +252,8 @@ func (s *str) setRegisters(r *registers, sparse bool, maxSparse int) {
 	s.edited = true
 }
 
-// merged returns the registers of some keys, each with its largest value, and whether all keys that exist are
-// sparse.
+// merged merges the keys' registers by taking each one's maximum, and reports whether all existing keys
+// are sparse.
 func (x *call) merged(keys []string) (*registers, bool, error) {
 	all := &registers{}
 	sparse := true
@@ -290,7 +290,7 @@ func pfCount(x *call) error {
 	return nil
 }
 
-// countOne replies with the count of a key, which it keeps in the header.
+// countOne replies with a key's count, and caches it in the header.
 func (x *call) countOne(key string) error {
 	e, err := x.hllOf(key)
 	if err != nil {
@@ -330,7 +330,7 @@ func pfMerge(x *call) error {
 	return nil
 }
 
-// estimate returns about how many elements were added: Ertl's estimator, which Redis has too.
+// estimate estimates how many elements were added, with Ertl's estimator as in Redis.
 func (r *registers) estimate() int64 {
 	const q = 64 - hllBits
 	var histogram [64]float64

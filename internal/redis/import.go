@@ -6,9 +6,9 @@ import (
 	"io/fs"
 )
 
-// Import creates the store of a directory from commands that have one key at most and the same result whenever
-// they run, such as PEXPIREAT instead of EXPIRE: fill calls add with each of them. When Import returns nil, the
-// whole store is durable; before that there is none. It may be repeated after a crash.
+// Import creates the store in a directory from commands that touch at most one key and give the same
+// result whenever they run, such as PEXPIREAT instead of EXPIRE. fill calls add with each. When Import
+// returns nil, the whole store is durable; before that there is none. You can repeat it after a crash.
 func Import(dir FS, fill func(add func(args ...string) error) error) error {
 	f, err := dir.Create(newName)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxInbox is the number of bytes of requests that wait for a client, beside one more. Those beyond
+// maxInbox is the number of request bytes beyond which a client's next request must wait. Bytes beyond
 // FreeMemory are charged.
 const maxInbox = 256 << 10
 
-// maxOutbox is the number of bytes of replies and messages at which a client is too slow, and closed.
+// maxOutbox is the number of unsent bytes at which we close a client as too slow.
 const maxOutbox = 64 << 20
 
-// ErrClientClosed is returned for a client that is closed.
+// ErrClientClosed is returned for a closed client.
 var ErrClientClosed = errors.New("the client is closed")
 
 // NewClient returns a client that has no store yet.
@@ -27,8 +27,8 @@ func NewClient(id int64, address string) *Client {
 	return c
 }
 
-// Attach makes the client one of a store, and of no other. It waits for requests of the client, and must not be
-// called with others of these methods but Send and Kill.
+// Attach gives the client a store, in place of any other. It waits for the client's requests. Among
+// these methods, only Send and Kill may run at the same time.
 func (c *Client) Attach(a Access) {
 	c.Detach()
 	c.mu.Lock()
@@ -44,7 +44,7 @@ func (c *Client) Attached() bool {
 	return c.access.Open != nil
 }
 
-// Detach makes the client one without a store.
+// Detach takes the client's store away.
 func (c *Client) Detach() {
 	c.Drain()
 	c.leave()
@@ -57,20 +57,20 @@ func (c *Client) Detach() {
 	c.access = Access{}
 }
 
-// leave removes what the client has in its store.
+// leave removes the client's state from its store.
 func (c *Client) leave() {
 	s := c.store
 	if s == nil {
 		return
 	}
 	if s.do(func() { s.leave(c) }) != nil {
-		<-s.ended // it has removed it
+		<-s.ended // then the store has removed it
 	}
 	c.store = nil
 	c.tracking = tracking{}
 }
 
-// Grow charges the memory of the request that is being read. It is Grow of a Reader.
+// Grow charges memory for the request being read. It serves as a Reader's Grow.
 func (c *Client) Grow(n int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +81,8 @@ func (c *Client) Grow(n int) error {
 	return nil
 }
 
-// Do hands a request over to the store, which runs those of a client in their order. It waits while too
-// many are waiting, and returns ErrClientClosed if the client is closed.
+// Do hands a request to the store, which runs a client's requests in order. It waits while too many are
+// queued, and returns ErrClientClosed if the client is closed.
 func (c *Client) Do(args []string) error {
 	c.mu.Lock()
 	r := request{args: args, charged: c.reading}
@@ -106,8 +106,8 @@ func (c *Client) Do(args []string) error {
 	return nil
 }
 
-// hasRoom reports whether the inbox may have one more request, which it charges. An empty one may have any.
-// The caller holds mu.
+// hasRoom reports whether the inbox may take one more request, and charges it. An empty inbox takes
+// any. The caller holds mu.
 func (c *Client) hasRoom(r *request) bool {
 	size := sizeOf(r.args)
 	switch {
@@ -126,7 +126,7 @@ func (c *Client) hasRoom(r *request) bool {
 	return true
 }
 
-// start has the store run the requests of the inbox. It opens the store if it was closed.
+// start schedules the requests in the inbox. It opens the store again if that was closed.
 func (c *Client) start() {
 	if c.store != nil && c.store.enqueue(c) {
 		return
@@ -147,8 +147,8 @@ func (c *Client) start() {
 	}
 }
 
-// refuse answers all requests of the inbox with an error, since the store could not be opened. Clients such as ioredis
-// use INFO to wait until it is.
+// refuse answers all requests in the inbox with an error, since the store could not be opened. Clients
+// such as ioredis poll INFO until loading has ended.
 func (c *Client) refuse(err error) {
 	c.mu.Lock()
 	for {
@@ -166,8 +166,8 @@ func (c *Client) refuse(err error) {
 	}
 }
 
-// attach has the store run the requests of a client. It reports whether the store is open; one that is not
-// has ended, and uses the client no more.
+// attach schedules a client's requests. It returns false if the store is closed; by then the store has
+// ended and no longer uses the client.
 func (s *Store) attach(c *Client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Store) attach(c *Client) bool {
 	return true
 }
 
-// Drain waits until no request is waiting or running, and the replies of those before have been handed over.
+// Drain waits until no request is waiting or running and all earlier replies have been handed over.
 func (c *Client) Drain() {
 	c.mu.Lock()
 	for c.queued && !c.closed {
@@ -194,7 +194,7 @@ func (c *Client) Drain() {
 	c.awaitTurn()
 }
 
-// Finish is Drain, but does not wait for a command that blocks.
+// Finish is like Drain, but does not wait for a command that blocks.
 func (c *Client) Finish() {
 	c.mu.Lock()
 	for c.queued && !c.closed && !c.waits {
@@ -204,7 +204,7 @@ func (c *Client) Finish() {
 	c.awaitTurn()
 }
 
-// awaitTurn waits until the current turn of the store has ended, with which replies are handed over.
+// awaitTurn waits for the store's current turn to end, which hands replies over.
 func (c *Client) awaitTurn() {
 	s := c.store
 	if s == nil {
@@ -215,8 +215,8 @@ func (c *Client) awaitTurn() {
 	}
 }
 
-// Reserved reports whether the client is in a state in which the store decides which commands it may use:
-// a transaction, or subscriptions with RESP2. No request may be waiting or running.
+// Reserved reports whether the store must decide which commands the client may use: it is in a
+// transaction, or has subscriptions with RESP2. No request may be waiting or running.
 func (c *Client) Reserved() bool {
 	s := c.store
 	if s == nil {
@@ -227,7 +227,7 @@ func (c *Client) Reserved() bool {
 	return reserved
 }
 
-// Waits reports whether the client may have nothing to send: a command of it blocks, or it has
+// Waits reports whether the client has a reason to stay silent: one of its commands blocks, or it has
 // subscriptions.
 func (c *Client) Waits() bool {
 	c.mu.Lock()
@@ -235,7 +235,7 @@ func (c *Client) Waits() bool {
 	return c.waits || c.subscribed
 }
 
-// Reply appends a reply to the last request, which was not handed over to the store. No request may be
+// Reply appends the reply to the latest request, which the caller did not pass to Do. No request may be
 // waiting or running.
 func (c *Client) Reply(text []byte) {
 	c.mu.Lock()
@@ -246,15 +246,15 @@ func (c *Client) Reply(text []byte) {
 	c.sent.Signal()
 }
 
-// awaitSent waits until few replies are to be sent. The caller holds mu.
+// awaitSent waits until few reply bytes remain to send. The caller holds mu.
 func (c *Client) awaitSent() {
 	for len(c.outbox) > FreeMemory && !c.closed {
 		c.room.Wait()
 	}
 }
 
-// Send calls write with replies and messages as they come, until it returns an error or the client is
-// closed. What was appended before Close is written.
+// Send calls write with replies and messages as they come, until write fails or the client is closed.
+// It still writes everything appended before Close.
 func (c *Client) Send(write func([]byte) error) error {
 	defer c.endOutput()
 	var b []byte
@@ -283,8 +283,9 @@ func (c *Client) endOutput() {
 	c.end()
 }
 
-// nextOutput waits for replies and returns them, or nil when the client is closed and there are none. It
-// takes back the buffer of those before. It also returns the store if that waits until these are sent.
+// nextOutput waits for replies and returns them, or nil once the client is closed and nothing is left.
+// It takes the previous buffer back for reuse. If the store waits for these replies to be sent, it is
+// returned as well.
 func (c *Client) nextOutput(before []byte) (b []byte, stalled *Store) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -292,7 +293,7 @@ func (c *Client) nextOutput(before []byte) (b []byte, stalled *Store) {
 		c.spare = before[:0]
 	}
 	c.sending = 0
-	c.adjustReplies() // it needs less than before
+	c.adjustReplies() // cannot fail: it needs less than before
 	for len(c.outbox) == 0 && !c.closed {
 		c.sent.Wait()
 	}
@@ -305,7 +306,7 @@ func (c *Client) nextOutput(before []byte) (b []byte, stalled *Store) {
 	return b, stalled
 }
 
-// Kill closes the client and its connection. What it has in the store is removed by Close.
+// Kill closes the client and its connection. Close removes its state from the store.
 func (c *Client) Kill() {
 	c.mu.Lock()
 	c.end()
@@ -315,7 +316,7 @@ func (c *Client) Kill() {
 	}
 }
 
-// Close ends the client. Requests that were not run are dropped, and a command that blocks ends.
+// Close ends the client. It drops requests that have not run and ends a command that blocks.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.end()
@@ -329,7 +330,7 @@ func (c *Client) Close() {
 	c.giveBack(&c.running)
 }
 
-// leave removes what a client has in the store.
+// leave removes a client's state from the store.
 func (s *Store) leave(c *Client) {
 	if c.blocked != nil {
 		s.unblock(c)
@@ -345,14 +346,14 @@ func (s *Store) leave(c *Client) {
 	delete(s.clients, c)
 }
 
-// attached returns the clients of the store.
+// attached returns the store's clients.
 func (s *Store) attached() []*Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.clients))
 }
 
-// forgetClients closes the clients that have state in the store, which is about to be lost.
+// forgetClients closes the clients with state in the store, which is about to be lost.
 func (s *Store) forgetClients() {
 	for _, c := range s.attached() {
 		if !c.pinned {
@@ -365,7 +366,7 @@ func (s *Store) forgetClients() {
 	}
 }
 
-// hasRequests reports whether a client has requests that have not been run. The caller holds mu of the store.
+// hasRequests reports whether a client has requests that have not run. The caller holds the store's mu.
 func (s *Store) hasRequests() bool {
 	for c := range s.clients {
 		c.mu.Lock()

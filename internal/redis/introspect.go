@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// introspectCommands are the commands that describe commands, from the table.
+// introspectCommands has the commands that describe commands.
 var introspectCommands = []*command{
 	{name: "command", arity: -1, run: commandAll, sub: []*command{
 		{name: "command|count", arity: 2, run: commandCount, categories: "connection"},
@@ -18,7 +18,7 @@ var introspectCommands = []*command{
 	}},
 }
 
-// flagNames are the names of flags in replies.
+// flagNames has the flags' names in replies.
 var flagNames = []struct {
 	flag flags
 	name string
@@ -36,7 +36,7 @@ var flagNames = []struct {
 	{flagAllowBusy, "allow_busy"},
 }
 
-// names returns the commands of the table, by name.
+// names returns the commands' names in order.
 func (t table) names() []string { return slices.Sorted(maps.Keys(t)) }
 
 func commandAll(x *call) error {
@@ -69,7 +69,7 @@ func commandInfo(x *call) error {
 	return nil
 }
 
-// named returns a command, or a subcommand by a name such as client|list, or nil.
+// named returns a command, a subcommand with a name such as client|list, or nil.
 func (t table) named(name string) *command {
 	name = strings.ToLower(name)
 	parent, _, isSub := strings.Cut(name, "|")
@@ -83,7 +83,7 @@ func (t table) named(name string) *command {
 	return nil
 }
 
-// replyCommand appends what COMMAND INFO tells: name, arity, flags, keys, categories, hints, key
+// replyCommand appends COMMAND INFO's fields: name, arity, flags, keys, categories, hints, key
 // specifications and subcommands.
 func (x *call) replyCommand(cmd *command) {
 	x.out.array(10)
@@ -120,7 +120,7 @@ func (c *command) flagNames() []string {
 	return names
 }
 
-// categoryNames returns the ACL categories of a command.
+// categoryNames returns a command's ACL categories.
 func (c *command) categoryNames() []string {
 	names := strings.Fields(c.categories)
 	for flag, name := range map[flags]string{
@@ -144,7 +144,7 @@ func (c *command) categoryNames() []string {
 	return names
 }
 
-// allNames returns the commands of the table and their subcommands, by name.
+// allNames returns the names of commands and subcommands in order.
 func (t table) allNames() []string {
 	names := t.names()
 	for _, cmd := range t {
@@ -179,7 +179,7 @@ func commandList(x *call) error {
 	return nil
 }
 
-// commandDocs replies with the group of each command, which is all that is documented here.
+// commandDocs replies with each command's group. We document nothing else here.
 func commandDocs(x *call) error {
 	names := x.table.names()
 	if len(x.args) > 2 {
@@ -196,7 +196,7 @@ func commandDocs(x *call) error {
 	return nil
 }
 
-// group returns the group of a command in documentation.
+// group returns a command's group in Redis's documentation.
 func (c *command) group() string {
 	for _, name := range strings.Fields(c.categories) {
 		switch name {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keyCommands are the commands of keys of any kind. Those about expiry are in expire.go.
+// keyCommands has the commands for keys with any type. expire.go has those about expiry.
 var keyCommands = append([]*command{
 	{name: "del", arity: -2, flags: flagWrite, first: 1, last: -1, step: 1, run: del, categories: "keyspace"},
 	{name: "unlink", arity: -2, flags: flagWrite | flagFast, first: 1, last: -1, step: 1, run: del, categories: "keyspace"},
@@ -57,7 +57,7 @@ func exists(x *call) error {
 	return nil
 }
 
-// exists reports whether a key exists. Only TOUCH uses it by that.
+// exists reports whether a key exists. Only TOUCH counts as a use.
 func (x *call) exists(key string) bool {
 	if x.cmd.name == "touch" {
 		return x.lookup(key) != nil
@@ -84,7 +84,7 @@ func rename(x *call) error {
 	return nil
 }
 
-// rename gives the value of a key to another.
+// rename moves a key's value to another key.
 func (x *call) rename(from, to string) error {
 	e := x.lookup(from)
 	if e == nil {
@@ -104,11 +104,11 @@ func (x *call) rename(from, to string) error {
 	return nil
 }
 
-// maxRenamed is the size of values that are renamed while the disk is almost full.
+// maxRenamed is the largest value, in bytes, that can be renamed while the disk is almost full.
 const maxRenamed = 4 << 10
 
-// admitEffect returns an error if the value of an entry is too large to be written to the log once more while nothing
-// may be written.
+// admitEffect returns an error if we must not write and an entry's value is too large to write to the
+// log once more.
 func (x *call) admitEffect(e *entry) error {
 	if x.replaying || e.charged <= maxRenamed || x.options.Writable == nil {
 		return nil
@@ -167,7 +167,7 @@ func copyKey(x *call) error {
 	return nil
 }
 
-// clone returns a copy of a value, with its encoding.
+// clone copies a value, with its encoding.
 func clone(v value) (value, error) {
 	copied, err := undump(string(dump(v)))
 	if err != nil {
@@ -180,7 +180,7 @@ func clone(v value) (value, error) {
 	return copied, nil
 }
 
-// database returns an error unless an argument is the number of the only database.
+// database returns an error unless an argument is the number of our only database.
 func (x *call) database(i int) error {
 	n, err := x.int(i)
 	if err != nil {
@@ -219,15 +219,15 @@ func keysLike(x *call) error {
 	return nil
 }
 
-// scanOptions are the options of SCAN, HSCAN, SSCAN and ZSCAN.
+// scanOptions are the options for SCAN, HSCAN, SSCAN and ZSCAN.
 type scanOptions struct {
 	pattern string
-	like    bool // whether there is a pattern
+	like    bool // there is a pattern
 	count   int
 	kind    string // "" for all
 }
 
-// cursor returns an argument that is the cursor of a scan.
+// cursor reads a scan's cursor.
 func (x *call) cursor(i int) (uint64, error) {
 	cursor, err := strconv.ParseUint(x.args[i], 10, 64)
 	if err != nil {
@@ -236,7 +236,7 @@ func (x *call) cursor(i int) (uint64, error) {
 	return cursor, nil
 }
 
-// scanOptions reads what follows a cursor.
+// scanOptions reads the arguments after a cursor.
 func (x *call) scanOptions(from int, types bool) (scanOptions, error) {
 	o := scanOptions{count: 10}
 	for i := from; i < len(x.args); i += 2 {
@@ -264,20 +264,20 @@ func (x *call) scanOptions(from int, types bool) (scanOptions, error) {
 	return o, nil
 }
 
-// matches reports whether a key or member is to be returned.
+// matches reports whether a key or member should be returned.
 func (o *scanOptions) matches(key string) bool {
 	return !o.like || o.pattern == "*" || globMatch(o.pattern, key)
 }
 
-// replyScan appends the cursor and the elements of a scan.
+// replyScan appends a scan's cursor and elements.
 func (x *call) replyScan(cursor uint64, all []string) {
 	x.out.array(2)
 	x.out.bulk(strconv.FormatUint(cursor, 10))
 	x.out.bulks(all)
 }
 
-// scanDict replies to a scan of the dict of a value; of returns it. Each element is followed by what extra
-// returns, unless that is nil.
+// scanDict replies to a scan of the dict that of returns for a key's value. extra, unless it is nil,
+// returns a string to send after each element.
 func scanDict[T value, V any](x *call, of func(T) *dict[V], extra func(*item[V]) string) error {
 	cursor, err := x.cursor(2)
 	if err != nil {
@@ -338,7 +338,7 @@ func dumpKey(x *call) error {
 	return nil
 }
 
-// restoreOptions are the options of RESTORE.
+// restoreOptions are RESTORE's options.
 type restoreOptions struct {
 	replace, absolute, hasIdle, hasFreq bool
 	idle                                int64
@@ -416,7 +416,8 @@ func restore(x *call) error {
 	return nil
 }
 
-// object returns the entry of an OBJECT command, or nil after it has replied that there is none.
+// object returns the entry that an OBJECT command names. If there is none, it replies so and returns
+// nil.
 func (x *call) object() *entry {
 	e := x.peek(x.args[2])
 	if e == nil {
@@ -453,7 +454,7 @@ func objectFreq(x *call) error {
 	return nil
 }
 
-// help lists the subcommands of a command.
+// help lists a command's subcommands.
 func help(x *call) error {
 	parent := x.table[strings.ToLower(x.args[0])]
 	x.out.array(len(parent.sub) + 1)

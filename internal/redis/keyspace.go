@@ -6,10 +6,10 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// kind is the type of a value.
+// kind is a value's type.
 type kind uint8
 
-// The kinds. Their numbers are part of the format of dumps.
+// Dumps contain these numbers, so they must not change.
 const (
 	kindString kind = iota + 1
 	kindList
@@ -19,19 +19,19 @@ const (
 	kindStream
 )
 
-// kindNames are the names that TYPE returns.
+// kindNames has the names that TYPE returns.
 var kindNames = [...]string{
 	kindString: "string", kindList: "list", kindSet: "set", kindZSet: "zset", kindHash: "hash", kindStream: "stream",
 }
 
-// value is the value of a key.
+// value is a key's value.
 type value interface {
 	kind() kind
-	// encoding returns what OBJECT ENCODING says.
+	// encoding returns the name that OBJECT ENCODING shows.
 	encoding() string
-	// size returns about the number of bytes in memory. It takes no time that grows with the value.
+	// size estimates the value's bytes in memory, in constant time.
 	size() int64
-	// empty reports whether the value has no elements. Keys with empty values are deleted, but for strings
+	// empty reports whether the value has no elements. We delete keys with empty values, except strings
 	// and streams.
 	empty() bool
 	// appendTo appends the value in the format that load reads.
@@ -43,15 +43,15 @@ type entry struct {
 	hash  uint64
 	key   string
 	value value
-	// expires is when the key expires, in milliseconds since 1970; 0 if it does not.
+	// expires is the time the key expires, in milliseconds since 1970; 0 if it does not.
 	expires int64
-	// used is when the key was last used, in milliseconds.
+	// used is the time the key was last used, in milliseconds.
 	used int64
-	// charged is what the entry counts for in the memory of the store.
+	// charged is the entry's share in the store's memory.
 	charged int64
 }
 
-// entryOverhead is about what an entry takes in memory beside its key and value.
+// entryOverhead estimates an entry's memory without its key and value.
 const entryOverhead = 96
 
 func (e *entry) name() string { return e.key }
@@ -60,12 +60,12 @@ func expiresLess(a, b *entry) bool {
 	return a.expires < b.expires || a.expires == b.expires && a.key < b.key
 }
 
-// keyspace has the keys of a store, in the order of their hashes, and those that expire, by time.
+// keyspace has the store's entries ordered by hash, and those that expire ordered by time.
 type keyspace struct {
 	entries  *hashTree[*entry]
 	expiring *btree.BTreeG[*entry]
 	probe    entry
-	// memory is about the number of bytes of all entries.
+	// memory estimates the bytes in all entries.
 	memory int64
 }
 
@@ -76,7 +76,7 @@ func newKeyspace() keyspace {
 	}
 }
 
-// find returns the entry of a key, or nil. It may have expired.
+// find returns a key's entry, or nil. It may have expired.
 func (k *keyspace) find(key string) *entry {
 	k.probe.key = key
 	e, _ := k.entries.Get(hashOf(key), &k.probe)
@@ -84,7 +84,7 @@ func (k *keyspace) find(key string) *entry {
 	return e
 }
 
-// add adds an entry for a new key, of which it keeps a copy.
+// add adds an entry for a new key, which it copies.
 func (k *keyspace) add(key string, v value) *entry {
 	e := &entry{hash: hashOf(key), key: strings.Clone(key), value: v}
 	k.entries.Set(e.hash, e)
@@ -92,7 +92,6 @@ func (k *keyspace) add(key string, v value) *entry {
 	return e
 }
 
-// remove removes an entry.
 func (k *keyspace) remove(e *entry) {
 	k.setExpires(e, 0)
 	k.entries.Delete(e.hash, e)
@@ -100,7 +99,7 @@ func (k *keyspace) remove(e *entry) {
 	e.charged = 0
 }
 
-// setExpires sets when an entry expires.
+// setExpires sets an entry's expiry.
 func (k *keyspace) setExpires(e *entry, at int64) {
 	if e.expires != 0 {
 		k.expiring.Delete(e)
@@ -111,7 +110,7 @@ func (k *keyspace) setExpires(e *entry, at int64) {
 	}
 }
 
-// charge counts the memory of an entry again.
+// charge counts an entry's memory again.
 func (k *keyspace) charge(e *entry) {
 	k.memory -= e.charged
 	e.charged = entryOverhead + int64(len(e.key)) + e.value.size()
@@ -121,8 +120,8 @@ func (k *keyspace) charge(e *entry) {
 // expired reports whether an entry has expired.
 func (e *entry) expired(now int64) bool { return e.expires != 0 && e.expires <= now }
 
-// lookup returns the entry of a key, or nil if there is none or it has expired. Commands that change a
-// key must not be left with one that has expired: a command with flagWrite deletes it.
+// lookup returns a key's entry, or nil if there is none or it has expired. For a command with flagWrite
+// it also deletes an expired entry, so that the command cannot change one.
 func (x *call) lookup(key string) *entry {
 	e := x.keys.find(key)
 	if x.cmd.flags.has(flagReadonly) {
@@ -143,7 +142,7 @@ func (x *call) lookup(key string) *entry {
 	return e
 }
 
-// countLookup counts a read of a key, for INFO, and publishes one that finds nothing.
+// countLookup counts a read for INFO, and publishes a miss.
 func (x *call) countLookup(key string, found bool) {
 	if found {
 		x.stats.hits++
@@ -153,7 +152,7 @@ func (x *call) countLookup(key string, found bool) {
 	}
 }
 
-// peek is lookup without using the key, as OBJECT and TTL do.
+// peek is like lookup but does not count as a use, as for OBJECT and TTL.
 func (x *call) peek(key string) *entry {
 	e := x.keys.find(key)
 	if e == nil || e.expired(x.now) && !x.replaying {
@@ -162,7 +161,8 @@ func (x *call) peek(key string) *entry {
 	return e
 }
 
-// lookupKind returns the entry of a key if it has a kind of value, nil if there is none, or errWrongType.
+// lookupKind returns a key's entry if its value has the given kind, nil if there is none, or
+// errWrongType.
 func (x *call) lookupKind(key string, k kind) (*entry, error) {
 	e := x.lookup(key)
 	if e != nil && e.value.kind() != k {
@@ -171,8 +171,8 @@ func (x *call) lookupKind(key string, k kind) (*entry, error) {
 	return e, nil
 }
 
-// find returns the value of a key, or nil if there is none, or errWrongType. V is a pointer to a type of
-// values.
+// find returns a key's value, nil if there is none, or errWrongType. V is a pointer to one of the value
+// types.
 func find[V value](x *call, key string) (V, error) {
 	var none V
 	e := x.lookup(key)
@@ -186,10 +186,10 @@ func find[V value](x *call, key string) (V, error) {
 	return v, nil
 }
 
-// set gives a key a value and no time to expire.
+// set gives a key a value that does not expire.
 func (x *call) set(key string, v value) *entry { return x.put(x.keys.find(key), key, v) }
 
-// put is set for a key whose entry is known. It is nil if there is none.
+// put is like set for callers that know the key's entry, which is nil if there is none.
 func (x *call) put(e *entry, key string, v value) *entry {
 	if e == nil {
 		e = x.keys.add(key, v)
@@ -202,8 +202,8 @@ func (x *call) put(e *entry, key string, v value) *entry {
 	return e
 }
 
-// changed must be called when the value of an entry, or when it expires, has been changed, once for each
-// command at least. It deletes the key if its value is empty.
+// changed must be called at least once by a command that has changed an entry's value or expiry. It
+// deletes the key if its value is empty.
 func (x *call) changed(e *entry) {
 	if e.value.empty() {
 		x.remove(e)
@@ -219,7 +219,7 @@ func (x *call) changed(e *entry) {
 	}
 }
 
-// remove deletes an entry. Clients that wait for entries of a stream are told that it is gone.
+// remove deletes an entry, and tells clients that wait for the key's stream that it is gone.
 func (x *call) remove(e *entry) {
 	x.keys.remove(e)
 	x.touched(e.key)
@@ -236,14 +236,14 @@ func (s *Store) changedFor(key string) {
 	s.invalidate(key)
 }
 
-// touched counts a change of a key.
+// touched counts a change to a key.
 func (x *call) touched(key string) {
 	x.changes++
 	x.note(key)
 	x.changedFor(key)
 }
 
-// expireNow deletes an entry that has expired, with an effect of its own.
+// expireNow deletes an expired entry, with an effect for the log.
 func (x *call) expireNow(e *entry) {
 	key := e.key
 	x.keys.remove(e)
@@ -253,7 +253,7 @@ func (x *call) expireNow(e *entry) {
 	x.signalGone(key)
 }
 
-// signalGone tells clients that wait for a key, or watch it, that it was deleted without a command.
+// signalGone tells the clients that wait for a key or watch it that it was deleted without a command.
 func (s *Store) signalGone(key string) {
 	if s.waiting[key] != nil {
 		s.signal(key)
@@ -261,7 +261,7 @@ func (s *Store) signalGone(key string) {
 	s.changedFor(key)
 }
 
-// expireSome deletes keys that have expired, some at a time. It reports whether there may be more.
+// expireSome deletes at most limit expired keys. It reports whether there may be more.
 func (s *Store) expireSome(limit int) bool {
 	now := s.now()
 	for range limit {
@@ -276,15 +276,15 @@ func (s *Store) expireSome(limit int) bool {
 	return true
 }
 
-// effect writes an effect of a command instead of the command itself: one with one key at most and the
-// same result whenever it runs.
+// effect writes an effect in place of the command itself: one with at most one key that gives the same
+// result whenever it runs.
 func (x *call) effect(args ...string) {
 	x.effects = true
 	x.log.effect(args...)
 }
 
-// effectOf writes what a key has become: its whole value, or that it is gone. Commands that have several
-// keys and are not often used write that.
+// effectOf writes a key's new state: its whole value, or that it is gone. Rarely used commands with
+// several keys write that.
 func (x *call) effectOf(key string) {
 	e := x.keys.find(key)
 	if e == nil {

@@ -2,7 +2,7 @@ package redis
 
 import "slices"
 
-// match is a part that two strings have in common: positions of the first and the last byte in each.
+// match is a part that two strings share: the positions of its first and last byte in each.
 type match struct{ a, b [2]int }
 
 func (m match) len() int { return m.a[1] - m.a[0] + 1 }
@@ -52,7 +52,7 @@ func lcs(x *call) error {
 	return nil
 }
 
-// longest holds the lengths of common subsequences of all beginnings of two strings.
+// longest holds, for all prefixes of two strings, the length of their longest common subsequence.
 type longest struct {
 	a, b    []byte
 	lengths []uint32
@@ -86,7 +86,7 @@ func newLCS(a, b *str) (*longest, error) {
 	return l, nil
 }
 
-// at returns the length for the first i bytes of a and j of b.
+// at returns the length for the first i bytes in a and the first j in b.
 func (l *longest) at(i, j int) uint32 { return l.lengths[i*(len(l.b)+1)+j] }
 
 func (l *longest) length() int { return int(l.at(len(l.a), len(l.b))) }
@@ -99,7 +99,7 @@ func (l *longest) text() string {
 	return string(text)
 }
 
-// walk calls visit for the positions of the subsequence in both strings, from its end.
+// walk calls visit with the subsequence's positions in both strings, last one first.
 func (l *longest) walk(visit func(i, j int)) {
 	i, j := len(l.a), len(l.b)
 	for i > 0 && j > 0 {
@@ -116,7 +116,7 @@ func (l *longest) walk(visit func(i, j int)) {
 	}
 }
 
-// matches returns the parts of the subsequence, from its end.
+// matches returns the subsequence's parts, last one first.
 func (l *longest) matches() []match {
 	var all []match
 	l.walk(func(i, j int) {
@@ -130,7 +130,7 @@ func (l *longest) matches() []match {
 	return all
 }
 
-// replyMatches appends the parts of the subsequence that have a length at least.
+// replyMatches appends the parts that are no shorter than least.
 func (x *call) replyMatches(l *longest, least int, withLen bool) {
 	all := slices.DeleteFunc(l.matches(), func(m match) bool { return m.len() < least })
 	x.out.mapOf(2)

@@ -7,12 +7,13 @@ import (
 	"github.com/gammazero/deque"
 )
 
-// list is the value of a list.
+// list is a list value.
 type list struct {
 	elements deque.Deque[string]
-	// bytes is the number of bytes of all elements.
+	// bytes counts the bytes in all elements.
 	bytes int64
-	// long is whether the list was too long for one listpack, and has not become half as long since.
+	// long reports whether the list has been too long for one listpack, and has not shrunk to half of
+	// that since.
 	long bool
 }
 
@@ -25,11 +26,11 @@ func (l *list) encoding() string {
 	return "listpack"
 }
 
-// listpackSizes are the numbers of bytes that list-max-listpack-size of -1, -2 and so on stand for.
+// listpackSizes has the sizes in bytes that list-max-listpack-size -1, -2 and so on stand for.
 var listpackSizes = [...]int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
 
-// repack finds out whether the list is long, by list-max-listpack-size: a number of elements, or the negative number
-// of a size.
+// repack decides whether the list is long, by list-max-listpack-size: a number of elements, or a
+// negative number that stands for a size.
 func (l *list) repack(limit int) {
 	length, bytes := int64(max(limit, 1)), int64(8<<10)
 	if limit < 0 {
@@ -63,7 +64,7 @@ func loadList(r *loader) value {
 	return l
 }
 
-// push adds an element that is not shared at one end.
+// push adds an element at one end. The caller must own the string.
 func (l *list) push(left bool, element string) {
 	l.bytes += int64(len(element))
 	if left {
@@ -73,7 +74,7 @@ func (l *list) push(left bool, element string) {
 	}
 }
 
-// pop removes an element at one end of a list that has some.
+// pop removes an element at one end. The list must not be empty.
 func (l *list) pop(left bool) string {
 	var element string
 	if left {
@@ -85,7 +86,7 @@ func (l *list) pop(left bool) string {
 	return element
 }
 
-// len returns the number of elements of a list, which may be nil.
+// len returns the number of elements. l may be nil.
 func (l *list) len() int {
 	if l == nil {
 		return 0
@@ -93,8 +94,7 @@ func (l *list) len() int {
 	return l.elements.Len()
 }
 
-// listCommands are the commands of lists. Those that move elements, and those that block, are in
-// list_move.go.
+// listCommands has the list commands. list_move.go has those that move elements or block.
 var listCommands = append([]*command{
 	{name: "lpush", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: push, categories: "list"},
 	{name: "rpush", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: push, categories: "list"},
@@ -134,7 +134,7 @@ func push(x *call) error {
 	return nil
 }
 
-// addList adds an empty list, to which the caller adds an element.
+// addList adds an empty list, to which the caller must add an element.
 func (x *call) addList(key string) *entry {
 	e := x.keys.add(key, &list{})
 	e.used = x.now
@@ -173,7 +173,7 @@ func pop(x *call) error {
 	return nil
 }
 
-// replyPopped removes elements at one end of a list and appends them.
+// replyPopped removes elements at one end and appends them to the reply.
 func (x *call) replyPopped(e *entry, left bool, count int64) {
 	l := e.value.(*list)
 	n := int(min(count, int64(l.len())))
@@ -195,7 +195,7 @@ func lLen(x *call) error {
 	return nil
 }
 
-// index returns the position of an element that may be counted from the end, and whether there is one.
+// index resolves a position that may count from the end, and reports whether the list has it.
 func (l *list) index(i int64) (int, bool) {
 	n := int64(l.len())
 	if i < 0 {
@@ -249,8 +249,8 @@ func lSet(x *call) error {
 	return nil
 }
 
-// span returns the part of n elements that two arguments name, as positions of its first element and behind
-// its last.
+// span reads two arguments that select a part of n elements. It returns the first element's position
+// and the position after the last.
 func (x *call) span(at, n int) (from, to int, err error) {
 	start, err := x.int(at)
 	if err != nil {
@@ -337,8 +337,8 @@ func lRem(x *call) error {
 	return nil
 }
 
-// removeAll removes elements that are equal to another: all if count is 0, otherwise as many, from the end if it
-// is negative. It returns how many there were.
+// removeAll removes elements equal to another: all if count is 0, otherwise at most count, from the end
+// if that is negative. It returns how many it removed.
 func (l *list) removeAll(element string, count int64) int {
 	most := l.len()
 	if count > 0 {
@@ -399,7 +399,7 @@ func lInsert(x *call) error {
 	return nil
 }
 
-// posOptions are the options of LPOS.
+// posOptions are LPOS's options.
 type posOptions struct {
 	rank, count, maxLen int64
 	counted             bool
@@ -466,7 +466,7 @@ func lPos(x *call) error {
 	return nil
 }
 
-// positions returns where an element is in a list, which may be nil.
+// positions returns an element's positions. l may be nil.
 func (l *list) positions(element string, o posOptions) []int {
 	n := l.len()
 	steps := n

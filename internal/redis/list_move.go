@@ -1,6 +1,6 @@
 package redis
 
-// listMoveCommands are the commands that move elements of lists, and those that block.
+// listMoveCommands has the commands that move elements between lists, and those that block.
 var listMoveCommands = []*command{
 	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, step: 1, run: lMove, categories: "list"},
 	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, step: 1, run: rPopLPush, categories: "list"},
@@ -12,7 +12,7 @@ var listMoveCommands = []*command{
 	{name: "blmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bLMPop, categories: "list"},
 }
 
-// side returns whether an argument is LEFT, or an error if it is neither that nor RIGHT.
+// side reads an argument that must be LEFT or RIGHT.
 func (x *call) side(i int) (left bool, err error) {
 	if !x.is(i, "LEFT") && !x.is(i, "RIGHT") {
 		return false, errSyntax
@@ -44,8 +44,8 @@ func rPopLPush(x *call) error {
 	return err
 }
 
-// move moves an element from one end of a list to one of another, and replies with it. It calls missing if there
-// is none.
+// move moves an element from one list's end to another's, and replies with it. It calls missing if
+// there is none.
 func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
 	from, err := x.lookupKind(x.args[1], kindList)
 	if err != nil && x.client.blocked == nil {
@@ -67,7 +67,8 @@ func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
 	if from != to {
 		x.changed(from)
 	}
-	x.effect(pushName(toLeft), x.args[2], element) // first, so that a list with one element keeps when it expires
+	// The push comes first, so that a list with one element keeps its expiry.
+	x.effect(pushName(toLeft), x.args[2], element)
 	x.effect(popName(fromLeft), x.args[1])
 	x.out.bulk(element)
 	return true, nil
@@ -141,15 +142,15 @@ func bPop(x *call) error {
 	return x.block(x.args, x.args[1:last], timeout, (*reply).nullArray)
 }
 
-// popOptions are the arguments of LMPOP and ZMPOP behind the timeout of BLMPOP and BZMPOP.
+// popOptions are the arguments for LMPOP and ZMPOP. BLMPOP and BZMPOP have them after the timeout.
 type popOptions struct {
 	keys []string
-	// last is whether elements are taken from the end: RIGHT, or MAX.
+	// last takes elements from the end: RIGHT, or MAX.
 	last  bool
 	count int64
 }
 
-// popOptions reads the number of keys and what follows. The words name the two ends.
+// popOptions reads the number of keys and the arguments after it. first and last name the two ends.
 func (x *call) popOptions(at int, first, last string) (o popOptions, err error) {
 	n, ok := parseInt(x.args[at])
 	if !ok || n <= 0 {
@@ -168,7 +169,7 @@ func (x *call) popOptions(at int, first, last string) (o popOptions, err error) 
 	return o, err
 }
 
-// countOption reads COUNT and a number from an argument on; 1 without it.
+// countOption reads COUNT and a number, starting at argument from; 1 without it.
 func (x *call) countOption(from int) (int64, error) {
 	count := int64(0)
 	for i := from; i < len(x.args); i += 2 {
@@ -207,7 +208,7 @@ func bLMPop(x *call) error {
 	return x.popFirst(o, func() error { return x.block(x.args, o.keys, timeout, (*reply).nullArray) })
 }
 
-// popFirst pops elements of the first list that has some. It calls missing if there is none.
+// popFirst pops elements from the first list that has any. It calls missing if there is none.
 func (x *call) popFirst(o popOptions, missing func() error) error {
 	for _, key := range x.candidates(o.keys) {
 		e, err := x.lookupKind(key, kindList)

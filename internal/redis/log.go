@@ -11,41 +11,41 @@ import (
 	"slices"
 )
 
-// The names of the files of a store: the log, and one that is being written in its place.
+// A store has its log, and while that is rewritten, the new one.
 const (
 	logName = "store.log"
 	newName = "store.log.new"
 )
 
-// magic begins a log.
+// magic starts a log.
 const magic = "SKVLOG1\n"
 
-// frameHeader is the size of what precedes the effects of a frame: their length and their checksum.
+// frameHeader is the size of a frame's header: the length and the checksum of its effects.
 const frameHeader = 8
 
-// log is the log of a store: frames of effects. A frame has all that one request changed. Its methods are
-// called by the goroutine of the store.
+// log is a store's log: frames of effects. A frame holds everything that one request changed. Only the
+// store's goroutine calls its methods.
 type log struct {
 	fs   FS
 	file File
-	// frame has the effects of the current request, behind room for the header.
+	// frame has the current request's effects, after room for the header.
 	frame []byte
-	// buf has frames that are to be written.
+	// buf has frames to write.
 	buf []byte
-	// size is the number of bytes that are on disk, and base what it was after the log was last rewritten. live is
-	// the number of bytes of keys and values then.
+	// size counts the bytes on disk. base and live date from the last rewrite: base is the log's size
+	// then, live the bytes that keys and values took.
 	size, base, live int64
-	// rewrite is the rewriting that is under way, or nil.
+	// rewrite is the rewrite in progress, or nil.
 	rewrite *rewrite
-	// keyOf returns the key of an effect, and whether it has one.
+	// keyOf returns an effect's key, and whether it has one.
 	keyOf func(args []string) (string, bool)
-	// large is whether a frame was too large, and has been dropped.
+	// large reports whether a frame was too large and has been dropped.
 	large bool
-	// off is whether effects are dropped, as while they are replayed.
+	// off drops effects, as during replay.
 	off bool
 }
 
-// openLog opens the log of a store, or creates one.
+// openLog opens a store's log, or creates one.
 func openLog(dir FS) (*log, error) {
 	if err := dir.Remove(newName); err != nil {
 		return nil, err
@@ -72,8 +72,7 @@ func (l *log) create() error {
 	return nil
 }
 
-// begin writes the beginning of a log and gives the file its name when that is durable, so that no log is
-// without it.
+// begin writes the magic and renames the file only once that is durable, so that every log has it.
 func (l *log) begin(f File) error {
 	if _, err := f.WriteAt([]byte(magic), 0); err != nil {
 		return err
@@ -107,7 +106,7 @@ func appendEffect(frame []byte, args []string) []byte {
 	return frame
 }
 
-// appendHeader appends room for the header of a frame that is empty.
+// appendHeader makes room for the header in an empty frame.
 func appendHeader(frame []byte) []byte {
 	if len(frame) > 0 {
 		return frame
@@ -115,7 +114,7 @@ func appendHeader(frame []byte) []byte {
 	return append(frame, make([]byte, frameHeader)...)
 }
 
-// endFrame ends the current frame. What it has is written by sync.
+// endFrame ends the current frame. sync writes it.
 func (l *log) endFrame() {
 	l.buf = appendFrame(l.buf, l.frame)
 	l.frame = l.frame[:0]
@@ -136,13 +135,13 @@ func appendFrame(buf, frame []byte) []byte {
 	return append(buf, frame...)
 }
 
-// maxKept is the size up to which a buffer is used again. A turn ends when its frames are larger.
+// maxKept is the largest buffer that we keep for reuse. A turn ends when its frames are larger.
 const maxKept = 1 << 20
 
-// maxFrame is the largest size of a frame.
+// maxFrame is the largest frame, in bytes.
 const maxFrame = 1 << 31
 
-// buffered returns the number of bytes of the buffers of the log, and of one that is written in its place.
+// buffered returns the size of the log's buffers, and of its rewrite's.
 func (l *log) buffered() int64 {
 	n := cap(l.frame) + cap(l.buf)
 	if r := l.rewrite; r != nil {
@@ -151,7 +150,7 @@ func (l *log) buffered() int64 {
 	return int64(n)
 }
 
-// full reports whether there is so much to be written that the turn should end.
+// full reports whether so much waits to be written that the turn should end.
 func (l *log) full() bool { return len(l.buf) > maxKept }
 
 // sync writes all frames and makes them durable.
@@ -176,7 +175,7 @@ func (l *log) sync() error {
 	return nil
 }
 
-// emptied returns an empty buffer, of the same memory unless that is large.
+// emptied returns an empty buffer. It reuses the memory unless that is large.
 func emptied(b []byte) []byte {
 	if cap(b) > maxKept {
 		return nil
@@ -184,8 +183,8 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// settle makes what has been replayed durable, and the name of the file, and cuts off what follows: a
-// process that was killed may have written it without a sync.
+// settle makes the replayed frames and the file's name durable. It cuts off everything after them,
+// because a process that was killed may have written that without a sync.
 func (l *log) settle(torn int64) error {
 	if torn > 0 {
 		if err := l.file.Truncate(l.size); err != nil {
@@ -201,7 +200,7 @@ func (l *log) settle(torn int64) error {
 	return nil
 }
 
-// discard cuts off what is not durable, after an error, and closes the log.
+// discard cuts off whatever is not durable, after an error, and closes the log.
 func (l *log) discard() error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return errors.Join(fmt.Errorf("truncate log: %w", err), l.close())
@@ -209,8 +208,8 @@ func (l *log) discard() error {
 	return l.close()
 }
 
-// replay calls apply with each effect of the log, in order, and sets size to the end of the last whole
-// frame. It returns how many bytes follow that.
+// replay calls apply with each effect in order, and sets size to the end of the last whole frame. It
+// returns the number of bytes after that.
 func (l *log) replay(apply func(args []string) error) (int64, error) {
 	total, err := l.file.Size()
 	if err != nil {
@@ -238,8 +237,8 @@ func (l *log) replay(apply func(args []string) error) (int64, error) {
 	}
 }
 
-// readFrame returns the effects of the next frame, or none if there is no whole one. It uses the memory of a
-// buffer if that is enough.
+// readFrame returns the next frame's effects, or none if no whole frame is left. It reuses buf if that
+// is large enough.
 func readFrame(in *bufio.Reader, buf []byte, left int64) ([]byte, error) {
 	if left < frameHeader {
 		return nil, nil
@@ -271,7 +270,7 @@ func readFull(in io.Reader, b []byte) error {
 	return err
 }
 
-// applyFrame calls apply with the effects of a frame.
+// applyFrame calls apply with each effect in a frame.
 func applyFrame(body string, apply func(args []string) error) error {
 	var args []string
 	for body != "" {

@@ -1,31 +1,31 @@
 package redis
 
-// A store charges its memory in steps of memoryStep, so that few commands have to. It returns what it does not need
-// when that is more than memorySlack.
+// A store charges its memory in steps of memoryStep, so that few commands have to charge. It returns
+// surplus above memorySlack.
 const (
 	memoryStep  = 64 << 10
 	memorySlack = 2 * memoryStep
 )
 
-// ErrLoading is the reply to commands while the store is being opened. Clients know it from Redis, and try again.
+// ErrLoading is the reply while the store is being opened. Clients know it from Redis, and try again.
 const ErrLoading replyError = "LOADING Redis is loading the dataset in memory"
 
-// errNoMemory is the reply to commands that need more memory while Charge has none. ErrNoMemory is the same for who
-// opens a store.
+// errNoMemory is the reply to commands that need more memory while Charge has none. ErrNoMemory says
+// the same to a caller who opens a store.
 const (
 	errNoMemory replyError = "OOM command not allowed when the stores of the organization, or of the server, use all their memory"
 	ErrNoMemory replyError = "OOM the store cannot be opened while the stores of the organization, or of the server, use all their memory, try again"
 )
 
-// wantedMemory returns what the store should be charged: for its keys and values, and the buffers of its log, but no
-// more than the limit of its options. What one command has added beyond that is not charged, and nothing can be added
+// wantedMemory returns the amount to charge: for keys, values and the log's buffers, but no more than
+// the options' limit. We do not charge the excess that a single command adds, and nothing can be added
 // before it is gone.
 func (s *Store) wantedMemory() int64 {
 	steps := (s.keys.memory+s.log.buffered())/memoryStep + 1
 	return min(steps*memoryStep, s.options.Memory)
 }
 
-// chargeMemory charges what the store uses. It reports whether there was room for that.
+// chargeMemory charges the memory in use. It reports whether there was room.
 func (s *Store) chargeMemory(opening bool) bool {
 	if s.options.Charge == nil {
 		return true
@@ -43,7 +43,7 @@ func (s *Store) chargeMemory(opening bool) bool {
 	return true
 }
 
-// settleMemory makes the charge what the store uses at the end of a turn, as far as there is room.
+// settleMemory adjusts the charge to the memory in use at the end of a turn, as far as there is room.
 func (s *Store) settleMemory() {
 	if s.options.Charge == nil {
 		return
@@ -59,7 +59,7 @@ func (s *Store) settleMemory() {
 	}
 }
 
-// releaseMemory returns all that is charged.
+// releaseMemory returns the whole charge.
 func (s *Store) releaseMemory() {
 	if s.options.Charge != nil {
 		s.options.Charge.Return(s.charged + s.tracked.charged)
@@ -68,7 +68,8 @@ func (s *Store) releaseMemory() {
 	s.tracked.charged = 0
 }
 
-// admitMemory returns an error if there is no memory for more keys and values, and none can be got by deleting keys.
+// admitMemory returns an error if there is no memory for more keys and values, even after evicting
+// keys.
 func (s *Store) admitMemory() error {
 	if limit := s.memoryLimit(); s.keys.memory > limit && !s.evict(limit) {
 		return errOOM
@@ -79,8 +80,8 @@ func (s *Store) admitMemory() error {
 	return nil
 }
 
-// admitGrowth returns an error if there is no memory for n bytes more, as a client may add with a short request. Less
-// than a MiB is left to the next command.
+// admitGrowth returns an error if there is no memory for n more bytes, which a client may ask for in a
+// short request. It leaves less than a MiB to the next command's check.
 func (x *call) admitGrowth(n int64) error {
 	if n < 1<<20 || x.replaying {
 		return nil
@@ -97,6 +98,6 @@ func (x *call) admitGrowth(n int64) error {
 	return nil
 }
 
-// overgrown reports whether a script or transaction that has begun to write must not go on, although it should not
-// end half way.
+// overgrown reports whether a script or transaction that has begun to write must stop, although it
+// should not end half way.
 func (s *Store) overgrown() bool { return s.keys.memory/2 > s.options.Memory }

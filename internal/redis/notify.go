@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// eventClasses are the classes of events that are published, as notify-keyspace-events says.
+// eventClasses is the set of event classes to publish, as in notify-keyspace-events.
 type eventClasses uint16
 
-// The classes. Of each event there is a message to the channel of its key and one to the channel of its name,
-// if eventsByKey and eventsByName are set.
+// We send each event to its key's channel if eventsByKey is set, and to its name's channel if
+// eventsByName is.
 const (
 	eventsByKey eventClasses = 1 << iota
 	eventsByName
@@ -35,7 +35,7 @@ type eventLetter struct {
 	class  eventClasses
 }
 
-// eventLetters are the letters of the classes, in the order in which CONFIG GET shows them.
+// eventLetters has each class's letter, in the order that CONFIG GET shows.
 var eventLetters = []eventLetter{
 	{'g', eventGeneric},
 	{'$', eventString},
@@ -53,7 +53,8 @@ var eventLetters = []eventLetter{
 	{'m', eventMiss},
 }
 
-// parseEventClasses reads letters of classes, of which A stands for most. It reports whether all are known.
+// parseEventClasses reads class letters; A stands for most classes. It returns false if a letter is
+// unknown.
 func parseEventClasses(text string) (eventClasses, bool) {
 	var all eventClasses
 	for _, letter := range []byte(text) {
@@ -70,7 +71,7 @@ func parseEventClasses(text string) (eventClasses, bool) {
 	return all, true
 }
 
-// String returns the letters of the classes.
+// String returns the classes' letters.
 func (c eventClasses) String() string {
 	var text []byte
 	most := c&eventAll == eventAll
@@ -85,7 +86,7 @@ func (c eventClasses) String() string {
 	return string(text)
 }
 
-// publishEvent publishes an event of a key if those of its class are wanted.
+// publishEvent publishes an event for a key if clients want its class.
 func (x *call) publishEvent(class eventClasses, name, key string) {
 	wanted := x.limits.events
 	if wanted&class == 0 || x.replaying {
@@ -99,14 +100,14 @@ func (x *call) publishEvent(class eventClasses, name, key string) {
 	}
 }
 
-// note remembers that a command has changed a key, if events are wanted.
+// note remembers that a command has changed a key, if clients want events.
 func (x *call) note(key string) {
 	if x.limits.events != 0 && !slices.Contains(x.noted, key) {
 		x.noted = append(x.noted, key)
 	}
 }
 
-// noteMissing remembers the keys of a request that do not exist, if events of new keys are wanted.
+// noteMissing remembers which keys in a request do not exist, if clients want events for new keys.
 func (x *call) noteMissing() {
 	if x.limits.events&eventNew == 0 {
 		return
@@ -118,7 +119,7 @@ func (x *call) noteMissing() {
 	}
 }
 
-// publishEvents publishes the events of the keys that a command has changed.
+// publishEvents publishes the events for the keys that a command has changed.
 func (x *call) publishEvents() {
 	if to, from := x.moveEvents(); to != "" {
 		x.publishNew(x.args[2])
@@ -128,7 +129,7 @@ func (x *call) publishEvents() {
 	}
 	switch {
 	case x.cmd.name == "mset" || x.cmd.name == "msetnx":
-		x.noted = x.cmd.keysOf(x.args) // one may be there twice
+		x.noted = x.cmd.keysOf(x.args) // a key may appear twice
 	case replacing[x.cmd.name]:
 		x.missing = slices.Clone(x.noted)
 		for _, key := range x.noted {
@@ -141,10 +142,11 @@ func (x *call) publishEvents() {
 	}
 }
 
-// replacing are commands that delete a key and add it again.
+// replacing has the commands that delete a key and add it again.
 var replacing = map[string]bool{"rename": true, "renamenx": true, "copy": true, "restore": true}
 
-// publishNew publishes that a key is new if it did not exist before. SET also makes keys whose time has passed.
+// publishNew publishes that a key is new if it did not exist before. For SET, it does so even if the
+// new key's time has already passed.
 func (x *call) publishNew(key string) {
 	if !slices.Contains(x.missing, key) || x.keys.find(key) == nil && x.cmd.name != "set" {
 		return
@@ -153,7 +155,7 @@ func (x *call) publishNew(key string) {
 	x.publishEvent(eventNew, "new", key)
 }
 
-// moveEvents returns the events of a command that moves an element from a list to another, or nothing.
+// moveEvents returns the events for a command that moves an element between lists, or nothing.
 func (x *call) moveEvents() (to, from string) {
 	switch x.cmd.name {
 	case "rpoplpush", "brpoplpush":
@@ -164,10 +166,10 @@ func (x *call) moveEvents() (to, from string) {
 	return "", ""
 }
 
-// sideLetter returns the letter of LEFT or RIGHT.
+// sideLetter returns the letter for LEFT or RIGHT.
 func sideLetter(side string) string { return strings.ToLower(side[:1]) }
 
-// publishEventsOf publishes what a command has done to a key, in the words of Redis.
+// publishEventsOf publishes a command's change to a key, under Redis's event names.
 func (x *call) publishEventsOf(key string) {
 	e := x.keys.find(key)
 	switch x.cmd.name {
@@ -199,7 +201,7 @@ func (x *call) publishEventsOf(key string) {
 	}
 }
 
-// publishGeneric publishes an event of a key that has no class of its own, or that it was deleted.
+// publishGeneric publishes an event in the generic class, or that the key was deleted.
 func (x *call) publishGeneric(key, name string) {
 	if x.keys.find(key) == nil {
 		name = "del"
@@ -222,7 +224,7 @@ func (x *call) publishRenamed(key string) {
 	}
 }
 
-// publishMoved publishes the event of a set that a member was moved from or to.
+// publishMoved publishes the event for a set that lost or gained SMOVE's member.
 func (x *call) publishMoved(key string) {
 	if key == x.args[1] {
 		x.publishChange(key, "srem")
@@ -231,7 +233,7 @@ func (x *call) publishMoved(key string) {
 	}
 }
 
-// publishSet publishes the events of SET. A key with a time that has passed is gone.
+// publishSet publishes SET's events. A key whose time has passed is gone already.
 func (x *call) publishSet(key string, e *entry) {
 	x.publishEvent(eventString, "set", key)
 	if e == nil || e.expires != 0 && !x.keepsTime() {
@@ -255,8 +257,8 @@ func (x *call) keepsTime() bool {
 	return false
 }
 
-// publishChange publishes an event of the class of the command, and that the key was deleted if it is gone. A
-// command that stores a result has deleted the key if the result is empty.
+// publishChange publishes an event in the command's class, and that the key was deleted if it is gone.
+// A command that stores an empty result has only deleted the key.
 func (x *call) publishChange(key, name string) {
 	gone := x.keys.find(key) == nil
 	if name != "" && !(gone && x.storesResult()) {
@@ -272,7 +274,7 @@ func (x *call) storesResult() bool {
 	return strings.HasSuffix(x.eventName(), "store") || x.cmd.name == "bitop"
 }
 
-// eventNames are the names of the events of commands that have another name. Those with "" have none.
+// eventNames has the event names that differ from the command's. Commands with "" publish none.
 var eventNames = map[string]string{
 	"setnx": "set", "getset": "set", "mset": "set", "msetnx": "set", "bitop": "set", "bitfield": "setbit",
 	"incr": "incrby", "decr": "incrby", "decrby": "incrby", "pfmerge": "pfadd", "hmset": "hset", "hsetnx": "hset",
@@ -281,7 +283,7 @@ var eventNames = map[string]string{
 	"sort": "sortstore", "xreadgroup": "", "xclaim": "", "xautoclaim": "", "xack": "", "flushall": "", "flushdb": "",
 }
 
-// eventName returns the name of the event of a command, or "" if it has none.
+// eventName returns the name for a command's event, or "" if it has none.
 func (x *call) eventName() string {
 	switch x.cmd.name {
 	case "lmpop", "blmpop":
@@ -299,7 +301,7 @@ func (x *call) eventName() string {
 	return strings.ReplaceAll(x.cmd.name, "|", "-")
 }
 
-// popSide returns the argument behind the keys of a command that pops from one of them.
+// popSide returns the argument after the keys in a command that pops from one of them.
 func (x *call) popSide() string {
 	keys := x.cmd.keysOf(x.args)
 	at := 2 + len(keys)
@@ -309,7 +311,7 @@ func (x *call) popSide() string {
 	return x.args[at]
 }
 
-// eventClass returns the class of the event of a command.
+// eventClass returns the class for a command's event.
 func (x *call) eventClass() eventClasses {
 	if x.cmd.name == "sort" {
 		return eventList
@@ -331,7 +333,8 @@ func (x *call) eventClass() eventClasses {
 	return eventGeneric
 }
 
-// noteConsumer publishes that a command is about to add a consumer to a group, if there is none of its name.
+// noteConsumer publishes that a command is about to add a consumer to a group, if no consumer has the
+// name yet.
 func (x *call) noteConsumer(key string, g *streamGroup, name string) {
 	if x.limits.events == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// parseInt returns the number of an argument as Redis reads it: no spaces, no plus, no leading zeros.
+// parseInt parses a number by Redis's rules: no spaces, no plus, no leading zeros.
 func parseInt(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || text[0] == '+' {
@@ -21,8 +21,8 @@ func parseInt(text string) (int64, bool) {
 	return n, true
 }
 
-// parseFloat returns the floating-point number of an argument, which may be infinite. It returns false for
-// those that are too large, or too small to differ from zero.
+// parseFloat parses a floating-point number, which may be infinite. It returns false if the number is
+// too large, or too small to differ from zero.
 func parseFloat(text string) (float64, bool) {
 	v, err := strtod(text)
 	if err != nil || v == 0 && !isZero(text) {
@@ -31,8 +31,8 @@ func parseFloat(text string) (float64, bool) {
 	return v, true
 }
 
-// parsePrefix is parseFloat as Redis reads bounds of scores and what SORT compares: behind white space, up to
-// a NUL, and of any size. A text that is empty up to there is 0.
+// parsePrefix is like parseFloat, for score bounds and SORT's keys. As in Redis, it skips white space,
+// stops at a NUL, and accepts any magnitude. A text that is empty up to there is 0.
 func parsePrefix(text string) (float64, bool) {
 	text, _, _ = strings.Cut(text, "\x00")
 	if text == "" {
@@ -42,8 +42,8 @@ func parsePrefix(text string) (float64, bool) {
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// strtod returns the number that C's function of this name reads from a whole text, which must not be NaN. The
-// error is strconv.ErrRange if it is too large.
+// strtod parses a whole text like C's function with this name, but refuses NaN. The error is
+// strconv.ErrRange if the number is too large.
 func strtod(text string) (float64, error) {
 	if !isFloat(text) {
 		return 0, strconv.ErrSyntax
@@ -58,12 +58,12 @@ func strtod(text string) (float64, error) {
 	return v, err
 }
 
-// isFloat reports whether a text has no characters that Go accepts in numbers and C does not.
+// isFloat reports whether a text is free of characters that Go accepts in numbers and C does not.
 func isFloat(text string) bool {
 	return text != "" && !strings.ContainsAny(text, "_ \t\n\r\v\f")
 }
 
-// unsigned returns a number without its sign.
+// unsigned strips a number's sign.
 func unsigned(text string) string {
 	if text[0] == '+' || text[0] == '-' {
 		return text[1:]
@@ -76,7 +76,7 @@ func isHexFloat(text string) bool {
 	return len(digits) > 1 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X')
 }
 
-// isZero reports whether all digits of a number are zero.
+// isZero reports whether all digits in a number are zero.
 func isZero(text string) bool {
 	exponent, digits := "eE", "123456789"
 	if isHexFloat(text) {
@@ -88,7 +88,7 @@ func isZero(text string) bool {
 	return !strings.ContainsAny(text, digits)
 }
 
-// The precision of C's long double on most machines, its range, and how long a text of one may be.
+// C's long double on most machines: its precision, its range, and the longest text that Redis reads.
 const (
 	longDoubleBits  = 64
 	longDoubleMax   = 16384
@@ -96,7 +96,7 @@ const (
 	longDoubleChars = 5 << 10
 )
 
-// parseLongDouble returns a number in the precision of C's long double, with the same rules as parseFloat.
+// parseLongDouble parses a number in C's long double precision, by parseFloat's rules.
 func parseLongDouble(text string) (*big.Float, bool) {
 	if !isFloat(text) || len(text) >= longDoubleChars {
 		return nil, false

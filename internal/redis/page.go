@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// KeyInfo is what a page of keys says about one of them.
+// KeyInfo describes a key in a page.
 type KeyInfo struct {
 	Key, Type string
-	// Expires is in how many milliseconds the key expires; -1 if it does not.
+	// Expires is the time to live in milliseconds; -1 if the key does not expire.
 	Expires int64
-	// Size is the number of bytes of a string, or of elements of another value.
+	// Size is a string's length in bytes, or the number of elements in another value.
 	Size int64
-	// First is the beginning of a string.
+	// First is a string's beginning.
 	First []byte
 }
 
-// Page is a page of the keys of a store, in their order.
+// Page is a page from a store's keys, in order.
 type Page struct {
 	Keys []KeyInfo
-	// More is whether there are keys behind Last, which may be gone.
+	// More reports whether there are keys after Last. The key Last may be gone by now.
 	Last string
 	More bool
 }
 
-// PageQuery selects a page of keys.
+// PageQuery selects a page.
 type PageQuery struct {
-	// Prefix is what keys begin with, From the first that may be in the page, and Type that of the values, or ""
-	// for all.
+	// Prefix selects keys that begin with it. From is the least key that the page may have. Type
+	// selects keys by their value's type; "" means all.
 	Prefix, From, Type string
-	// Limit is the maximum number of keys, and Preview that of bytes of strings.
+	// Limit caps the keys in the page, and Preview the bytes from each string.
 	Limit, Preview int
 }
 
@@ -40,10 +40,10 @@ func (q PageQuery) matches(e *entry) bool {
 	return strings.HasPrefix(e.key, q.Prefix) && e.key >= q.From && (q.Type == "" || q.Type == kindNames[e.value.kind()])
 }
 
-// pageStep is how many keys of a store are visited at once for a page. Commands run in between.
+// pageStep is how many keys we visit for a page at once. Commands run in between.
 const pageStep = 2000
 
-// Page returns the first keys that a query selects. Keys that come or go meanwhile may be missing.
+// Page returns the first keys that a query selects. It may miss keys that come or go meanwhile.
 func (s *Store) Page(q PageQuery) (Page, error) {
 	least := &leastKeys{}
 	cursor := uint64(0)
@@ -78,10 +78,10 @@ func (s *Store) Page(q PageQuery) (Page, error) {
 	return page, err
 }
 
-// lengths are the commands that tell how many elements a value has.
+// lengths has the commands that count a value's elements.
 var lengths = [...]string{kindList: "llen", kindSet: "scard", kindZSet: "zcard", kindHash: "hlen", kindStream: "xlen"}
 
-// keyInfo returns what a page says about a key, unless it is gone.
+// keyInfo describes a key, unless it is gone.
 func (s *Store) keyInfo(key string, preview int) (KeyInfo, bool) {
 	now := s.now()
 	e := s.keys.find(key)
@@ -106,7 +106,7 @@ func (s *Store) keyInfo(key string, preview int) (KeyInfo, bool) {
 	return info, true
 }
 
-// leastKeys are the least of some keys. It is a heap with the greatest of them first.
+// leastKeys keeps the least keys. It is a heap with its greatest key first.
 type leastKeys []string
 
 func (k leastKeys) Len() int           { return len(k) }
@@ -124,7 +124,7 @@ func (k *leastKeys) Pop() any {
 	return key
 }
 
-// add adds a key, and removes the greatest if there are more than limit.
+// add adds a key, and drops the greatest if there are more than limit.
 func (k *leastKeys) add(key string, limit int) {
 	if len(*k) == limit && key >= (*k)[0] {
 		return

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// pause is what CLIENT PAUSE has stopped: commands that write, or all. Their clients wait until its end. Meanwhile no
-// key expires or is evicted.
+// pause is the state of CLIENT PAUSE, which stops commands that write, or all. Their clients wait for
+// the pause to end. Meanwhile no key expires or is evicted.
 type pause struct {
 	until   time.Time // zero if nothing is stopped
 	all     bool
 	waiting []*Client
 }
 
-// maxPause is the longest pause, and stands for all that are longer.
+// maxPause is the longest pause. Longer ones are cut to it.
 const maxPause = time.Hour
 
 func clientPause(x *call) error {
@@ -46,7 +46,7 @@ func clientUnpause(x *call) error {
 	return nil
 }
 
-// paused reports whether nothing expires. It ends a pause whose time is over.
+// paused reports whether there is a pause. It ends one whose time is up.
 func (s *Store) paused() bool {
 	if s.pause.until.IsZero() {
 		return false
@@ -58,7 +58,7 @@ func (s *Store) paused() bool {
 	return false
 }
 
-// unpause has the clients that wait go on.
+// unpause lets the waiting clients go on.
 func (s *Store) unpause() {
 	if s.pause.until.IsZero() {
 		return
@@ -73,7 +73,7 @@ func (s *Store) unpause() {
 	}
 }
 
-// awaitPause has a client wait with a request until the end of a pause. It reports whether the client has to.
+// awaitPause makes a client's request wait for the end of a pause. It reports whether it has to.
 func (s *Store) awaitPause(c *Client, args []string) bool {
 	if !s.paused() {
 		return false
@@ -92,7 +92,7 @@ func (s *Store) awaitPause(c *Client, args []string) bool {
 	return true
 }
 
-// mayWrite reports whether a request may write, or sends messages.
+// mayWrite reports whether a request may write or send messages.
 func (s *Store) mayWrite(c *Client, cmd *command, args []string) bool {
 	switch cmd.name {
 	case "exec":
@@ -103,7 +103,7 @@ func (s *Store) mayWrite(c *Client, cmd *command, args []string) bool {
 	return cmd.flags.has(flagWrite) || cmd.mayReplicate()
 }
 
-// scriptFlags returns the flags of the script or function of a request; none if there is none.
+// scriptFlags returns the flags for a request's script or function; none if there is no such script.
 func (s *Store) scriptFlags(command, name string) scriptFlags {
 	switch command {
 	case "eval":
@@ -123,7 +123,7 @@ func (s *Store) scriptFlags(command, name string) scriptFlags {
 	return 0
 }
 
-// putBack makes a request that was taken from the inbox the next one again.
+// putBack returns a request to the front of the inbox.
 func (c *Client) putBack(args []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

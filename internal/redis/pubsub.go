@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// subscribers are the clients of channels, or of patterns, by name.
+// subscribers has the clients subscribed to each channel or pattern, by name.
 type subscribers map[string]map[*Client]bool
 
 // add adds a client and reports whether it is new.
@@ -18,7 +18,6 @@ func (s subscribers) add(name string, c *Client) bool {
 	return added
 }
 
-// remove removes a client.
 func (s subscribers) remove(name string, c *Client) {
 	delete(s[name], c)
 	if len(s[name]) == 0 {
@@ -26,15 +25,14 @@ func (s subscribers) remove(name string, c *Client) {
 	}
 }
 
-// subscription is a kind of subscription: to channels, patterns, or channels of shards.
+// subscription is a kind of subscription: to channels, patterns, or shard channels.
 type subscription struct {
-	// subscribe, unsubscribe and message are the first words of what clients receive.
+	// subscribe, unsubscribe and message are the first words in the messages that clients receive.
 	subscribe, unsubscribe, message string
 	all                             func(*Store) subscribers
 	of                              func(*Client) map[string]bool
 }
 
-// The kinds of subscriptions.
 var (
 	toChannels = subscription{
 		"subscribe", "unsubscribe", "message",
@@ -58,7 +56,7 @@ const flagsOfSubscribe = flagPubSub | flagNoScript | flagSubscribed
 // subscribes reports whether a command begins or ends subscriptions.
 func (c *command) subscribes() bool { return c.flags&flagsOfSubscribe == flagsOfSubscribe }
 
-// pubSubCommands are the commands of publish and subscribe.
+// pubSubCommands has the publish and subscribe commands.
 var pubSubCommands = []*command{
 	{name: "subscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toChannels), categories: "pubsub"},
 	{name: "psubscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toPatterns), categories: "pubsub"},
@@ -78,7 +76,7 @@ var pubSubCommands = []*command{
 	}},
 }
 
-// subscribeTo returns the command that subscribes. A client receives one message for each name.
+// subscribeTo returns the command that subscribes. The client receives one message for each name.
 func subscribeTo(kind subscription) func(x *call) error {
 	return func(x *call) error {
 		if x.script {
@@ -96,8 +94,8 @@ func subscribeTo(kind subscription) func(x *call) error {
 	}
 }
 
-// replySubscribed appends that a subscription has begun or ended, and how many the client has. There is no name if
-// there was none to end.
+// replySubscribed appends that a subscription has begun or ended, and how many the client has now. name
+// is nil if there was none to end.
 func (x *call) replySubscribed(word string, name *string) {
 	x.out.push(3)
 	x.out.bulk(word)
@@ -113,7 +111,7 @@ func (x *call) replySubscribed(word string, name *string) {
 	x.out.len(len(x.client.channels) + len(x.client.patterns))
 }
 
-// unsubscribeFrom returns the command that ends subscriptions: all if none is named.
+// unsubscribeFrom returns the command that ends subscriptions: all if it names none.
 func unsubscribeFrom(kind subscription) func(x *call) error {
 	return func(x *call) error {
 		names := x.args[1:]
@@ -136,7 +134,7 @@ func unsubscribeFrom(kind subscription) func(x *call) error {
 	}
 }
 
-// unsubscribeAll ends the subscriptions of a client.
+// unsubscribeAll ends a client's subscriptions.
 func (s *Store) unsubscribeAll(c *Client) {
 	for _, kind := range []subscription{toChannels, toPatterns, toShards} {
 		for name := range kind.of(c) {
@@ -151,7 +149,7 @@ func publish(x *call) error {
 	return nil
 }
 
-// publish sends a message to the subscribers of a channel, and returns how many there are.
+// publish sends a message to a channel's subscribers, and returns how many there are.
 func (x *call) publish(channel, text string) int {
 	n := x.send(toChannels, channel, text)
 	for pattern := range x.patterns {
@@ -167,8 +165,8 @@ func sPublish(x *call) error {
 	return nil
 }
 
-// send sends a message to the subscribers of a name, and returns how many there are. It has the channel and a text
-// for those of a pattern, and a text for others.
+// send sends a message to a name's subscribers, and returns how many there are. For a pattern the
+// message is the channel and a text, otherwise just a text.
 func (x *call) send(kind subscription, name string, message ...string) int {
 	clients := kind.all(x.Store)[name]
 	for c := range clients {
@@ -184,7 +182,7 @@ func (x *call) send(kind subscription, name string, message ...string) int {
 	return len(clients)
 }
 
-// tell sends a message to a client. If it is the one whose command runs, it receives it behind the reply.
+// tell sends a message to a client. The client whose command is running receives it after the reply.
 func (s *Store) tell(c *Client, message func(out *reply)) {
 	out := &c.out.reply
 	if c == s.running {
@@ -205,8 +203,8 @@ func (s *Store) tell(c *Client, message func(out *reply)) {
 	}
 }
 
-// appendLater appends the messages that the client's command has caused. It closes a client for which there are too
-// many.
+// appendLater appends the messages that the client's own command caused. It closes the client if there
+// are too many.
 func (c *Client) appendLater() {
 	if len(c.later.b) == 0 {
 		return
@@ -219,7 +217,7 @@ func (c *Client) appendLater() {
 	}
 }
 
-// listChannels returns the command that lists channels that have subscribers.
+// listChannels returns the command that lists the channels with subscribers.
 func listChannels(kind subscription) func(x *call) error {
 	return func(x *call) error {
 		if len(x.args) > 3 {
@@ -237,7 +235,7 @@ func listChannels(kind subscription) func(x *call) error {
 	}
 }
 
-// countSubscribers returns the command that tells the number of subscribers of some channels.
+// countSubscribers returns the command that counts channels' subscribers.
 func countSubscribers(kind subscription) func(x *call) error {
 	return func(x *call) error {
 		x.out.array(2 * (len(x.args) - 2))

@@ -5,21 +5,22 @@ import (
 	"math/rand/v2"
 )
 
-// randomOptions are the arguments of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
+// randomOptions are the arguments for HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
 type randomOptions struct {
-	// single is whether one element is wanted, instead of a list.
+	// single asks for one element, instead of a list.
 	single bool
 	count  int64
-	// repeat is whether an element may be returned more than once.
+	// repeat allows an element to be returned more than once.
 	repeat bool
-	// values is whether values, or scores, are wanted too.
+	// values asks for values, or scores, too.
 	values bool
 }
 
-// maxRepeated is the largest number of elements that may be repeated, which can be more than there are.
+// maxRepeated caps the count when elements may repeat, because it may then exceed the number of
+// elements.
 const maxRepeated = 1 << 20
 
-// randomOptions reads the count and the word that asks for values, "" if there is none.
+// randomOptions reads the count and the word that asks for values; "" if the command has none.
 func (x *call) randomOptions(word string) (randomOptions, error) {
 	if len(x.args) == 2 {
 		return randomOptions{single: true}, nil
@@ -53,7 +54,7 @@ func (x *call) replyNoRandom(r randomOptions) {
 	}
 }
 
-// randomItems returns random items of a dict that has some.
+// randomItems returns random items. The dict must not be empty.
 func randomItems[V any](d *dict[V], r randomOptions) []*item[V] {
 	if r.single {
 		return []*item[V]{d.random()}
@@ -68,14 +69,15 @@ func randomItems[V any](d *dict[V], r randomOptions) []*item[V] {
 	return distinctItems(d, int(min(r.count, int64(d.Len()))))
 }
 
-// distinctItems returns n different items, each of which is as likely as the others.
+// distinctItems returns n different items, each equally likely.
 func distinctItems[V any](d *dict[V], n int) []*item[V] {
 	total := d.Len()
 	all := make([]*item[V], 0, n)
 	if n*3 > total {
 		i := 0
 		d.all(func(it *item[V]) bool {
-			// This one is taken with the probability that is left: those that are missing of those that remain.
+			// With n-len(all) items still to take and total-i left, this is the chance to take this
+			// one.
 			if rand.IntN(total-i) < n-len(all) {
 				all = append(all, it)
 			}
@@ -94,7 +96,7 @@ func distinctItems[V any](d *dict[V], n int) []*item[V] {
 	return all
 }
 
-// replyItems appends items, and what value appends for each of them if values are wanted.
+// replyItems appends items. If values are wanted, it calls value after each.
 func replyItems[V any](x *call, r randomOptions, all []*item[V], value func(*item[V])) {
 	if r.single {
 		x.out.bulk(all[0].key)

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// reply is where commands append what they return, in the protocol of the client: RESP2, or RESP3 after
-// HELLO 3.
+// reply collects the output of commands, in the client's protocol: RESP2, or RESP3 after HELLO 3.
 type reply struct {
 	b     []byte
 	resp3 bool
-	// limit is the size that b must not exceed, or 0. Strings beyond it are left out, and full is true then.
+	// limit caps b's size, unless it is 0. Strings beyond it are left out, and full is set.
 	limit int
 	full  bool
 }
@@ -25,14 +24,13 @@ func (r *reply) fits(n int) bool {
 	return true
 }
 
-// header appends a type, a number and the end of the line.
+// header appends a type, a number and a line end.
 func (r *reply) header(kind byte, n int64) {
 	r.b = append(r.b, kind)
 	r.b = strconv.AppendInt(r.b, n, 10)
 	r.b = append(r.b, '\r', '\n')
 }
 
-// ok appends OK.
 func (r *reply) ok() { r.simple("OK") }
 
 // simple appends a simple string.
@@ -42,7 +40,7 @@ func (r *reply) simple(s string) {
 	r.b = append(r.b, '\r', '\n')
 }
 
-// error appends an error. Line ends within the text become spaces.
+// error appends an error. Line ends in the text become spaces.
 func (r *reply) error(text string) {
 	r.b = append(r.b, '-')
 	r.b = append(r.b, strings.NewReplacer("\r", " ", "\n", " ").Replace(text)...)
@@ -64,7 +62,7 @@ func (r *reply) flag(v bool) {
 	}
 }
 
-// bool appends a boolean of RESP3, and 1 or nothing in RESP2.
+// bool appends a RESP3 boolean, or 1 or 0 in RESP2.
 func (r *reply) bool(v bool) {
 	switch {
 	case r.resp3 && v:
@@ -96,7 +94,7 @@ func (r *reply) bytes(s []byte) {
 	r.b = append(r.b, '\r', '\n')
 }
 
-// null appends that there is no value.
+// null appends a missing value.
 func (r *reply) null() {
 	if r.resp3 {
 		r.b = append(r.b, "_\r\n"...)
@@ -105,7 +103,7 @@ func (r *reply) null() {
 	}
 }
 
-// nullArray appends that there is no list.
+// nullArray appends a missing list.
 func (r *reply) nullArray() {
 	if r.resp3 {
 		r.b = append(r.b, "_\r\n"...)
@@ -114,10 +112,10 @@ func (r *reply) nullArray() {
 	}
 }
 
-// array begins a list of n values.
+// array starts a list with n values.
 func (r *reply) array(n int) { r.header('*', int64(n)) }
 
-// mapOf begins a map of n pairs, which is a list of twice as many values in RESP2.
+// mapOf starts a map with n pairs, which RESP2 sends as a list with 2n values.
 func (r *reply) mapOf(n int) {
 	if r.resp3 {
 		r.header('%', int64(n))
@@ -126,7 +124,7 @@ func (r *reply) mapOf(n int) {
 	}
 }
 
-// set begins a set of n values, which is a list in RESP2.
+// set starts a set with n values, which RESP2 sends as a list.
 func (r *reply) set(n int) {
 	if r.resp3 {
 		r.header('~', int64(n))
@@ -135,7 +133,7 @@ func (r *reply) set(n int) {
 	}
 }
 
-// push begins a message of n values that is no reply.
+// push starts an out-of-band message with n values.
 func (r *reply) push(n int) {
 	if r.resp3 {
 		r.header('>', int64(n))
@@ -144,7 +142,7 @@ func (r *reply) push(n int) {
 	}
 }
 
-// double appends a floating-point number, which is a string in RESP2.
+// double appends a floating-point number, which RESP2 sends as a string.
 func (r *reply) double(v float64) {
 	if !r.resp3 {
 		r.bulk(formatFloat(v))
@@ -155,7 +153,7 @@ func (r *reply) double(v float64) {
 	r.b = append(r.b, '\r', '\n')
 }
 
-// verbatim appends a text, which is a string in RESP2.
+// verbatim appends a text, which RESP2 sends as a string.
 func (r *reply) verbatim(text string) {
 	if !r.resp3 {
 		r.bulk(text)
@@ -175,8 +173,8 @@ func (r *reply) bulks(all []string) {
 	}
 }
 
-// formatFloat returns a number as Redis writes scores: the shortest decimal that is read as the same
-// number, with an exponent where it is very large or small.
+// formatFloat formats a number as Redis writes scores: whole numbers below 2^53 in full, others with up
+// to 17 significant digits, and an exponent where they are very large or small.
 func formatFloat(v float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -192,7 +190,7 @@ func formatFloat(v float64) string {
 	return printfG17(v)
 }
 
-// printfG17 returns a number as C's printf does with %.17g.
+// printfG17 formats a number like C's printf with %.17g.
 func printfG17(v float64) string {
 	text := strconv.FormatFloat(v, 'e', 16, 64)
 	mantissa, exponent, _ := strings.Cut(text, "e")
@@ -213,7 +211,7 @@ func printfG17(v float64) string {
 	return trimZeros(mantissa) + "e" + sign + digits
 }
 
-// trimZeros removes zeros behind the decimal point.
+// trimZeros removes trailing zeros after the decimal point.
 func trimZeros(text string) string {
 	if !strings.Contains(text, ".") {
 		return text

@@ -8,36 +8,36 @@ import (
 	"strings"
 )
 
-// Reader reads requests. Memory for them is taken as their bytes come, not as they are announced.
+// Reader reads requests. It takes memory for the bytes that have arrived, not for those announced.
 type Reader struct {
 	In *bufio.Reader
-	// Begun is called after the first line of a request, and Grow for the memory of one beyond FreeMemory.
-	// They may be nil.
+	// Begun is called after a request's first line. Grow is called for the memory that a request takes
+	// beyond FreeMemory. Both may be nil.
 	Begun func()
 	Grow  func(n int) error
-	// Args and Bytes are the maximum number of arguments of a request and of its bytes.
+	// Args and Bytes limit the arguments in a request, and its bytes.
 	Args, Bytes int
 
 	ends []int
-	// hint is the size of the last request, which the next one often has too.
+	// hint is the last request's size, because the next one is often as large.
 	hint int
 }
 
-// maxHint is the size up to which memory for a request is taken before it comes.
+// maxHint is the most memory that we take for a request before it arrives.
 const maxHint = 1 << 10
 
-// argOverhead is about what an argument takes in memory beside its bytes.
+// argOverhead estimates an argument's memory without its bytes.
 const argOverhead = 32
 
-// FreeMemory is the size up to which requests are not charged.
+// FreeMemory is the number of bytes up to which we do not charge requests.
 const FreeMemory = 16 << 10
 
-// ProtocolError is an error after which a connection is closed.
+// ProtocolError is an error after which we close the connection.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return "ERR Protocol error: " + string(e) }
 
-// Next returns the next request, which has one argument at least.
+// Next returns the next request, which has at least one argument.
 func (r *Reader) Next() ([]string, error) {
 	for {
 		line, err := r.line("too big inline request")
@@ -79,7 +79,7 @@ func (r *Reader) line(tooLong ProtocolError) ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'}), nil
 }
 
-// multi reads a request that is a list of strings, after its first line.
+// multi reads the rest of a request that is a list of strings. line is its first line.
 func (r *Reader) multi(line []byte) ([]string, error) {
 	n, err := strconv.Atoi(string(line[1:]))
 	if err != nil || n > r.Args {
@@ -105,7 +105,7 @@ func (r *Reader) multi(line []byte) ([]string, error) {
 	return args, nil
 }
 
-// cut returns the parts of a text that end at some positions.
+// cut splits a text at the given ends.
 func cut(text string, ends []int) []string {
 	parts := make([]string, len(ends))
 	start := 0
@@ -144,7 +144,7 @@ func (r *Reader) bulk(text *strings.Builder) error {
 	return err
 }
 
-// copy reads n bytes into text, whose memory grows as they come.
+// copy reads n bytes into text, whose memory grows as they arrive.
 func (r *Reader) copy(text *strings.Builder, n int) error {
 	for n > 0 {
 		part, err := r.In.Peek(min(n, max(r.In.Buffered(), 1)))
@@ -163,7 +163,7 @@ func (r *Reader) copy(text *strings.Builder, n int) error {
 	return nil
 }
 
-// grow charges n more bytes of a request whose arguments have used some.
+// grow charges n more bytes for a request whose arguments already take some.
 func (r *Reader) grow(used, n int) error {
 	if r.Grow == nil || used+len(r.ends)*argOverhead+n <= FreeMemory {
 		return nil
@@ -171,8 +171,8 @@ func (r *Reader) grow(used, n int) error {
 	return r.Grow(n)
 }
 
-// splitLine returns the arguments of a request that was written as a line, in which quotes have the meaning
-// that they have in Redis. It returns false if a quote is not closed.
+// splitLine splits a request that was written as a line. Quotes work as in Redis. It returns false if a
+// quote is not closed.
 func splitLine(line string) ([]string, bool) {
 	var args []string
 	for {
@@ -189,7 +189,7 @@ func splitLine(line string) ([]string, bool) {
 	}
 }
 
-// cutArg returns the first argument of a line and what follows it.
+// cutArg returns a line's first argument and the rest.
 func cutArg(line string) (arg, rest string, ok bool) {
 	var text strings.Builder
 	quote := byte(0)
@@ -228,7 +228,7 @@ func isHex(c byte) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
 
-// unescape returns what a letter behind a backslash means.
+// unescape returns the character for a letter after a backslash.
 func unescape(c byte) byte {
 	switch c {
 	case 'n':

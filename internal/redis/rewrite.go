@@ -7,36 +7,37 @@ import (
 	"slices"
 )
 
-// rewrite writes the keys of a store into a new log, some in each turn, in the order of their hashes.
-// Keys before next are in the new log, and what changes them is appended to it too; the others will be
-// written as they are when their turn comes. So effects have one key only.
+// rewrite writes a store's keys into a new log, a few each turn, in the order of their hashes. Keys
+// before next are already in the new log, so we append their changes to it too; the others will be
+// written as they are when we get to them. This is why an effect may touch only one key.
 type rewrite struct {
 	file  File
 	frame []byte
 	value []byte
 	buf   []byte
 	size  int64
-	// next is the hash of the next key; all is whether all keys have been written.
+	// next is the next key's hash; all reports whether every key has been written.
 	next uint64
 	all  bool
-	// synced receives the result of making the file durable in the background; nil before that begins.
+	// synced receives the result of the file's sync, which runs in the background; nil before that
+	// starts.
 	synced chan error
 }
 
-// The defaults of the fields of a store.
+// Defaults for the fields in Store.
 const (
 	minRewrite  = 4 << 20
 	rewriteStep = 256 << 10
 )
 
-// covers reports whether the new log has to have an effect: if its key is there already, or if it has none.
+// covers reports whether the new log needs an effect: its key is there already, or it has no key.
 func (r *rewrite) covers(key string, ok bool) bool {
 	return !ok || r.all || hashOf(key) < r.next
 }
 
-// wantsRewrite reports whether it is time to rewrite the log: when it is larger than a size and twice what it was after
-// the last rewriting, or most keys have been deleted since. While nothing may be written, because the disk is almost
-// full, it is time when most keys have been deleted, which makes room.
+// wantsRewrite reports whether it is time to rewrite the log: it is larger than minRewrite, and has
+// either doubled since the last rewrite or lost most of its keys. While the disk is almost full and we
+// must not write, only the second case counts, because it makes room.
 func (s *Store) wantsRewrite() bool {
 	l := s.log
 	if l.rewrite != nil || l.size <= s.minRewrite {
@@ -49,7 +50,6 @@ func (s *Store) wantsRewrite() bool {
 	return small || s.options.Writable == nil || s.options.Writable() == nil
 }
 
-// startRewrite begins to rewrite the log.
 func (l *log) startRewrite() error {
 	f, err := l.fs.Create(newName)
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *log) startRewrite() error {
 	return nil
 }
 
-// stopRewrite gives a rewriting up.
+// stopRewrite gives up on a rewrite.
 func (l *log) stopRewrite() {
 	if r := l.rewrite; r != nil {
 		l.rewrite = nil
@@ -71,8 +71,8 @@ func (l *log) stopRewrite() {
 	}
 }
 
-// continueRewrite continues a rewriting, if there is one or should be. It is called at the end of a turn. It
-// returns whether there is more to do at once.
+// continueRewrite runs at the end of each turn. It continues a rewrite, or starts one if it is time,
+// and reports whether there is more to do at once.
 func (s *Store) continueRewrite() bool {
 	more, err := s.rewriteSome()
 	if err == nil {
@@ -84,12 +84,12 @@ func (s *Store) continueRewrite() bool {
 	}
 	s.options.Log.Warn("rewriting the log of a key-value store failed", "error", err)
 	s.log.stopRewrite()
-	s.log.base = s.log.size // there is no other attempt until the log is twice as large
+	s.log.base = s.log.size // so we wait until the log has doubled
 	s.log.live = s.keys.memory
 	return false
 }
 
-// rewriteSome writes some keys, or makes the new log durable after the last.
+// rewriteSome writes some keys. After the last one it makes the new log durable.
 func (s *Store) rewriteSome() (bool, error) {
 	if s.wantsRewrite() {
 		if err := s.log.startRewrite(); err != nil {
@@ -153,7 +153,7 @@ func (s *Store) writeKeys(r *rewrite) {
 	}
 }
 
-// appendRestore appends the effect that makes a key what it is, with the dump of its value.
+// appendRestore appends the effect that recreates a key from its dumped value.
 func appendRestore(frame []byte, e *entry, dumped []byte) []byte {
 	frame = appendUint(appendHeader(frame), 6)
 	frame = appendString(frame, "restore")
@@ -164,7 +164,7 @@ func appendRestore(frame []byte, e *entry, dumped []byte) []byte {
 	return appendString(frame, "absttl")
 }
 
-// flush writes what is buffered.
+// flush writes the buffer.
 func (r *rewrite) flush() error {
 	if len(r.buf) == 0 {
 		return nil
@@ -177,11 +177,11 @@ func (r *rewrite) flush() error {
 	return nil
 }
 
-// errRenaming is returned if it is not known which of two logs has the name of the log. Both have all that
-// was acknowledged, and the store has to be read from the one that has it.
+// errRenaming is returned if we do not know which of the two logs now has the log's name. Both have
+// everything that was acknowledged, so the store must be read again from whichever has it.
 var errRenaming = errors.New("replace log")
 
-// finishRewrite puts the new log in the place of the old one.
+// finishRewrite puts the new log in the old one's place.
 func (l *log) finishRewrite() error {
 	r := l.rewrite
 	if err := r.file.Sync(); err != nil {
@@ -202,8 +202,8 @@ func (l *log) finishRewrite() error {
 	return nil
 }
 
-// preamble returns the effects that a log begins with: what is not a key, which are the store's settings and the
-// libraries of functions.
+// preamble returns the effects at the start of a log, for everything that is not a key: the store's
+// settings and the function libraries.
 func (s *Store) preamble() [][]string {
 	effects := s.limits.keptSettings.effects()
 	for _, name := range slices.Sorted(maps.Keys(s.scripts.libraries)) {

@@ -12,10 +12,10 @@ import (
 	"steward/internal/redis/lua"
 )
 
-// evals are the flags of the commands that run scripts.
+// evals has the flags for commands that run scripts.
 const evals = flagNoScript | flagMovableKeys
 
-// scriptCommands are the commands of scripts. Those of functions are in script_function.go.
+// scriptCommands has the script commands. script_function.go has those for functions.
 var scriptCommands = append([]*command{
 	{name: "eval", arity: -3, flags: evals, keys: scriptKeys, run: eval, categories: "scripting"},
 	{name: "eval_ro", arity: -3, flags: evals | flagReadonly, keys: scriptKeys, run: eval, categories: "scripting"},
@@ -33,22 +33,22 @@ var scriptCommands = append([]*command{
 
 const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
-// defaultScriptTime is how long a script may run unless the options of the store say otherwise.
+// defaultScriptTime limits a script's run unless the store's options set another limit.
 const defaultScriptTime = 5 * time.Second
 
-// scripting has what a store keeps for scripts. It belongs to the goroutine of the store.
+// scripting is a store's state for scripts. The store's goroutine owns it.
 type scripting struct {
-	// lua is the interpreter; nil before the first script, and after one that was stopped.
+	// lua is the interpreter; nil before the first script, and after a script was stopped.
 	lua   *interpreter
 	cache scriptCache
-	// functions is the interpreter of functions, which is another, and libraries have their texts.
+	// functions is a separate interpreter, for functions. libraries has their source.
 	functions *interpreter
 	libraries map[string]*library
-	// running is the script that runs; nil if none does.
+	// running is the script that runs, or nil.
 	running *scriptRun
 }
 
-// interpreter returns the interpreter of the store's scripts.
+// interpreter returns the interpreter for the store's scripts.
 func (x *call) interpreter() *interpreter {
 	if x.scripts.lua == nil {
 		x.scripts.lua = newInterpreter(x.Store)
@@ -56,10 +56,10 @@ func (x *call) interpreter() *interpreter {
 	return x.scripts.lua
 }
 
-// scriptMemory returns the number of bytes that a script may take.
+// scriptMemory returns how many bytes a script may take.
 func (s *Store) scriptMemory() int64 { return min(s.options.Memory, maxScriptMemory) }
 
-// script is a script that was compiled.
+// script is a compiled script.
 type script struct {
 	sha   string
 	size  int
@@ -67,19 +67,19 @@ type script struct {
 	proto *gopher.FunctionProto
 }
 
-// maxScriptMemory is the number of bytes that a script may take.
+// maxScriptMemory limits a script's memory, in bytes, even if the store has more.
 const maxScriptMemory = 256 << 20
 
-// A cache of scripts has at most maxScripts, whose text has at most maxScriptBytes together.
+// The cache keeps at most maxScripts scripts, with at most maxScriptBytes of text in total.
 const (
 	maxScripts     = 1024
 	maxScriptBytes = 4 << 20
 )
 
-// scriptCache has the scripts that were used last, by the SHA-1 of their text.
+// scriptCache keeps the most recently used scripts, by their text's SHA-1.
 type scriptCache struct {
 	scripts map[string]*lru.Element
-	// used are the scripts, those that were used last first.
+	// used lists the scripts, most recently used first.
 	used lru.List
 	size int
 }
@@ -94,7 +94,7 @@ func (c *scriptCache) find(sha string) *script {
 	return e.Value.(*script)
 }
 
-// add adds a script, and removes those that were not used for longest if there are too many.
+// add adds a script, and evicts the least recently used ones if there are too many.
 func (c *scriptCache) add(s *script) {
 	if c.scripts == nil {
 		c.scripts = map[string]*lru.Element{}
@@ -113,7 +113,7 @@ func sha1Hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// loadScript returns the script of a text. It compiles it unless it is in the cache.
+// loadScript returns the script with a text. It compiles it unless the cache has it.
 func (x *call) loadScript(text string) (*script, error) {
 	sha := sha1Hex(text)
 	if s := x.scripts.cache.find(sha); s != nil {
@@ -132,17 +132,17 @@ func (x *call) loadScript(text string) (*script, error) {
 	return s, nil
 }
 
-// scriptFlags are those that a script has in its first line.
+// scriptFlags are the flags in a script's first line.
 type scriptFlags uint8
 
-// The flags of scripts. Those about replicas and clusters have no meaning here.
+// The flags about replicas and clusters have no effect here.
 const (
 	scriptNoWrites scriptFlags = 1 << iota
 	scriptAllowOOM
 	scriptAllowStale
 	scriptNoCluster
 	scriptAllowCrossSlot
-	// scriptHasShebang is set if there is a first line with flags at all.
+	// scriptHasShebang is set if the script has a line for flags at all.
 	scriptHasShebang
 )
 
@@ -168,8 +168,8 @@ func findScriptFlag(name string) (scriptFlags, bool) {
 	return 0, false
 }
 
-// cutShebang reads the flags of a script from its first line if that begins with #!, and returns what follows. The
-// end of the first line stays, so that lines have their numbers.
+// cutShebang reads a script's flags from its first line if that begins with #!, and returns the rest.
+// The rest keeps the first line's end, so that line numbers stay right.
 func cutShebang(text string) (scriptFlags, string, error) {
 	if !strings.HasPrefix(text, "#!") {
 		return 0, text, nil
@@ -205,7 +205,7 @@ func cutShebang(text string) (scriptFlags, string, error) {
 	return flags, text[len(line):], nil
 }
 
-// scriptKeys returns the keys of EVAL and FCALL, whose number is their second argument.
+// scriptKeys returns the keys for EVAL and FCALL, whose second argument counts them.
 func scriptKeys(args []string) []string {
 	n, ok := parseInt(args[2])
 	if !ok || n < 0 || n > int64(len(args)-3) {
@@ -214,7 +214,7 @@ func scriptKeys(args []string) []string {
 	return args[3 : 3+n]
 }
 
-// scriptArgs returns the keys and the other arguments of EVAL and FCALL.
+// scriptArgs splits the arguments for EVAL and FCALL into keys and others.
 func (x *call) scriptArgs() (keys, argv []string, err error) {
 	n, err := x.int(2)
 	switch {
@@ -255,7 +255,7 @@ func evalSHA(x *call) error {
 	return x.runScript(s, keys, argv)
 }
 
-// runScript runs a script and appends what it returns.
+// runScript runs a script and appends its result.
 func (x *call) runScript(s *script, keys, argv []string) error {
 	r, err := x.newRun(s.sha, s.flags)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"steward/internal/redis/lua"
 )
 
-// busyPause is how long a script runs between two looks at the requests of other clients.
+// busyPause is how long a script runs before it looks at other clients' requests again.
 const busyPause = 2 * time.Millisecond
 
-// The errors of SCRIPT KILL and FUNCTION KILL, and of requests while a script runs for long.
+// Errors for SCRIPT KILL and FUNCTION KILL, and for requests while a long script runs.
 const (
 	errBusyScript   replyError = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 	errBusyFunction replyError = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
@@ -19,7 +19,7 @@ const (
 	errUnkillable   replyError = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
 )
 
-// busyError returns what other clients are told while the script runs for long.
+// busyError returns the error for other clients while the script runs long.
 func (r *scriptRun) busyError() error {
 	if r.isFunction() {
 		return errBusyFunction
@@ -29,8 +29,9 @@ func (r *scriptRun) busyError() error {
 
 func (r *scriptRun) isFunction() bool { return strings.HasPrefix(r.x.cmd.name, "fcall") }
 
-// poll is called again and again while a script runs. Once it has taken longer than busy-reply-threshold, requests of
-// other clients are refused, but for those that end the script. It returns why the script has to end, or "".
+// poll is called over and over while a script runs. Once the script has run longer than
+// busy-reply-threshold, poll refuses other clients' requests, except those that end the script. It
+// returns the reason why the script must end, or "".
 func (r *scriptRun) poll(elapsed time.Duration) lua.StopError {
 	s := r.x.Store
 	if elapsed < time.Duration(s.limits.busyReplyThreshold)*time.Millisecond || elapsed-r.polled < busyPause {
@@ -46,7 +47,7 @@ func (r *scriptRun) poll(elapsed time.Duration) lua.StopError {
 		return ""
 	}
 	running, current, x := s.running, s.current, r.x
-	own := *x // x may be the current call, whose place others take
+	own := *x // x may be the current call, which others overwrite
 	r.x = &own
 	for _, c := range clients {
 		s.runClient(c)
@@ -56,8 +57,9 @@ func (r *scriptRun) poll(elapsed time.Duration) lua.StopError {
 	return r.killed
 }
 
-// sendBusy sends what clients have been answered while the client of a script waits for its reply. What they have changed
-// before the script began must be durable then. If it cannot be written, the turn fails when the script has ended.
+// sendBusy sends answers to other clients while the script's own client still waits. Their changes from
+// before the script must be durable by then. If we cannot write them, the turn fails once the script
+// has ended.
 func (s *Store) sendBusy(running *Client) {
 	if s.log.sync() != nil {
 		return
@@ -75,7 +77,7 @@ func scriptKill(x *call) error { return x.kill("SCRIPT KILL", false) }
 
 func functionKill(x *call) error { return x.kill("FUNCTION KILL", true) }
 
-// kill ends the script that runs, or the function.
+// kill ends the script or function that runs.
 func (x *call) kill(command string, function bool) error {
 	r := x.scripts.running
 	switch {

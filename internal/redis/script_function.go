@@ -11,7 +11,7 @@ import (
 	"steward/internal/redis/lua"
 )
 
-// functionCommands are the commands of functions.
+// functionCommands has the function commands.
 var functionCommands = []*command{
 	{name: "fcall", arity: -3, flags: evals, keys: scriptKeys, run: fcall, categories: "scripting"},
 	{name: "fcall_ro", arity: -3, flags: evals | flagReadonly, keys: scriptKeys, run: fcall, categories: "scripting"},
@@ -28,16 +28,16 @@ var functionCommands = []*command{
 	}},
 }
 
-// library is a library of functions. Its text is what is kept; its functions are made by running the text, again for
-// each interpreter.
+// library is a function library. We store its text, and run that for each new interpreter to get the
+// functions.
 type library struct {
 	name, text string
 	functions  []*function
-	// in is the interpreter that has its functions; nil before the text was run.
+	// in is the interpreter that has its functions; nil before the text has run.
 	in *interpreter
 }
 
-// function is a function of a library.
+// function is one function in a library.
 type function struct {
 	name, description string
 	hasDescription    bool
@@ -55,8 +55,8 @@ func (b *library) find(name string) *function {
 	return nil
 }
 
-// findFold is find for names in any case: FCALL takes them so, and no two functions of different libraries may have names
-// that differ by case only.
+// findFold is like find but ignores case, as FCALL does. So function names in different libraries must
+// differ by more than case.
 func (b *library) findFold(name string) *function {
 	for _, f := range b.functions {
 		if strings.EqualFold(f.name, name) {
@@ -66,7 +66,7 @@ func (b *library) findFold(name string) *function {
 	return nil
 }
 
-// functionInterpreter returns the interpreter of functions.
+// functionInterpreter returns the interpreter for functions.
 func (x *call) functionInterpreter() *interpreter {
 	if x.scripts.functions == nil {
 		x.scripts.functions = newInterpreter(x.Store)
@@ -75,7 +75,7 @@ func (x *call) functionInterpreter() *interpreter {
 	return x.scripts.functions
 }
 
-// kept calls a function for the functions of all libraries.
+// kept calls yield for the functions in all libraries.
 func (s *scripting) kept(yield func(*gopher.LFunction)) {
 	for _, b := range s.libraries {
 		for _, f := range b.functions {
@@ -84,8 +84,8 @@ func (s *scripting) kept(yield func(*gopher.LFunction)) {
 	}
 }
 
-// libraries returns all libraries by name, with their functions. Those whose text fails, which has not failed before,
-// have none.
+// libraries returns all libraries by name, with their functions. A library whose text fails now, though
+// it ran before, has none.
 func (x *call) libraries() []*library {
 	var all []*library
 	for _, name := range slices.Sorted(maps.Keys(x.scripts.libraries)) {
@@ -100,7 +100,7 @@ func (x *call) libraries() []*library {
 	return all
 }
 
-// runLibrary runs the text of a library to have its functions.
+// runLibrary runs a library's text to get its functions.
 func (x *call) runLibrary(b *library) error {
 	i := x.functionInterpreter()
 	_, body, _ := strings.Cut(b.text, "\n")
@@ -125,7 +125,7 @@ func (x *call) runLibrary(b *library) error {
 	return nil
 }
 
-// registerFunction is redis.register_function.
+// registerFunction implements redis.register_function.
 func (i *interpreter) registerFunction(l *gopher.LState) int {
 	if i.loading == nil {
 		return i.fail(l, "ERR redis.register_function can only be called on FUNCTION LOAD command", true)
@@ -156,7 +156,7 @@ func isFunctionName(name string) bool {
 	return name != ""
 }
 
-// readFunction returns the function of the arguments of redis.register_function.
+// readFunction reads a function from redis.register_function's arguments.
 func readFunction(l *gopher.LState) (*function, error) {
 	switch l.GetTop() {
 	case 1:
@@ -179,7 +179,7 @@ func readFunction(l *gopher.LState) (*function, error) {
 	return nil, errorf("ERR wrong number of arguments to redis.register_function")
 }
 
-// readNamedFunction returns the function of a table.
+// readNamedFunction reads a function from a table.
 func readNamedFunction(t *gopher.LTable) (*function, error) {
 	f := &function{}
 	hasName := false
@@ -224,7 +224,7 @@ func readNamedFunction(t *gopher.LTable) (*function, error) {
 	return f, nil
 }
 
-// readFlags reads the flags of a function. It returns false if one is unknown.
+// readFlags reads a function's flags. It returns false if one is unknown.
 func (f *function) readFlags(t *gopher.LTable) bool {
 	for n := 1; ; n++ {
 		v := t.RawGet(gopher.LNumber(n))
@@ -264,7 +264,7 @@ func fcall(x *call) error {
 	return i.run(r, f.callback, i.Strings(keys), i.Strings(argv))
 }
 
-// libraryName returns the name of a library from the first line of its text.
+// libraryName reads a library's name from its first line.
 func libraryName(text string) (string, error) {
 	if !strings.HasPrefix(text, "#!") {
 		return "", errorf("ERR Missing library metadata")
@@ -295,8 +295,8 @@ func libraryName(text string) (string, error) {
 	return name, nil
 }
 
-// addLibrary adds a library. While the log is replayed its text is not run, which may take long and fail, but when its
-// functions are needed.
+// addLibrary adds a library. While we replay the log it does not run the text, because that may take
+// long and fail; the text runs when its functions are needed.
 func (x *call) addLibrary(text string, replace bool) (*library, error) {
 	name, err := libraryName(text)
 	if err != nil {
@@ -318,7 +318,7 @@ func (x *call) addLibrary(text string, replace bool) (*library, error) {
 	return b, nil
 }
 
-// checkLibrary runs the text of a new library and compares its functions with those of others.
+// checkLibrary runs a new library's text and checks that its functions do not clash with others.
 func (x *call) checkLibrary(b *library) error {
 	size := len(b.text)
 	for _, other := range x.scripts.libraries {

@@ -155,7 +155,7 @@ func functionStats(x *call) error {
 	return nil
 }
 
-// functionDump returns the texts of all libraries in a format of this package, with a version and a checksum.
+// functionDump dumps all libraries' texts in our own format, with a version and a checksum.
 func functionDump(x *call) error {
 	b := appendUint(nil, uint64(len(x.scripts.libraries)))
 	for _, name := range slices.Sorted(maps.Keys(x.scripts.libraries)) {
@@ -166,7 +166,7 @@ func functionDump(x *call) error {
 	return nil
 }
 
-// libraryTexts returns the texts of a dump.
+// libraryTexts returns the texts in a dump.
 func libraryTexts(text string) ([]string, bool) {
 	if len(text) < 6 {
 		return nil, false

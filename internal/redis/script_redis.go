@@ -11,25 +11,27 @@ import (
 	"steward/internal/redis/lua"
 )
 
-// scriptRun is a script that runs.
+// scriptRun is a running script.
 type scriptRun struct {
 	x *call
-	// name is the SHA-1 of the script, or the name of a function.
+	// name is the script's SHA-1, or the function's name.
 	name string
-	// readonly is whether commands that write are refused, and allowOOM whether those that need memory never are.
+	// readonly refuses commands that write. allowOOM runs commands that need memory even if there is
+	// none.
 	readonly, allowOOM bool
-	// denied is the error of commands that need memory, if there was none when the script began.
+	// denied is the error for commands that need memory, if there was none when the script began.
 	denied error
-	// dirty is whether the script has called a command that writes.
+	// dirty reports whether the script has called a command that writes.
 	dirty bool
-	// polled is how long the script had run when poll looked at the requests of others, and killed is why it has to end.
+	// polled is the script's running time when poll last looked at other requests. killed is the reason
+	// why it must end.
 	polled time.Duration
 	killed lua.StopError
-	// out has the reply of a command.
+	// out holds a command's reply.
 	out reply
 }
 
-// newRun returns a run of a script, or an error if it must not run now.
+// newRun returns a run for a script, or an error if it must not run now.
 func (x *call) newRun(name string, flags scriptFlags) (*scriptRun, error) {
 	r := &scriptRun{x: x, name: name, readonly: x.cmd.flags.has(flagReadonly) || flags.has(scriptNoWrites), allowOOM: flags.has(scriptAllowOOM)}
 	if flags.has(scriptHasShebang) && !flags.has(scriptNoWrites) && x.cmd.flags.has(flagReadonly) {
@@ -43,7 +45,7 @@ func (x *call) newRun(name string, flags scriptFlags) (*scriptRun, error) {
 	return r, nil
 }
 
-// openRedis makes the global variable redis.
+// openRedis sets up the global variable redis.
 func (i *interpreter) openRedis() {
 	t := i.OpenLibrary("redis", map[string]gopher.LGFunction{
 		"call":               func(l *gopher.LState) int { return i.call(l, true) },
@@ -72,7 +74,7 @@ func (i *interpreter) openRedis() {
 	i.loader.Metatable = i.StrictMeta()
 }
 
-// addConstants adds what scripts and libraries know of the server.
+// addConstants adds the constants that describe the server to scripts and libraries.
 func addConstants(t *gopher.LTable) {
 	for name, n := range map[string]int{"LOG_DEBUG": 0, "LOG_VERBOSE": 1, "LOG_NOTICE": 2, "LOG_WARNING": 3, "REDIS_VERSION_NUM": 0x07000f} {
 		t.RawSetString(name, gopher.LNumber(n))
@@ -125,7 +127,7 @@ func errorTable(l *gopher.LState, text string) *gopher.LTable {
 	return t
 }
 
-// commandArgs returns the arguments of redis.call.
+// commandArgs returns redis.call's arguments.
 func commandArgs(l *gopher.LState) ([]string, error) {
 	if l.GetTop() == 0 {
 		return nil, errorf("ERR Please specify at least one argument for this redis lib call")
@@ -144,7 +146,7 @@ func commandArgs(l *gopher.LState) ([]string, error) {
 	return args, nil
 }
 
-// runCommand runs a command. Its reply is in r.out, unless it was refused.
+// runCommand runs a command. The reply is in r.out, unless the command was refused.
 func (i *interpreter) runCommand(r *scriptRun, args []string) error {
 	cmd, err := r.find(args)
 	if err != nil {
@@ -178,8 +180,8 @@ func (r *scriptRun) find(args []string) (*command, error) {
 	return cmd, nil
 }
 
-// admit returns an error if a script must not run a command now. A script that has written something may go on when
-// memory becomes scarce, since it should not end half way, but not without end.
+// admit returns an error if a script must not run a command now. When memory becomes scarce, a script
+// that has already written may go on so that it does not stop half way, but only within limits.
 func (r *scriptRun) admit(cmd *command) error {
 	if r.readonly && (cmd.flags.has(flagWrite) || cmd.mayReplicate()) {
 		return errorf("ERR Write commands are not allowed from read-only scripts.")
@@ -196,7 +198,7 @@ func (r *scriptRun) admit(cmd *command) error {
 	return nil
 }
 
-// mayReplicate reports whether Redis counts a command that does not write among those that do in scripts.
+// mayReplicate reports whether Redis treats a command as a write in scripts, though it does not write.
 func (c *command) mayReplicate() bool {
 	return c.name == "publish" || c.name == "spublish" || c.name == "pfcount"
 }
@@ -211,7 +213,7 @@ func errorReply(l *gopher.LState) int {
 	return 1
 }
 
-// withCode puts a code before the text of an error that has one word only.
+// withCode puts a code before an error's text if that is a single word.
 func withCode(text string) string {
 	code, message, found := strings.Cut(text, " ")
 	if !found {
@@ -241,7 +243,7 @@ func sha1HexOf(l *gopher.LState) int {
 	return 1
 }
 
-// logText writes into the log of the process at its level for debugging: the texts are those of users.
+// logText writes to the process's log at debug level, because the text comes from users.
 func (i *interpreter) logText(l *gopher.LState) int {
 	if l.GetTop() < 2 {
 		return i.fail(l, "ERR redis.log() requires two arguments or more.", true)
@@ -275,7 +277,7 @@ func (i *interpreter) setResp(l *gopher.LState) int {
 	return 0
 }
 
-// setRepl accepts what Redis accepts. All that a script changes is logged.
+// setRepl accepts the same values as Redis but ignores them: we log all that a script changes.
 func setRepl(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		l.Error(errorTable(l, "ERR redis.set_repl() requires two arguments."), 0)
@@ -297,7 +299,7 @@ func breakpoint(l *gopher.LState) int {
 	return 1
 }
 
-// checkCommand returns true for every command that exists: the users of a store may run all.
+// checkCommand returns true for every command that exists, because a store's users may run them all.
 func (i *interpreter) checkCommand(l *gopher.LState) int {
 	args, err := commandArgs(l)
 	if err != nil {

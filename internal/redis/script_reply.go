@@ -10,7 +10,7 @@ import (
 	"steward/internal/redis/lua"
 )
 
-// replyReader turns the reply of a command into a value of Lua.
+// replyReader turns a command's reply into a Lua value.
 type replyReader struct {
 	*interpreter
 	l *gopher.LState
@@ -24,7 +24,7 @@ func (r *replyReader) line() string {
 	return string(line)
 }
 
-// take takes n bytes and the end of the line.
+// take takes n bytes and the line end after them.
 func (r *replyReader) take(n int) gopher.LString {
 	s := r.NewString(r.l, r.b[:n])
 	r.b = r.b[n+2:]
@@ -93,25 +93,26 @@ func (r *replyReader) sized(kind byte, n int) gopher.LValue {
 	}
 }
 
-// field returns a table of one field.
+// field returns a table with one field.
 func (r *replyReader) field(name string, v gopher.LValue) *gopher.LTable {
 	t := r.l.NewTable()
 	t.RawSetString(name, v)
 	return t
 }
 
-// replyWriter appends values of Lua as a reply.
+// replyWriter appends Lua values as a reply.
 type replyWriter struct {
 	*interpreter
 	out *reply
-	// resp3 is whether the script has chosen RESP3, in which true and false are replies of their own.
+	// resp3 reports whether the script has chosen RESP3, in which true and false have their own
+	// replies.
 	resp3 bool
-	// limit is the number of bytes of the reply.
+	// limit caps the reply's size in bytes.
 	limit int
 	err   error
 }
 
-// maxReplyDepth is how deep tables may be nested in a reply.
+// maxReplyDepth is how deep a reply may nest tables.
 const maxReplyDepth = 1000
 
 func (w *replyWriter) value(v gopher.LValue, depth int) {
@@ -150,7 +151,7 @@ func (w *replyWriter) bool(v bool) {
 	}
 }
 
-// boolean appends a boolean of RESP3, which is a number in RESP2.
+// boolean appends a RESP3 boolean, or a number in RESP2.
 func (r *reply) boolean(v bool) {
 	if r.resp3 {
 		r.bool(v)
@@ -159,7 +160,7 @@ func (r *reply) boolean(v bool) {
 	}
 }
 
-// table appends a table: a reply of a kind that one of its fields names, or a list.
+// table appends a table. One of its fields may name the kind of reply; otherwise it is a list.
 func (w *replyWriter) table(t *gopher.LTable, depth int) {
 	if s, ok := t.RawGetString("err").(gopher.LString); ok {
 		w.out.error(cString(s))
@@ -196,7 +197,7 @@ func (w *replyWriter) table(t *gopher.LTable, depth int) {
 	w.list(t, depth)
 }
 
-// cString returns a string up to its first zero, as Redis takes texts of errors and statuses.
+// cString cuts a string at its first zero byte, as Redis does with errors and statuses.
 func cString(s gopher.LString) string {
 	text, _, _ := strings.Cut(string(s), "\x00")
 	return text
@@ -204,7 +205,7 @@ func cString(s gopher.LString) string {
 
 func oneLine(text string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(text) }
 
-// bigNumber appends a large number, which is a string in RESP2.
+// bigNumber appends a large number, which RESP2 sends as a string.
 func (r *reply) bigNumber(text string) {
 	if !r.resp3 {
 		r.bulk(text)
@@ -215,7 +216,7 @@ func (r *reply) bigNumber(text string) {
 	r.b = append(r.b, '\r', '\n')
 }
 
-// verbatimOf appends a text in a format of three letters, which is a string in RESP2.
+// verbatimOf appends a text with a three-letter format. RESP2 sends only the text, as a string.
 func (r *reply) verbatimOf(format, text string) {
 	if !r.resp3 {
 		r.bulk(text)
@@ -229,7 +230,7 @@ func (r *reply) verbatimOf(format, text string) {
 	r.b = append(r.b, '\r', '\n')
 }
 
-// count returns the number of keys of a table.
+// count returns the number of keys in a table.
 func count(t *gopher.LTable) int {
 	n := 0
 	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
@@ -253,7 +254,7 @@ func (w *replyWriter) members(t *gopher.LTable, depth int) {
 	}
 }
 
-// list appends the elements of a table up to the first nil.
+// list appends a table's elements up to the first nil.
 func (w *replyWriter) list(t *gopher.LTable, depth int) {
 	n := 0
 	for t.RawGet(gopher.LNumber(n+1)) != gopher.LNil {

@@ -8,24 +8,25 @@ import (
 	"steward/internal/redis/lua"
 )
 
-// interpreter runs the scripts of a store, one after the other.
+// interpreter runs a store's scripts, one after the other.
 type interpreter struct {
 	*lua.Interpreter
-	// current is the script that runs; nil if none does.
+	// current is the script that runs, or nil.
 	current *scriptRun
-	// loading is the library of functions that is loaded, and loader the global variables that it sees meanwhile.
+	// loading is the function library being loaded, and loader has the global variables that it sees
+	// meanwhile.
 	loading *library
 	loader  *gopher.LTable
 }
 
-// newInterpreter returns an interpreter of a store.
+// newInterpreter returns an interpreter for a store.
 func newInterpreter(s *Store) *interpreter {
 	i := &interpreter{Interpreter: lua.New(s.scriptMemory(), s.options.ScriptCharge)}
 	i.openRedis()
 	return i
 }
 
-// run calls a function for a run of a script and appends what it returns.
+// run calls a function for a script's run and appends its result.
 func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LValue) error {
 	i.current = r
 	i.Poll = r.poll
@@ -46,7 +47,7 @@ func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LVal
 	return err
 }
 
-// protect calls a function, and done with what it returns, within the limits of scripts.
+// protect calls a function, and then done with its result, within the limits on scripts.
 func (i *interpreter) protect(done func(gopher.LValue) error, x *call, f *gopher.LFunction, args ...gopher.LValue) error {
 	x.slot.enter(x.options.Enter)
 	err := i.Call(x.options.ScriptTime, done, f, args...)
@@ -57,7 +58,7 @@ func (i *interpreter) protect(done func(gopher.LValue) error, x *call, f *gopher
 	return err
 }
 
-// forget has the store make a new interpreter in place of one, which may be nil.
+// forget drops an interpreter, so that the store makes a new one when it needs one. i may be nil.
 func (s *scripting) forget(i *interpreter) {
 	if i == nil {
 		return
@@ -71,7 +72,7 @@ func (s *scripting) forget(i *interpreter) {
 	}
 }
 
-// reply appends what a script returns.
+// reply appends a script's result.
 func (i *interpreter) reply(r *scriptRun, v gopher.LValue) error {
 	limit := len(r.x.out.b) + int(min(r.x.options.Memory, maxString))
 	w := replyWriter{interpreter: i, out: r.x.out, resp3: r.out.resp3, limit: limit}
@@ -79,7 +80,7 @@ func (i *interpreter) reply(r *scriptRun, v gopher.LValue) error {
 	return w.err
 }
 
-// failure returns what a client is told of an error that the script has raised.
+// failure turns an error that the script raised into the client's error reply.
 func (r *scriptRun) failure(e *lua.Error) error {
 	text := cString(gopher.LString(e.Text))
 	if e.Source == "" || e.Line == "" {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Version is that of Redis whose commands a store has.
+// Version is the Redis version whose commands a store has.
 const Version = "7.0.15"
 
-// serverCommands are the commands about the server. Those that describe commands are in introspect.go.
+// serverCommands has the commands about the server. introspect.go has those that describe commands.
 var serverCommands = append([]*command{
 	{name: "ping", arity: -1, flags: flagFast | flagSubscribed, run: ping, categories: "connection"},
 	{name: "echo", arity: 2, flags: flagFast, run: echo, categories: "connection"},
@@ -65,7 +65,8 @@ func timeNow(x *call) error {
 	return nil
 }
 
-// wait replies that no replica has what was written: there are none, and it is on disk already.
+// wait replies that no replica has the changes: there are no replicas, and the changes are on disk
+// already.
 func wait(x *call) error {
 	if _, err := x.int(1); err != nil {
 		return err
@@ -86,7 +87,7 @@ func lastSave(x *call) error {
 	return nil
 }
 
-// save replies at once: what was acknowledged is on disk.
+// save replies at once, because acknowledged changes are already on disk.
 func save(x *call) error {
 	x.stats.changes = 0
 	x.out.ok()
@@ -136,7 +137,7 @@ func memoryUsage(x *call) error {
 	return nil
 }
 
-// infoSections are the sections of INFO in their order. Each returns names and values.
+// infoSections has INFO's sections in order. Each returns names and values.
 var infoSections = []struct {
 	name  string
 	lines func(x *call) []string
@@ -205,8 +206,8 @@ func flagNumber(v bool) int {
 	return 0
 }
 
-// maxErrorCodes is the number of different first words of error replies that are counted, and maxErrorCode the
-// length of one. Scripts can make up any.
+// maxErrorCodes caps the number of different error codes, the first words in error replies, that we
+// count, and maxErrorCode their length. Scripts can make up any number.
 const (
 	maxErrorCodes = 128
 	maxErrorCode  = 64
@@ -227,14 +228,14 @@ func (s *Store) countError(text string) {
 	s.stats.errorReplies++
 }
 
-// commandStats are what INFO tells of a command: how often it was run, how long that took, and how often it was refused
-// before, or failed.
+// commandStats has a command's statistics for INFO: how often it ran, how long that took, how often we
+// refused it, and how often it failed.
 type commandStats struct {
 	calls, rejected, failed int64
 	took                    time.Duration
 }
 
-// commandStats returns the numbers of a command.
+// commandStats returns a command's statistics.
 func (s *Store) commandStats(cmd *command) *commandStats {
 	if s.stats.of == nil {
 		s.stats.of = map[*command]*commandStats{}
@@ -258,7 +259,7 @@ func commandStatsLines(x *call) []string {
 	return lines
 }
 
-// errorStats returns the counts of error replies.
+// errorStats returns the error replies' counts.
 func errorStats(x *call) []string {
 	var lines []string
 	for _, code := range slices.Sorted(maps.Keys(x.stats.errors)) {
@@ -267,7 +268,8 @@ func errorStats(x *call) []string {
 	return lines
 }
 
-// awaitedGroups returns the number of keys whose deletion clients wait for: those that read from their groups.
+// awaitedGroups counts the keys where clients wait to read from a group. They also wait for the key's
+// deletion.
 func (s *Store) awaitedGroups() int {
 	n := 0
 	for _, clients := range s.waiting {
@@ -276,7 +278,7 @@ func (s *Store) awaitedGroups() int {
 	return n
 }
 
-// countClients returns the number of clients that something is true of. The caller holds mu.
+// countClients counts the clients for which the function is true. The caller holds mu.
 func (s *Store) countClients(of func(*Client) bool) int {
 	n := 0
 	for c := range s.clients {

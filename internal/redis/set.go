@@ -5,19 +5,21 @@ import (
 	"slices"
 )
 
-// none is the value of the members of a set in its dict.
+// none is the empty value in a set's dict.
 type none struct{}
 
-// members is the value of a set.
+// members is a set value.
 type members struct {
 	all  dict[none]
 	form setForm
 }
 
-// setForm is how Redis would keep a set in memory, for OBJECT ENCODING. Their numbers are part of the format of dumps.
+// setForm is the form in which Redis would keep a set, for OBJECT ENCODING. Dumps contain these
+// numbers.
 type setForm uint64
 
-// A set has integers only, few short members, or any, now or once.
+// A set becomes a listpack once it gets a member that is no integer, and a hashtable once it grows
+// large. It never changes back.
 const (
 	hashtable setForm = iota
 	intset
@@ -63,7 +65,7 @@ func loadSet(r *loader) value {
 	return m
 }
 
-// smallSet is the size up to which sets keep the order of insertion.
+// smallSet is the largest set that keeps its insertion order.
 const smallSet = 128
 
 // addMember adds a member and reports whether it is new.
@@ -86,7 +88,6 @@ func (x *call) addMember(m *members, member string) bool {
 	return true
 }
 
-// names returns the members.
 func (m *members) names() []string {
 	all := make([]string, 0, m.all.Len())
 	m.all.all(func(it *item[none]) bool {
@@ -96,7 +97,7 @@ func (m *members) names() []string {
 	return all
 }
 
-// setCommands are the commands of sets.
+// setCommands has the set commands.
 var setCommands = []*command{
 	{name: "sadd", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: sAdd, categories: "set"},
 	{name: "srem", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: sRem, categories: "set"},
@@ -117,7 +118,7 @@ var setCommands = []*command{
 	{name: "sscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: sScan, categories: "set"},
 }
 
-// numberedKeys returns a function that finds the keys of a command in which their number precedes them.
+// numberedKeys returns a function that finds the keys in a command which counts them in argument at.
 func numberedKeys(at int) func(args []string) []string {
 	return func(args []string) []string {
 		n, ok := parseInt(args[at])
@@ -213,7 +214,7 @@ func sIsMember(x *call) error {
 	return nil
 }
 
-// has reports whether a set, which may be nil, has a member.
+// has reports whether the set has a member. m may be nil.
 func (m *members) has(member string) bool { return m != nil && m.all.find(member) != nil }
 
 func sMIsMember(x *call) error {
@@ -228,7 +229,7 @@ func sMIsMember(x *call) error {
 	return nil
 }
 
-// count returns the number of members of a set, which may be nil.
+// count returns the number of members. m may be nil.
 func (m *members) count() int {
 	if m == nil {
 		return 0
@@ -254,7 +255,7 @@ func sMembers(x *call) error {
 	return nil
 }
 
-// replySet appends the members of a set, which may be nil.
+// replySet appends the set's members. m may be nil.
 func (x *call) replySet(m *members) {
 	x.out.set(m.count())
 	if m != nil {
@@ -333,7 +334,7 @@ func sRandMember(x *call) error {
 	return nil
 }
 
-// sets returns the sets of some keys; nil for those that do not exist.
+// sets returns the keys' sets; nil for a missing one.
 func (x *call) sets(keys []string) ([]*members, error) {
 	all := make([]*members, len(keys))
 	for i, key := range keys {
@@ -346,7 +347,7 @@ func (x *call) sets(keys []string) ([]*members, error) {
 	return all, nil
 }
 
-// intersection calls visit for each member that all sets have, until it returns false.
+// intersection calls visit for each member that all sets share, until visit returns false.
 func intersection(all []*members, visit func(member string) bool) {
 	smallest := slices.MinFunc(all, func(a, b *members) int { return a.count() - b.count() })
 	if smallest == nil {
@@ -362,7 +363,7 @@ func intersection(all []*members, visit func(member string) bool) {
 	})
 }
 
-// intersect returns the members that all sets have.
+// intersect returns the members that all sets share.
 func (x *call) intersect(all []*members) *members {
 	result := newMembers()
 	intersection(all, func(member string) bool {
@@ -386,7 +387,7 @@ func (x *call) unite(all []*members) *members {
 	return result
 }
 
-// subtract returns the members of the first set that no other has.
+// subtract returns the first set's members that no other set has.
 func (x *call) subtract(all []*members) *members {
 	result := newMembers()
 	if all[0] == nil {
@@ -401,7 +402,7 @@ func (x *call) subtract(all []*members) *members {
 	return result
 }
 
-// combine replies with what a function makes of the sets of all keys.
+// combine applies f to all keys' sets and replies with the result.
 func (x *call) combine(f func([]*members) *members) error {
 	all, err := x.sets(x.args[1:])
 	if err != nil {
@@ -411,7 +412,7 @@ func (x *call) combine(f func([]*members) *members) error {
 	return nil
 }
 
-// combineStore stores what a function makes of the sets of all keys but the first in that.
+// combineStore applies f to the sets of all keys but the first, and stores the result there.
 func (x *call) combineStore(f func([]*members) *members) error {
 	all, err := x.sets(x.args[2:])
 	if err != nil {
@@ -423,7 +424,7 @@ func (x *call) combineStore(f func([]*members) *members) error {
 	return nil
 }
 
-// store gives a key a value in place of what it had, or deletes the key if the value is empty.
+// store replaces a key's value, or deletes the key if the new value is empty.
 func (x *call) store(key string, v value) {
 	if v.empty() {
 		if e := x.lookup(key); e != nil {
@@ -473,7 +474,8 @@ func sInterCard(x *call) error {
 	return nil
 }
 
-// limitOption reads LIMIT and a number from an argument on. Without one, the limit is as good as none.
+// limitOption reads LIMIT and a number, starting at argument from. Without one, the limit is as good as
+// none.
 func (x *call) limitOption(from int) (int64, error) {
 	limit := int64(0)
 	for i := from; i < len(x.args); i += 2 {

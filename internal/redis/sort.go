@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// sortCommands are SORT and SORT_RO.
+// sortCommands has SORT and SORT_RO.
 var sortCommands = []*command{
 	{name: "sort", arity: -2, flags: writes | flagMovableKeys, keys: sortKeys, run: sortKey, categories: "set sortedset list dangerous keyspace"},
 	{name: "sort_ro", arity: -2, flags: flagReadonly | flagMovableKeys, first: 1, last: 1, step: 1, run: sortKey, categories: "set sortedset list dangerous keyspace"},
 }
 
-// sortKeys returns the key that is sorted, and the one that the result is stored in.
+// sortKeys returns the key to sort, and the key that stores the result.
 func sortKeys(args []string) []string {
 	keys := []string{args[1]}
 	for i := 2; i+1 < len(args); i++ {
@@ -23,7 +23,7 @@ func sortKeys(args []string) []string {
 	return keys
 }
 
-// sortOptions are the options of SORT.
+// sortOptions are SORT's options.
 type sortOptions struct {
 	by         string
 	hasBy      bool
@@ -36,7 +36,7 @@ type sortOptions struct {
 	stored     bool
 }
 
-// unsorted reports whether the order is to be left as it is: a pattern without * names no key.
+// unsorted reports whether to keep the order: a BY pattern without * names no key.
 func (o *sortOptions) unsorted() bool { return o.hasBy && !strings.Contains(o.by, "*") }
 
 func (x *call) sortOptions() (o sortOptions, err error) {
@@ -114,8 +114,8 @@ func sortKey(x *call) error {
 	return nil
 }
 
-// sortElements returns the elements of a list, set or sorted set. Those of a set that is not sorted but stored
-// are sorted all the same, so that the result does not depend on their hashes.
+// sortElements returns the elements in a list, set or sorted set. If an unsorted set's result will be
+// stored or read by a script, it sorts the set anyway, so that the result does not depend on hashes.
 func (x *call) sortElements(e *entry, o *sortOptions) ([]string, error) {
 	if e == nil {
 		return nil, nil
@@ -143,7 +143,7 @@ func (x *call) sortElements(e *entry, o *sortOptions) ([]string, error) {
 	return nil, errWrongType
 }
 
-// makeSkiplist has a sorted set be no listpack any more, as SORT does in Redis.
+// makeSkiplist changes a sorted set's encoding from listpack to skiplist, as SORT does in Redis.
 func (x *call) makeSkiplist(e *entry) {
 	if z := e.value.(*zset); !z.large {
 		z.large = true
@@ -151,14 +151,14 @@ func (x *call) makeSkiplist(e *entry) {
 	}
 }
 
-// sortable is an element with what it is sorted by.
+// sortable is an element with its sort key.
 type sortable struct {
 	element string
 	score   float64
 	text    *string
 }
 
-// sorted returns the elements in their order.
+// sorted sorts the elements.
 func (x *call) sorted(all []string, o *sortOptions) ([]string, error) {
 	if o.unsorted() {
 		return all, nil
@@ -206,8 +206,8 @@ func (s sortable) compare(other sortable, o *sortOptions) int {
 	return strings.Compare(*s.text, *other.text)
 }
 
-// lookupPattern returns what a pattern of BY or GET names for an element: the string of a key in which * is
-// replaced, or with -> a field of a hash. It returns nil if there is none.
+// lookupPattern returns the string that a BY or GET pattern names for an element: the key with *
+// replaced, or with -> a field in that hash. It returns nil if there is none.
 func (x *call) lookupPattern(pattern, element string) *string {
 	if pattern == "#" {
 		return &element
@@ -238,7 +238,7 @@ func (x *call) lookupPattern(pattern, element string) *string {
 	return nil
 }
 
-// limit returns the part of the elements that LIMIT names.
+// limit applies LIMIT.
 func (o *sortOptions) limit(all []string) []string {
 	if !o.limited {
 		return all
@@ -252,7 +252,7 @@ func (o *sortOptions) limit(all []string) []string {
 	return all[start:end]
 }
 
-// sortResults returns what GET names for each element, or the elements themselves.
+// sortResults returns the strings that GET names for each element, or the elements themselves.
 func (x *call) sortResults(all []string, o *sortOptions) []*string {
 	var results []*string
 	for _, element := range all {

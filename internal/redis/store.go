@@ -11,42 +11,43 @@ import (
 	"time"
 )
 
-// Options are those of a store. Zero values mean the defaults.
+// Options configures a store. Zero values mean the defaults.
 type Options struct {
-	// Log is where failures are reported.
+	// Log receives reports of failures.
 	Log *slog.Logger
-	// Memory is the maximum number of bytes of keys and values; 256 MiB by default. Policy says what happens when
-	// there is no memory left. Clients of the store may set another policy, and less memory.
+	// Memory limits keys and values, in bytes; 256 MiB by default. Policy decides what to do when it is
+	// used up. The store's clients may choose another policy, and less memory.
 	Memory int64
 	Policy Policy
-	// Charge is charged for keys, values and the buffers of the log. It may be nil.
+	// Charge accounts for keys, values and the log's buffers. It may be nil.
 	Charge Memory
-	// ScriptCharge is charged for what scripts take. It may be nil.
+	// ScriptCharge accounts for the memory that scripts take. It may be nil.
 	ScriptCharge Memory
-	// Reclaim is called if Charge has no room for n bytes. It returns whether to try again, for which a store that is
-	// being opened can wait. It may be nil.
+	// Reclaim is called when Charge has no room for n bytes. It reports whether to try again; a store
+	// that is being opened can wait for that. It may be nil.
 	Reclaim func(n int64, opening bool) bool
-	// Counters count what the store does.
+	// Counters counts the store's work.
 	Counters *Counters
-	// Reply is the maximum number of bytes of a reply, Queue that of commands of a transaction, and QueueBytes
-	// that of their bytes; 0 if there is none.
+	// Reply caps a reply's size in bytes. Queue and QueueBytes cap a transaction: its commands and
+	// their total size. 0 means no limit.
 	Reply, Queue, QueueBytes int
-	// Writable returns an error in the words of Redis while nothing may be written, such as when the disk is
-	// almost full. Commands that only delete are run all the same. It may be nil.
+	// Writable returns an error in Redis's words while we must not write, such as when the disk is
+	// almost full. Commands that only delete still run. It may be nil.
 	Writable func() error
-	// Enter waits for a slot of a processor, which the function that it returns gives back. The store has one while it
-	// runs a script, and in its turns for some time after one that took long. It may be nil.
+	// Enter waits for a processor slot; the function that it returns gives the slot back. The store
+	// holds one while it runs a script, and during its turns for a while after a long one. It may be
+	// nil.
 	Enter func() (leave func())
-	// ScriptTime is how long a script may run; 5 seconds by default.
+	// ScriptTime limits a script's run; 5 seconds by default.
 	ScriptTime time.Duration
 	// Now returns the time.
 	Now func() time.Time
 }
 
-// Policy is what happens when a store has no memory left, in the words of Redis's maxmemory-policy.
+// Policy says what to do when a store has no memory left. Its values are those that Redis's
+// maxmemory-policy takes.
 type Policy string
 
-// The policies.
 const (
 	NoEviction  Policy = "noeviction"
 	AllKeysLRU  Policy = "allkeys-lru"
@@ -82,85 +83,85 @@ type Store struct {
 	options Options
 	fs      FS
 	table   table
-	// A rewriting of the log begins when it is larger than minRewrite bytes, and writes about rewriteStep
-	// bytes in a turn.
+	// Once the log is larger than minRewrite bytes, we start to rewrite it, at about rewriteStep bytes
+	// a turn.
 	minRewrite  int64
 	rewriteStep int
 
-	// What follows belongs to the goroutine of the store.
+	// The store's goroutine owns the fields from here to mu.
 
 	keys   keyspace
 	limits configuration
-	// charged are the bytes that were taken of Charge.
+	// charged counts the bytes taken from Charge.
 	charged int64
 	log     *log
-	// opening ends when the store is not to be opened any more.
+	// opening ends when nobody wants the store to be opened any more.
 	opening   context.Context
 	replaying bool
-	// current is the call of the current request. It is here so that requests need no memory for one.
+	// current is the current request's call. It lives here so that a request need not allocate one.
 	current call
 	// running is the client whose command runs, or nil.
 	running *Client
-	// turn are the clients that have replies since the last sync.
+	// turn holds the clients with replies since the last sync.
 	turn []*Client
-	// rest are the clients that the current turn has not come to.
+	// rest holds the clients that the current turn has not reached yet.
 	rest []*Client
 	slot turnSlot
-	// watched are the clients that watch a key, by key.
+	// watched has the clients that watch each key.
 	watched map[string]map[*Client]bool
-	// waiting are the blocked clients that wait for a key, in the order of their requests, and ready the keys
-	// of which some may go on.
+	// waiting has the clients blocked on each key, in the order they asked. ready lists the keys whose
+	// clients may be able to go on.
 	waiting map[string][]*Client
 	ready   []string
 	timers  timers
 	pause   pause
-	// channels, patterns and shards are the subscribers of each.
+	// channels, patterns and shards hold the subscribers to each name.
 	channels, patterns, shards subscribers
 	tracked                    trackedKeys
 	stats                      stats
 	reported                   reported
-	// opened is when the store was opened, in milliseconds.
+	// opened is the time the store was opened, in milliseconds.
 	opened  int64
 	scripts scripting
-	// panicked is whether a command has left the keyspace in an unknown state.
+	// panicked reports whether a command has left the keyspace in an unknown state.
 	panicked bool
 	failed   error
 
 	ended chan struct{}
 	wake  chan struct{}
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// runnable are clients with requests in their inbox, jobs functions to run.
+	// runnable holds clients with requests in their inbox, and jobs functions to run.
 	runnable []*Client
 	jobs     []job
-	// clients are those that have run requests.
+	// clients holds every client that has run a request here.
 	clients map[*Client]bool
-	// pinned is the number of clients whose state would be lost if the store were closed, and one more for a pause.
+	// pinned counts the clients that would lose state if we closed the store, plus one for a pause.
 	pinned int
 	used   time.Time
 	closed bool
-	// unused is set if the store was closed because no client needed it.
+	// unused reports whether we closed the store because no client needed it.
 	unused bool
 }
 
-// job is a function that the goroutine of a store runs.
+// job is a function for the store's goroutine to run.
 type job struct {
 	run func()
-	// done is closed when what it changed is durable. It may be nil.
+	// done is closed once the job's changes are durable. It may be nil.
 	done chan struct{}
 }
 
-// stats counts what INFO tells.
+// stats counts what INFO shows.
 type stats struct {
 	commands, expired, evicted, hits, misses, changes, errorReplies int64
-	// errors are the error replies by their first word.
+	// errors counts error replies by their first word.
 	errors map[string]int64
-	// of are the numbers of each command.
+	// of has the statistics for each command.
 	of map[*command]*commandStats
 }
 
-// Open opens the store of a directory, or creates one. It gives up when ctx ends.
+// Open opens the store in a directory, or creates one. It gives up when ctx ends.
 func Open(ctx context.Context, dir FS, o Options) (*Store, error) {
 	s := newStore(dir, o)
 	s.opening = ctx
@@ -175,7 +176,7 @@ func Open(ctx context.Context, dir FS, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore returns a store that has not been read from its log.
+// newStore returns a store that has not read its log yet.
 func newStore(dir FS, o Options) *Store {
 	s := &Store{
 		options: o.withDefaults(), fs: dir, table: newTable(),
@@ -208,7 +209,7 @@ func (s *Store) load() error {
 	return nil
 }
 
-// keyOf returns the key of an effect, and whether it has one.
+// keyOf returns an effect's key, and whether it has one.
 func (s *Store) keyOf(args []string) (string, bool) {
 	cmd, err := s.table.find(args)
 	if err != nil {
@@ -221,7 +222,7 @@ func (s *Store) keyOf(args []string) (string, bool) {
 	return keys[0], true
 }
 
-// replay runs the effects of the log, cuts off what is behind the last whole frame, and makes the rest
+// replay runs the log's effects, cuts off everything after the last whole frame, and makes the rest
 // durable.
 func (s *Store) replay() error {
 	s.replaying = true
@@ -242,12 +243,12 @@ func (s *Store) replay() error {
 		s.options.Log.Warn("cut a transaction that was not written whole off the log of a key-value store", "bytes", torn)
 	}
 	s.log.base = min(s.log.size, s.keys.memory)
-	s.log.live = s.log.size // about what it had once
+	// We do not know the size at the last rewrite. This is close.
+	s.log.live = s.log.size
 	return s.log.settle(torn)
 }
 
-// apply runs an effect of the log, in the place of a call of which it needs the client and the reply. What that
-// had is overwritten.
+// apply runs one effect from the log. It overwrites x, a scratch call, but keeps its client and reply.
 func (s *Store) apply(args []string, x *call) error {
 	cmd, err := s.table.find(args)
 	if err != nil {
@@ -268,7 +269,7 @@ func (s *Store) now() int64 { return s.options.Now().UnixMilli() }
 
 func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// wakeUp has the goroutine of the store look for work.
+// wakeUp makes the store's goroutine look for work.
 func (s *Store) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
@@ -276,10 +277,10 @@ func (s *Store) wakeUp() {
 	}
 }
 
-// ErrClosed is returned for a store that is closed.
+// ErrClosed is returned by a closed store.
 var ErrClosed = errors.New("ERR the store is closed")
 
-// enqueue has the store run the requests of a client. It reports whether the store is open.
+// enqueue schedules a client's requests. It returns false if the store is closed.
 func (s *Store) enqueue(c *Client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,8 +292,8 @@ func (s *Store) enqueue(c *Client) bool {
 	return true
 }
 
-// do runs a function in the goroutine of the store and waits for it. What it changed is durable then, unless
-// the log could not be written.
+// do runs a function in the store's goroutine and waits. On return the function's changes are durable,
+// unless writing the log failed.
 func (s *Store) do(f func()) error {
 	done := make(chan struct{})
 	s.mu.Lock()
@@ -311,7 +312,7 @@ func (s *Store) do(f func()) error {
 	}
 }
 
-// takeWork returns clients and functions that wait, and whether the store has been closed.
+// takeWork takes the waiting clients and functions, and reports whether the store has been closed.
 func (s *Store) takeWork() (clients []*Client, jobs []job, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +325,7 @@ func (s *Store) takeWork() (clients []*Client, jobs []job, closed bool) {
 	return clients, jobs, s.closed
 }
 
-// expirePause is how long expired keys stay in memory, about.
+// expirePause is roughly how long expired keys stay in memory.
 const expirePause = 100 * time.Millisecond
 
 // loop runs turns until the store is closed.
@@ -365,16 +366,16 @@ func (s *Store) untilTimer() time.Duration {
 	return pause
 }
 
-// A turn runs at most turnCommands requests of a client, and those of no other client after turnTime. It deletes at
-// most turnExpired keys.
+// A turn runs at most turnCommands requests for each client, starts no further client after turnTime,
+// and deletes at most turnExpired keys.
 const (
 	turnCommands = 256
 	turnTime     = 20 * time.Millisecond
 	turnExpired  = 1000
 )
 
-// runTurn runs requests of clients and functions, makes what they changed durable, and sends the
-// replies. It reports whether there is more to do at once.
+// runTurn runs functions and clients' requests, makes their changes durable, and sends the replies. It
+// reports whether there is more to do at once.
 func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	defer closeDone(jobs)
 	s.slot.begin(s.options.Enter)
@@ -411,7 +412,7 @@ func (s *Store) runTurn(clients []*Client, jobs []job) bool {
 	return more || rewriting
 }
 
-// postpone has clients be the first of the next turn.
+// postpone moves clients to the front of the queue.
 func (s *Store) postpone(clients []*Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -419,7 +420,7 @@ func (s *Store) postpone(clients []*Client) {
 	s.wakeUp()
 }
 
-// closeDone tells those that wait for functions.
+// closeDone wakes the callers that wait for jobs.
 func closeDone(jobs []job) {
 	for _, j := range jobs {
 		if j.done != nil {
@@ -428,7 +429,7 @@ func closeDone(jobs []job) {
 	}
 }
 
-// sendReplies hands the replies of the turn over to the clients.
+// sendReplies hands the turn's replies to the clients.
 func (s *Store) sendReplies() {
 	for _, c := range s.turn {
 		c.flush()
@@ -437,8 +438,8 @@ func (s *Store) sendReplies() {
 	s.turn = s.turn[:0]
 }
 
-// fail answers all requests of a turn with an error, since nothing of it was kept, and reads the store
-// from its log again. If that fails too, the store is closed.
+// fail answers every request in the turn with an error, since none of its changes were kept, and reads
+// the store from its log again. If that fails too, it closes the store.
 func (s *Store) fail(cause error) {
 	s.options.Log.Error("writing to the log of a key-value store failed", "error", cause)
 	for _, c := range s.turn {
@@ -460,8 +461,8 @@ func (s *Store) fail(cause error) {
 	}
 }
 
-// end closes the clients and the log when the store is closed. Requests that wait are answered with an error if it was
-// closed while it was in use. Otherwise they have come since, and their clients open the store again.
+// end closes the clients and the log of a closed store. If the store was closed while in use, waiting
+// requests get an error. Otherwise they arrived later, and their clients open the store again.
 func (s *Store) end() {
 	s.forgetClients()
 	s.dropTracked()
@@ -489,8 +490,8 @@ func (s *Store) Close() error {
 	return s.failed
 }
 
-// CloseUnused closes the store if no client needs it and it was not used since a time. It reports whether
-// it did.
+// CloseUnused closes the store if no client needs it and nobody has used it since the given time. It
+// reports whether it did.
 func (s *Store) CloseUnused(since time.Time) bool {
 	s.mu.Lock()
 	if s.closed || s.pinned > 0 || len(s.runnable) > 0 || len(s.jobs) > 0 || s.used.After(since) || s.hasRequests() {
@@ -505,12 +506,12 @@ func (s *Store) CloseUnused(since time.Time) bool {
 	return true
 }
 
-// Used returns when the store was last used.
+// Used returns the time of the store's last use.
 func (s *Store) Used() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used
 }
 
-// Ended is closed when the store has been closed, by Close or because it could not go on.
+// Ended is closed when the store has closed, by Close or because it could not go on.
 func (s *Store) Ended() <-chan struct{} { return s.ended }

@@ -7,14 +7,14 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// stream is the value of a stream.
+// stream is a stream value.
 type stream struct {
-	// nodes have the entries, in order. Only the last of them may be empty.
+	// nodes hold the entries in order. Only the last node may be empty.
 	nodes  []*streamNode
 	length int
-	// last is the ID that was generated last, and deleted the greatest that XDEL has deleted.
+	// last is the last generated ID, and deleted the greatest that XDEL has deleted.
 	last, deleted streamID
-	// added is the number of entries that were ever added.
+	// added counts all entries ever added.
 	added  int64
 	groups btree.Map[string, *streamGroup]
 	bytes  int64
@@ -28,7 +28,7 @@ func (s *stream) size() int64 { return s.bytes + 128 }
 
 func (*stream) empty() bool { return false }
 
-// streamCommands are the commands of streams.
+// streamCommands has the stream commands.
 var streamCommands = []*command{
 	{name: "xadd", arity: -5, flags: writesFast, first: 1, last: 1, step: 1, run: xAdd, categories: "stream"},
 	{name: "xlen", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: xLen, categories: "stream"},
@@ -59,7 +59,7 @@ var streamCommands = []*command{
 	}},
 }
 
-// streamKeys returns the keys of XREAD and XREADGROUP.
+// streamKeys returns the keys for XREAD and XREADGROUP.
 func streamKeys(args []string) []string {
 	for i := 1; i < len(args); i++ {
 		switch strings.ToLower(args[i]) {
@@ -78,7 +78,7 @@ func streamKeys(args []string) []string {
 	return nil
 }
 
-// add adds an entry with an ID that is greater than those of all others.
+// add adds an entry. Its ID must be greater than all others.
 func (s *stream) add(id streamID, pairs []string, limits *encodings) {
 	var n *streamNode
 	if len(s.nodes) > 0 {
@@ -119,7 +119,7 @@ func (s *stream) removeNode(i int) {
 	s.nodes = slices.Delete(s.nodes, i, i+1)
 }
 
-// removeEntries removes some entries of a node.
+// removeEntries removes some entries from a node.
 func (s *stream) removeEntries(n *streamNode, from, to int) {
 	for j := from; j < to; j++ {
 		s.bytes -= n.entrySize(&n.entries[j])
@@ -129,8 +129,8 @@ func (s *stream) removeEntries(n *streamNode, from, to int) {
 	n.entries = slices.Delete(n.entries, from, to)
 }
 
-// search returns the position of the node in which an ID is or would be, and its position there. It is
-// behind the last node if all entries are before the ID.
+// search returns the node and the position in it where an ID is or would be. The node is beyond the
+// last one if all entries come before the ID.
 func (s *stream) search(id streamID) (node, entry int, found bool) {
 	node, _ = slices.BinarySearchFunc(s.nodes, id, (*streamNode).compareLast)
 	if node == len(s.nodes) {
@@ -140,7 +140,7 @@ func (s *stream) search(id streamID) (node, entry int, found bool) {
 	return node, entry, found
 }
 
-// find returns the entry of an ID, or nil.
+// find returns the entry with an ID, or nil.
 func (s *stream) find(id streamID) *streamEntry {
 	node, i, found := s.search(id)
 	if !found {
@@ -166,7 +166,7 @@ func (s *stream) remove(id streamID) bool {
 	return true
 }
 
-// ascend calls visit for the entries from an ID on, until it returns false.
+// ascend calls visit for the entries from an ID on, until visit returns false.
 func (s *stream) ascend(from streamID, visit func(*streamEntry) bool) {
 	node, i, _ := s.search(from)
 	for ; node < len(s.nodes); node++ {
@@ -180,7 +180,7 @@ func (s *stream) ascend(from streamID, visit func(*streamEntry) bool) {
 	}
 }
 
-// descend calls visit for the entries from an ID down, until it returns false.
+// descend calls visit for the entries from an ID down, until visit returns false.
 func (s *stream) descend(from streamID, visit func(*streamEntry) bool) {
 	node, i, found := s.search(from)
 	if found {
@@ -223,7 +223,7 @@ func (s *stream) final() *streamEntry {
 	return last
 }
 
-// firstID returns the ID of the first entry, or 0-0.
+// firstID returns the first entry's ID, or 0-0.
 func (s *stream) firstID() streamID {
 	if e := s.first(); e != nil {
 		return e.id
@@ -231,14 +231,14 @@ func (s *stream) firstID() streamID {
 	return streamID{}
 }
 
-// updated is changed for changes that give blocked clients nothing.
+// updated is like changed, for changes that give blocked clients nothing to read.
 func (x *call) updated(e *entry) {
 	x.keys.charge(e)
 	x.touched(e.key)
 }
 
-// groupsChanged is changed for changes of consumer groups and IDs, which do not break transactions. Clients may
-// have read what describes them.
+// groupsChanged is like changed, for consumer groups and IDs. Their changes do not break transactions,
+// but clients may have cached a description of them.
 func (x *call) groupsChanged(e *entry) {
 	x.keys.charge(e)
 	x.changes++
@@ -246,7 +246,7 @@ func (x *call) groupsChanged(e *entry) {
 	x.invalidate(e.key)
 }
 
-// lookupStream returns the entry and the stream of a key, nil if there is none, or errWrongType.
+// lookupStream returns a key's entry and stream, nil if there is none, or errWrongType.
 func (x *call) lookupStream(key string) (*entry, *stream, error) {
 	e, err := x.lookupKind(key, kindStream)
 	if e == nil || err != nil {

@@ -4,12 +4,13 @@ import (
 	"strings"
 )
 
-// trimming says which entries of a stream are removed: all but a number, or those before an ID.
+// trimming selects the entries to remove from a stream: all but a number, or those before an ID.
 type trimming struct {
 	by     trimBy
 	maxLen int64
 	minID  streamID
-	// approximate is whether only whole nodes are removed, and limit how many entries at most; 0 if all.
+	// approximate removes only whole nodes. limit caps the number of entries to remove; 0 means no
+	// limit.
 	approximate bool
 	limit       int64
 }
@@ -22,19 +23,20 @@ const (
 	trimByID
 )
 
-// streamAddOptions are those of XADD and XTRIM.
+// streamAddOptions are the options for XADD and XTRIM.
 type streamAddOptions struct {
 	trimming
 	limitGiven bool
 	noMkStream bool
-	// idAt is the position of the ID of XADD.
+	// idAt is the position of XADD's ID.
 	idAt int
-	// id is the ID if it was given; automatic is whether it was not, and nextSeq whether only its first part was.
+	// id is the ID that was given. automatic reports that none was, and nextSeq that only its first
+	// part was.
 	id                 streamID
 	automatic, nextSeq bool
 }
 
-// parseAddOptions returns the options of XADD up to its ID, or those of XTRIM.
+// parseAddOptions reads XADD's options up to its ID, or XTRIM's.
 func (x *call) parseAddOptions(adds bool) (*streamAddOptions, error) {
 	o := &streamAddOptions{}
 	for i := 2; i < len(x.args) && o.idAt == 0; i++ {
@@ -64,7 +66,7 @@ func (x *call) parseAddOptions(adds bool) (*streamAddOptions, error) {
 	return o, o.checkLimit(x, adds)
 }
 
-// parseTrim reads MAXLEN or MINID and what follows it, and returns its last position.
+// parseTrim reads MAXLEN or MINID and its arguments, and returns the last one's position.
 func (o *streamAddOptions) parseTrim(x *call, i int) (int, error) {
 	if o.by != trimNothing {
 		return i, errorf("ERR syntax error, MAXLEN and MINID options at the same time are not compatible")
@@ -103,7 +105,7 @@ func (o *streamAddOptions) parseLimit(x *call, i int) error {
 	return nil
 }
 
-// parseID reads the ID of XADD, whose second part may be "*".
+// parseID reads XADD's ID, whose second part may be "*".
 func (o *streamAddOptions) parseID(text string) error {
 	if first, found := strings.CutSuffix(text, "-*"); found && !strings.Contains(first, "-") {
 		o.nextSeq = true
@@ -114,7 +116,7 @@ func (o *streamAddOptions) parseID(text string) error {
 	return err
 }
 
-// checkLimit checks what belongs to LIMIT, and sets its default.
+// checkLimit checks the options that LIMIT needs, and sets its default.
 func (o *streamAddOptions) checkLimit(x *call, adds bool) error {
 	switch {
 	case o.limit > 0 && o.by == trimNothing:
@@ -130,8 +132,8 @@ func (o *streamAddOptions) checkLimit(x *call, adds bool) error {
 	return nil
 }
 
-// defaultTrimLimit returns how many entries an approximate trimming removes at most, by the number of
-// entries of a node.
+// defaultTrimLimit returns how many entries approximate trimming may remove if a node holds up to node
+// entries.
 func defaultTrimLimit(node int) int64 {
 	limit := 100 * int64(node)
 	if limit <= 0 {
@@ -160,7 +162,7 @@ func (s *stream) trim(t *trimming) int {
 	return before - s.length
 }
 
-// trims reports whether a whole node is to be removed.
+// trims reports whether a whole node should go.
 func (s *stream) trims(t *trimming, n *streamNode) bool {
 	if t.by == trimByLength {
 		return int64(s.length-len(n.entries)) >= t.maxLen
@@ -168,7 +170,7 @@ func (s *stream) trims(t *trimming, n *streamNode) bool {
 	return n.last.less(t.minID)
 }
 
-// trimNode removes entries of the first node, unless trimming is approximate.
+// trimNode removes entries from the first node, unless trimming is approximate.
 func (s *stream) trimNode(t *trimming, n *streamNode) {
 	if t.approximate {
 		return
@@ -183,7 +185,7 @@ func (s *stream) trimNode(t *trimming, n *streamNode) {
 	}
 }
 
-// trim trims a stream, writes that as an effect, and returns how many entries were removed.
+// trim trims a stream, writes the effect, and returns how many entries it removed.
 func (x *call) trim(e *entry, s *stream, t *trimming) int {
 	nodes := len(s.nodes)
 	removed := s.trim(t)
@@ -244,7 +246,7 @@ func xAdd(x *call) error {
 	return nil
 }
 
-// newStreamID returns the ID of an entry that XADD adds.
+// newStreamID returns the ID for XADD's entry.
 func (x *call) newStreamID(s *stream, o *streamAddOptions, pairs []string) (streamID, error) {
 	if s.last == maxStreamID {
 		return s.last, errorf("ERR The stream has exhausted the last possible ID, unable to add more items")
@@ -270,7 +272,7 @@ func (x *call) newStreamID(s *stream, o *streamAddOptions, pairs []string) (stre
 	return id, nil
 }
 
-// totalLength returns the number of bytes of strings.
+// totalLength returns the strings' length in bytes.
 func totalLength(all []string) int {
 	n := 0
 	for _, s := range all {
@@ -370,8 +372,8 @@ func xSetID(x *call) error {
 	return nil
 }
 
-// setIDOptions returns the options of XSETID: the number of entries that were ever added, or -1, and the
-// greatest ID that was deleted, or 0-0.
+// setIDOptions reads XSETID's options: the number of entries ever added, or -1, and the greatest
+// deleted ID, or 0-0.
 func (x *call) setIDOptions(id streamID) (added int64, deleted streamID, err error) {
 	added = -1
 	for i := 3; i < len(x.args); i += 2 {
@@ -397,7 +399,7 @@ func (x *call) setIDOptions(id streamID) (added int64, deleted streamID, err err
 	return added, deleted, nil
 }
 
-// checkSetID returns an error if a stream must not get an ID and a number of entries that were added.
+// checkSetID returns an error if the ID or the number of added entries cannot be right for the stream.
 func (s *stream) checkSetID(id streamID, added int64) error {
 	if s.length > 0 && id.less(s.final().id) {
 		return errorf("ERR The ID specified in XSETID is smaller than the target stream top item")

@@ -23,7 +23,7 @@ func (r *loader) strings() []string {
 	return all
 }
 
-// appendTo appends the nodes with their entries, what is known of entries that are gone, and the groups.
+// appendTo appends the nodes with their entries, the facts about entries that are gone, and the groups.
 func (s *stream) appendTo(b []byte) []byte {
 	b = appendUint(b, uint64(len(s.nodes)))
 	for _, n := range s.nodes {
@@ -40,7 +40,7 @@ func (s *stream) appendTo(b []byte) []byte {
 	return b
 }
 
-// appendTo appends a node. The fields of an entry are empty if they are those of the node.
+// appendTo appends a node. An entry that has the node's fields gets an empty list.
 func (n *streamNode) appendTo(b []byte) []byte {
 	b = appendID(b, n.first)
 	b = appendID(b, n.last)
@@ -60,7 +60,7 @@ func (n *streamNode) appendTo(b []byte) []byte {
 	return b
 }
 
-// appendTo appends a group: its pending entries are those of its consumers.
+// appendTo appends a group. Its consumers hold all its pending entries.
 func (g *streamGroup) appendTo(b []byte) []byte {
 	b = appendString(b, g.name)
 	b = appendID(b, g.last)

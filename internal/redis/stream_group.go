@@ -6,38 +6,39 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// streamGroup is a consumer group of a stream.
+// streamGroup is a stream's consumer group.
 type streamGroup struct {
 	name string
-	// last is the last ID that was delivered, and read how many entries were when it was, or unknownRead.
+	// last is the last delivered ID. read counts the entries that the group had read by then, or is
+	// unknownRead.
 	last streamID
 	read int64
-	// pending are the entries that were delivered and not acknowledged.
+	// pending has the entries delivered but not acknowledged.
 	pending   *btree.BTreeG[*pendingEntry]
 	consumers btree.Map[string, *streamConsumer]
 }
 
-// streamConsumer is a consumer of a group.
+// streamConsumer is a group's consumer.
 type streamConsumer struct {
 	name string
-	// seen is when the consumer last asked for entries, in milliseconds.
+	// seen is the time the consumer last asked for entries, in milliseconds.
 	seen    int64
 	pending *btree.BTreeG[*pendingEntry]
 }
 
-// pendingEntry is an entry that was delivered to a consumer, which has not acknowledged it.
+// pendingEntry is an entry that a consumer has received but not acknowledged.
 type pendingEntry struct {
 	id       streamID
 	consumer *streamConsumer
-	// delivered is when it was last delivered, in milliseconds, and count how many times.
+	// delivered is the time it was last delivered, in milliseconds. count says how many times it was.
 	delivered int64
 	count     uint64
 }
 
-// unknownRead is the number of entries that a group has read if it is not known.
+// unknownRead means that we do not know how many entries a group has read.
 const unknownRead = -1
 
-// What groups, consumers and pending entries take in memory beside their names, about.
+// Estimated memory for groups, consumers and pending entries, without their names.
 const (
 	streamGroupOverhead  = 256
 	pendingEntryOverhead = 80
@@ -56,7 +57,6 @@ func (s *stream) group(name string) *streamGroup {
 	return g
 }
 
-// addGroup adds a consumer group.
 func (s *stream) addGroup(name string, last streamID, read int64) *streamGroup {
 	g := &streamGroup{name: strings.Clone(name), last: last, read: read, pending: newPending()}
 	s.groups.Set(g.name, g)
@@ -64,7 +64,6 @@ func (s *stream) addGroup(name string, last streamID, read int64) *streamGroup {
 	return g
 }
 
-// removeGroup removes a consumer group.
 func (s *stream) removeGroup(g *streamGroup) {
 	s.groups.Delete(g.name)
 	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
@@ -83,7 +82,7 @@ func (s *stream) addConsumer(g *streamGroup, name string, now int64) *streamCons
 	return c
 }
 
-// consumer returns a consumer that asks for entries. It is created if there is none.
+// consumer returns the consumer that asks for entries. It creates a missing one.
 func (s *stream) consumer(g *streamGroup, name string, now int64) *streamConsumer {
 	c, found := g.consumers.Get(name)
 	if !found {
@@ -93,13 +92,13 @@ func (s *stream) consumer(g *streamGroup, name string, now int64) *streamConsume
 	return c
 }
 
-// findPending returns a pending entry of a group, or nil.
+// findPending returns a group's pending entry, or nil.
 func (g *streamGroup) findPending(id streamID) *pendingEntry {
 	p, _ := g.pending.Get(&pendingEntry{id: id})
 	return p
 }
 
-// deliver makes an entry pending for a consumer, and returns it. Its time and count are to be set.
+// deliver makes an entry pending for a consumer, and returns it. The caller sets its time and count.
 func (s *stream) deliver(g *streamGroup, c *streamConsumer, id streamID) *pendingEntry {
 	p := g.findPending(id)
 	if p == nil {
@@ -130,7 +129,7 @@ func (s *stream) acknowledge(g *streamGroup, id streamID) bool {
 	return true
 }
 
-// advance makes an entry the last that a group has read.
+// advance records that a group has read up to an entry.
 func (s *stream) advance(g *streamGroup, id streamID) {
 	switch {
 	case g.read != unknownRead && !s.hasDeletedFrom(id):
@@ -141,12 +140,13 @@ func (s *stream) advance(g *streamGroup, id streamID) {
 	g.last = id
 }
 
-// hasDeletedFrom reports whether XDEL may have deleted an entry from an ID on, behind the first entry.
+// hasDeletedFrom reports whether XDEL may have deleted an entry at or after an ID, beyond the first
+// entry.
 func (s *stream) hasDeletedFrom(id streamID) bool {
 	return s.length > 0 && s.fragmented() && !s.deleted.less(id)
 }
 
-// fragmented reports whether XDEL may have deleted an entry behind the first one.
+// fragmented reports whether XDEL may have deleted an entry after the first one.
 func (s *stream) fragmented() bool {
 	return s.deleted != (streamID{}) && !s.deleted.less(s.firstID())
 }
@@ -175,7 +175,7 @@ func (s *stream) estimateRead(id streamID) int64 {
 	return unknownRead
 }
 
-// lag returns how many entries a group has not read, and whether that is known.
+// lag returns how many entries a group has not read, and whether we know that.
 func (s *stream) lag(g *streamGroup) (int64, bool) {
 	if s.added == 0 {
 		return 0, true
@@ -187,7 +187,7 @@ func (s *stream) lag(g *streamGroup) (int64, bool) {
 	return s.added - read, read != unknownRead
 }
 
-// groupOptions returns the options of XGROUP CREATE and SETID.
+// groupOptions reads the options for XGROUP CREATE and SETID.
 func (x *call) groupOptions(create bool) (mkStream bool, read int64, err error) {
 	read = unknownRead
 	for i := 5; i < len(x.args); i++ {
@@ -200,7 +200,7 @@ func (x *call) groupOptions(create bool) (mkStream bool, read int64, err error) 
 			if err != nil {
 				return false, 0, err
 			}
-			if read < unknownRead && !x.replaying { // one that was too large has become negative, as in Redis
+			if read < unknownRead && !x.replaying { // a number that is too large has wrapped around, as in Redis
 				return false, 0, errorf("ERR value for ENTRIESREAD must be positive or -1")
 			}
 		default:
@@ -215,7 +215,7 @@ func (x *call) badSubcommand(command string) error {
 	return errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.", clip(x.args[1], 128), command)
 }
 
-// groupID returns the ID of an argument, or the last of a stream, which may be nil, for "$".
+// groupID parses an ID. "$" stands for the stream's last; s may be nil.
 func (s *stream) groupID(text string, parse func(string, uint64) (streamID, error)) (streamID, error) {
 	switch {
 	case text != "$":
@@ -255,7 +255,7 @@ func xGroupCreate(x *call) error {
 	return nil
 }
 
-// lookupGroup returns the stream and the group of XGROUP's subcommands.
+// lookupGroup returns the stream and the group that an XGROUP subcommand names.
 func (x *call) lookupGroup() (*entry, *stream, *streamGroup, error) {
 	e, s, err := x.lookupStream(x.args[2])
 	if err != nil {
@@ -304,7 +304,7 @@ func xGroupDestroy(x *call) error {
 		s.removeGroup(g)
 		x.groupsChanged(e)
 		if x.waiting[e.key] != nil {
-			x.signal(e.key) // clients that read from the group are told that it is gone
+			x.signal(e.key) // tell the group's blocked readers that it is gone
 		}
 	}
 	x.out.flag(g != nil)
@@ -377,18 +377,18 @@ func xAck(x *call) error {
 	return nil
 }
 
-// effectSeen writes when a consumer was last seen. The consumer is created if there is none.
+// effectSeen writes the time a consumer was last seen. Replaying it creates a missing consumer.
 func (x *call) effectSeen(key string, g *streamGroup, c *streamConsumer) {
 	x.effect("xclaim", key, g.name, c.name, "0", "0-0", "seen", formatInt(c.seen))
 }
 
-// effectGroup writes what a group has read.
+// effectGroup writes how far a group has read.
 func (x *call) effectGroup(key string, g *streamGroup) {
 	x.effect("xgroup", "setid", key, g.name, g.last.String(), "entriesread", formatInt(g.read))
 }
 
-// effectClaimed writes that entries are pending for a consumer: one effect for each run of entries with
-// the same time and count.
+// effectClaimed writes that entries are pending for a consumer, with one effect for each run of entries
+// that share their time and count.
 func (x *call) effectClaimed(key string, g *streamGroup, c *streamConsumer, all []*pendingEntry) {
 	for len(all) > 0 {
 		first := all[0]

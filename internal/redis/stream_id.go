@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// streamID is the ID of an entry of a stream: a time in milliseconds, and a number within it.
+// streamID is a stream entry's ID: a time in milliseconds, and a number within it.
 type streamID struct{ ms, seq uint64 }
 
 // maxStreamID is the greatest ID.
@@ -25,7 +25,7 @@ func (id streamID) compare(other streamID) int {
 
 func (id streamID) less(other streamID) bool { return id.compare(other) < 0 }
 
-// next returns the ID that follows, which is 0-0 behind the greatest.
+// next returns the ID that follows. After the greatest it wraps around to 0-0.
 func (id streamID) next() streamID {
 	id.seq++
 	if id.seq == 0 {
@@ -34,7 +34,7 @@ func (id streamID) next() streamID {
 	return id
 }
 
-// previous returns the ID before, which is the greatest before 0-0.
+// previous returns the ID before. Before 0-0 it wraps around to the greatest.
 func (id streamID) previous() streamID {
 	if id.seq == 0 {
 		id.ms--
@@ -49,10 +49,10 @@ func (id streamID) String() string {
 	return string(strconv.AppendUint(b, id.seq, 10))
 }
 
-// maxIDLength is the length up to which Redis reads IDs.
+// maxIDLength is the longest ID that Redis reads, in bytes.
 const maxIDLength = 127
 
-// parseStreamID returns the ID of an argument: two numbers, or one, of which the second is then missing.
+// parseStreamID parses an ID: two numbers, or one. missing stands in for the second.
 func parseStreamID(text string, missing uint64) (streamID, error) {
 	if len(text) > maxIDLength {
 		return streamID{}, errStreamID
@@ -73,7 +73,7 @@ func parseStreamID(text string, missing uint64) (streamID, error) {
 	return id, nil
 }
 
-// parseRangeID is parseStreamID for an end of a range, which may also be "-" or "+".
+// parseRangeID is like parseStreamID for a range's end, which may also be "-" or "+".
 func parseRangeID(text string, missing uint64) (streamID, error) {
 	switch text {
 	case "-":
@@ -84,8 +84,8 @@ func parseRangeID(text string, missing uint64) (streamID, error) {
 	return parseStreamID(text, missing)
 }
 
-// parseUint returns a number as C's strtoull reads it, with spaces, a sign and zeros before it, but no
-// negative number in its shortest form.
+// parseUint reads a number like C's strtoull, which allows spaces, a sign and zeros before it. It
+// refuses a negative number in its shortest form.
 func parseUint(text string) (uint64, bool) {
 	if n, ok := parseInt(text); ok {
 		return uint64(n), n >= 0
@@ -105,7 +105,7 @@ func parseUint(text string) (uint64, bool) {
 	return n, true
 }
 
-// parseStart returns the first ID of a range that begins at an argument. "(" excludes the ID itself.
+// parseStart returns the first ID in a range that begins at an argument. "(" excludes the ID itself.
 func parseStart(text string) (streamID, error) {
 	if len(text) < 2 || text[0] != '(' {
 		return parseRangeID(text, 0)
@@ -120,7 +120,7 @@ func parseStart(text string) (streamID, error) {
 	return id.next(), nil
 }
 
-// parseEnd returns the last ID of a range that ends at an argument. "(" excludes the ID itself.
+// parseEnd returns the last ID in a range that ends at an argument. "(" excludes the ID itself.
 func parseEnd(text string) (streamID, error) {
 	if len(text) < 2 || text[0] != '(' {
 		return parseRangeID(text, math.MaxUint64)
@@ -135,7 +135,7 @@ func parseEnd(text string) (streamID, error) {
 	return id.previous(), nil
 }
 
-// parseIDs returns the IDs of some arguments.
+// parseIDs parses IDs.
 func parseIDs(args []string) ([]streamID, error) {
 	ids := make([]streamID, 0, len(args))
 	for _, arg := range args {

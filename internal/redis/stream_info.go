@@ -1,6 +1,6 @@
 package redis
 
-// infoStream returns the stream of XINFO's subcommands.
+// infoStream returns the stream that an XINFO subcommand names.
 func (x *call) infoStream() (*stream, error) {
 	s, err := find[*stream](x, x.args[2])
 	if err == nil && s == nil {
@@ -9,7 +9,7 @@ func (x *call) infoStream() (*stream, error) {
 	return s, err
 }
 
-// fullCount is the number of entries that XINFO STREAM FULL returns unless it says how many.
+// fullCount is the number of entries that XINFO STREAM FULL returns by default.
 const fullCount = 10
 
 func xInfoStream(x *call) error {
@@ -37,8 +37,8 @@ func xInfoStream(x *call) error {
 	return nil
 }
 
-// streamFacts appends what XINFO STREAM says with and without FULL: seven pairs. There is no radix tree
-// here, so that the number of its nodes is made up.
+// streamFacts appends the seven pairs that XINFO STREAM shows with and without FULL. We have no radix
+// tree, so we make up the number of its nodes.
 func (r *reply) streamFacts(s *stream) {
 	r.bulk("length")
 	r.len(s.length)
@@ -131,7 +131,7 @@ func (r *reply) fullConsumer(c *streamConsumer, count int64) {
 	}))
 }
 
-// limited returns a length that is at most count, unless that is 0.
+// limited caps n at count, unless that is 0.
 func limited(n int, count int64) int {
 	if count == 0 {
 		return n
@@ -139,7 +139,7 @@ func limited(n int, count int64) int {
 	return int(min(int64(n), count))
 }
 
-// limit returns a function that calls visit, and returns false after count times, unless that is 0.
+// limit returns a function that calls visit, and returns false after count calls, unless that is 0.
 func limit(count int64, visit func(*pendingEntry)) func(*pendingEntry) bool {
 	visited := int64(0)
 	return func(p *pendingEntry) bool {
@@ -149,7 +149,7 @@ func limit(count int64, visit func(*pendingEntry)) func(*pendingEntry) bool {
 	}
 }
 
-// groupProgress appends what a group has read: three pairs.
+// groupProgress appends a group's progress: three pairs.
 func (r *reply) groupProgress(s *stream, g *streamGroup) {
 	r.bulk("last-delivered-id")
 	r.streamID(g.last)

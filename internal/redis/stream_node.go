@@ -5,34 +5,35 @@ import (
 	"strings"
 )
 
-// streamEntry is an entry of a stream.
+// streamEntry is a stream's entry.
 type streamEntry struct {
 	id streamID
-	// fields and values have the same length. Entries of a node share the fields if they are the same.
+	// fields and values have the same length. Entries with the same fields as their node share its
+	// slice.
 	fields, values []string
 }
 
-// streamNode has entries that follow one another. Approximate trimming removes whole nodes. A node is full
-// at the size at which it is in Redis, where it is a listpack, so that the same entries are removed.
+// streamNode holds consecutive entries. Approximate trimming removes whole nodes. So a node is full at
+// the size at which Redis's listpack is, and trimming removes the same entries as in Redis.
 type streamNode struct {
-	// first is the ID of the first entry that was added, and last that of the last one, even if they are gone.
+	// first and last are the IDs of the first and the last entry ever added, even if they are gone.
 	first, last streamID
 	fields      []string
 	entries     []streamEntry
-	// deleted is the number of entries that were added and are gone.
+	// deleted counts the entries that were added and are gone.
 	deleted int
-	// packed is the number of bytes of the entries in a listpack.
+	// packed counts the bytes that the entries would take in a listpack.
 	packed int
 }
 
-// What entries and nodes take in memory beside their strings, about.
+// Estimated memory for entries and nodes, without their strings.
 const (
 	streamEntryOverhead = 64
 	streamNodeOverhead  = 160
 	stringOverhead      = 16
 )
 
-// newNode returns a node for an entry to come.
+// newNode returns a node for the entry that the caller is about to add.
 func newNode(id streamID, fields []string) *streamNode {
 	n := &streamNode{first: id, fields: fields}
 	n.packed = listpackOverhead + packedInt(int64(len(fields))) + packedInt(0)
@@ -42,12 +43,12 @@ func newNode(id streamID, fields []string) *streamNode {
 	return n
 }
 
-// bytes returns the size of the node as a listpack.
+// bytes returns the node's size as a listpack.
 func (n *streamNode) bytes() int {
 	return n.packed + packedInt(int64(len(n.entries))) + packedInt(int64(n.deleted))
 }
 
-// full reports whether an entry with some bytes of fields and values needs another node.
+// full reports whether an entry with this many bytes in its fields and values needs another node.
 func (n *streamNode) full(bytes int, limits *encodings) bool {
 	most := limits.streamNodeMaxBytes
 	if most <= 0 || most > maxListpack {
@@ -59,7 +60,7 @@ func (n *streamNode) full(bytes int, limits *encodings) bool {
 	return limits.streamNodeMaxEntries > 0 && len(n.entries)+n.deleted >= limits.streamNodeMaxEntries
 }
 
-// add adds an entry behind the others.
+// add appends an entry.
 func (n *streamNode) add(id streamID, fields, values []string) {
 	count := int64(len(fields))
 	n.packed += packedInt(0) + packedInt(int64(id.ms-n.first.ms)) + packedInt(int64(id.seq-n.first.seq))
@@ -79,8 +80,8 @@ func (n *streamNode) add(id streamID, fields, values []string) {
 	n.entries = append(n.entries, streamEntry{id, fields, values})
 }
 
-// compareLast compares the last entry that is there with an ID. A node without entries, which is the last
-// of its stream, is before all IDs.
+// compareLast compares the last remaining entry with an ID. A node without entries, which must be its
+// stream's last, sorts before all IDs.
 func (n *streamNode) compareLast(id streamID) int {
 	if len(n.entries) == 0 {
 		return -1
@@ -88,18 +89,18 @@ func (n *streamNode) compareLast(id streamID) int {
 	return n.entries[len(n.entries)-1].id.compare(id)
 }
 
-// search returns the position of the first entry that is not before an ID, and whether it has the ID.
+// search returns the position of the first entry at or after an ID, and whether it has that ID.
 func (n *streamNode) search(id streamID) (int, bool) {
 	return slices.BinarySearchFunc(n.entries, id, func(e streamEntry, id streamID) int { return e.id.compare(id) })
 }
 
-// A listpack has listpackOverhead bytes beside its elements, and maxListpack bytes at most.
+// A listpack takes listpackOverhead bytes on top of its elements, and at most maxListpack bytes.
 const (
 	listpackOverhead = 7
 	maxListpack      = 1 << 30
 )
 
-// packedString returns the number of bytes of a string in a listpack, where numbers are shorter.
+// packedString returns a string's size in a listpack, which stores numbers in fewer bytes.
 func packedString(s string) int {
 	if len(s) <= 20 {
 		if n, ok := parseInt(s); ok {
@@ -118,7 +119,7 @@ func packedString(s string) int {
 	return size + packedLength(size)
 }
 
-// packedInt returns the number of bytes of a number in a listpack.
+// packedInt returns a number's size in a listpack.
 func packedInt(n int64) int {
 	switch {
 	case n >= 0 && n < 1<<7:
@@ -135,7 +136,7 @@ func packedInt(n int64) int {
 	return 10
 }
 
-// packedLength returns the number of bytes of the length that follows an element of a listpack.
+// packedLength returns the size of the length that follows each element in a listpack.
 func packedLength(size int) int {
 	n := 1
 	for size >= 1<<7 {
@@ -145,8 +146,8 @@ func packedLength(size int) int {
 	return n
 }
 
-// copyPairs returns copies of the fields and values of an entry, which are given in turns. All share one
-// string. The fields are those of a node if they are the same.
+// copyPairs copies an entry's alternating fields and values. The copies share one string. If the node
+// has the same fields, it returns those instead.
 func copyPairs(pairs []string, n *streamNode) (fields, values []string) {
 	fields = make([]string, 0, len(pairs)/2)
 	values = make([]string, 0, len(pairs)/2)
@@ -170,7 +171,7 @@ func copyStrings(all []string) []string {
 	return all
 }
 
-// stringsSize returns about the number of bytes of strings.
+// stringsSize estimates the bytes that strings take.
 func stringsSize(all []string) int64 {
 	size := int64(len(all)) * stringOverhead
 	for _, s := range all {
@@ -179,7 +180,7 @@ func stringsSize(all []string) int64 {
 	return size
 }
 
-// entrySize returns about the number of bytes of an entry of a node.
+// entrySize estimates the bytes that an entry takes.
 func (n *streamNode) entrySize(e *streamEntry) int64 {
 	size := streamEntryOverhead + stringsSize(e.values)
 	if !shared(e.fields, n.fields) {
@@ -188,7 +189,7 @@ func (n *streamNode) entrySize(e *streamEntry) int64 {
 	return size
 }
 
-// size returns about the number of bytes of a node without its entries.
+// size estimates the bytes that the node takes without its entries.
 func (n *streamNode) size() int64 { return streamNodeOverhead + stringsSize(n.fields) }
 
 // shared reports whether two lists are the same memory.

@@ -6,7 +6,8 @@ func errNoGroup(key, group string) error {
 	return errorf("NOGROUP No such key '%s' or consumer group '%s'", key, group)
 }
 
-// streamOfGroup returns the stream of a key and a group of it, or nil if there is no such key or group.
+// streamOfGroup returns a key's stream and one of its groups, or nil if the key or the group is
+// missing.
 func (x *call) streamOfGroup(key, group string) (*entry, *stream, *streamGroup, error) {
 	e, s, err := x.lookupStream(key)
 	if s == nil || err != nil {
@@ -15,13 +16,13 @@ func (x *call) streamOfGroup(key, group string) (*entry, *stream, *streamGroup, 
 	return e, s, s.group(group), nil
 }
 
-// pendingRange are the arguments of XPENDING that select entries.
+// pendingRange has the arguments with which XPENDING selects entries.
 type pendingRange struct {
 	minIdle    int64
 	start, end streamID
 	count      int64
 	consumer   string
-	// named is whether only entries of the consumer are selected.
+	// named reports whether only the consumer's entries are selected.
 	named bool
 }
 
@@ -79,8 +80,8 @@ func (r *pendingRange) parse(x *call) error {
 	return nil
 }
 
-// pendingSummary appends how many entries of a group are pending, the first and last, and how many each
-// consumer has.
+// pendingSummary appends the number of pending entries in a group, the first and last ID, and each
+// consumer's count.
 func (r *reply) pendingSummary(g *streamGroup) {
 	r.array(4)
 	r.len(g.pending.Len())
@@ -109,7 +110,7 @@ func (r *reply) pendingSummary(g *streamGroup) {
 	}
 }
 
-// pendingEntries appends the pending entries of a range.
+// pendingEntries appends the pending entries in a range.
 func (x *call) pendingEntries(g *streamGroup, r *pendingRange) {
 	pending := g.pending
 	if r.named {
@@ -140,15 +141,16 @@ func (x *call) pendingEntries(g *streamGroup, r *pendingRange) {
 	}
 }
 
-// claiming are the arguments of XCLAIM.
+// claiming has XCLAIM's arguments.
 type claiming struct {
 	minIdle int64
 	ids     []streamID
-	// delivered is the time that entries get, count how many times they were delivered, or -1.
+	// delivered is the delivery time that the entries get, in milliseconds. count is the number of
+	// deliveries that they get, or -1.
 	delivered, count int64
 	force, justID    bool
 	lastID           streamID
-	// seen is when the consumer was seen. Effects say that.
+	// seen is the time the consumer was last seen. Only effects give it.
 	seen int64
 }
 
@@ -182,7 +184,7 @@ func xClaim(x *call) error {
 	return nil
 }
 
-// parse reads the arguments: IDs, and options from the first that is no ID on.
+// parse reads the arguments: IDs, and then options from the first argument that is no ID.
 func (q *claiming) parse(x *call) error {
 	minIdle, ok := parseInt(x.args[4])
 	if !ok {
@@ -220,13 +222,13 @@ func (q *claiming) parse(x *call) error {
 	return nil
 }
 
-// takesValue reports whether an argument is an option that has a value.
+// takesValue reports whether an argument is an option with a value.
 func (q *claiming) takesValue(x *call, i int) bool {
 	return x.is(i, "idle") || x.is(i, "time") || x.is(i, "retrycount") || x.is(i, "lastid") ||
 		x.replaying && x.is(i, "seen")
 }
 
-// parseOption reads the value of the option before it.
+// parseOption reads the value for the option before it.
 func (q *claiming) parseOption(x *call, i int) error {
 	var err error
 	if x.is(i-1, "lastid") {
@@ -256,8 +258,8 @@ func (q *claiming) parseOption(x *call, i int) error {
 	return nil
 }
 
-// claimAll claims entries, and returns them, and the IDs of pending entries that are no longer in the
-// stream and so no longer pending.
+// claimAll claims entries and returns them. Pending entries that have left the stream stop being
+// pending; gone has their IDs.
 func (x *call) claimAll(s *stream, g *streamGroup, q *claiming) (claimed []*pendingEntry, gone []streamID) {
 	for _, id := range q.ids {
 		if s.find(id) == nil {
@@ -288,16 +290,16 @@ func (x *call) claimAll(s *stream, g *streamGroup, q *claiming) (claimed []*pend
 	return claimed, gone
 }
 
-// claimResult is what a claim has done: entries that have another owner now, entries that are gone, and
-// whether the group has moved on.
+// claimResult is a claim's outcome: entries with a new owner, entries that are gone, and whether the
+// group has moved on.
 type claimResult struct {
 	claimed []*pendingEntry
 	gone    []streamID
 	moved   bool
 }
 
-// effectsOfClaim writes the effects of XCLAIM and XAUTOCLAIM: entries that were claimed, those that are no
-// longer pending, and whether the last ID of the group was moved.
+// effectsOfClaim writes the effects for XCLAIM and XAUTOCLAIM: the claimed entries, those no longer
+// pending, and the group's new last ID if it moved.
 func (x *call) effectsOfClaim(e *entry, g *streamGroup, r claimResult) {
 	if len(r.gone) > 0 {
 		args := []string{"xack", e.key, g.name}
@@ -314,7 +316,7 @@ func (x *call) effectsOfClaim(e *entry, g *streamGroup, r claimResult) {
 	}
 }
 
-// appendClaimed appends entries that were claimed, or their IDs.
+// appendClaimed appends claimed entries, or only their IDs.
 func (x *call) appendClaimed(out *reply, s *stream, claimed []*pendingEntry, justID bool) {
 	out.array(len(claimed))
 	for _, p := range claimed {
@@ -326,15 +328,15 @@ func (x *call) appendClaimed(out *reply, s *stream, claimed []*pendingEntry, jus
 	}
 }
 
-// An XAUTOCLAIM claims autoClaimCount entries unless it says how many, and looks at autoClaimFactor times
-// as many.
+// XAUTOCLAIM claims autoClaimCount entries unless it gives a count, and looks at no more than
+// autoClaimFactor times that number.
 const (
 	autoClaimCount    = 100
 	autoClaimFactor   = 10
 	maxAutoClaimCount = math.MaxInt64 / 16
 )
 
-// autoClaiming are the arguments of XAUTOCLAIM.
+// autoClaiming has XAUTOCLAIM's arguments.
 type autoClaiming struct {
 	minIdle int64
 	start   streamID
@@ -408,8 +410,8 @@ func xAutoClaim(x *call) error {
 	return nil
 }
 
-// idle returns pending entries that XAUTOCLAIM claims, the IDs of those that are no longer in the stream,
-// and the ID at which to go on, or 0-0.
+// idle returns the pending entries that XAUTOCLAIM claims, the IDs of those that have left the stream,
+// and the ID to continue from, or 0-0.
 func (x *call) idle(s *stream, g *streamGroup, q *autoClaiming) (found []*pendingEntry, gone []streamID, next streamID) {
 	attempts := int64(math.MaxInt64)
 	if q.count < math.MaxInt64/autoClaimFactor {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// streamEntry appends an entry of a stream.
+// streamEntry appends a stream's entry.
 func (r *reply) streamEntry(e *streamEntry) {
 	r.array(2)
 	r.streamID(e.id)
@@ -25,7 +25,7 @@ func (r *reply) streamEntries(all []*streamEntry) {
 	}
 }
 
-// entries returns the entries of a range, at most count if that is not 0.
+// entries returns the entries from start to end, at most count unless that is 0.
 func (s *stream) entries(start, end streamID, count int64) []*streamEntry {
 	var all []*streamEntry
 	s.ascend(start, func(e *streamEntry) bool {
@@ -38,7 +38,7 @@ func (s *stream) entries(start, end streamID, count int64) []*streamEntry {
 	return all
 }
 
-// entriesDown returns the entries of a range from its end down, at most count if that is not 0.
+// entriesDown returns the entries from end down to start, at most count unless that is 0.
 func (s *stream) entriesDown(start, end streamID, count int64) []*streamEntry {
 	var all []*streamEntry
 	s.descend(end, func(e *streamEntry) bool {
@@ -55,7 +55,7 @@ func xRange(x *call) error { return x.streamRange(x.args[2], x.args[3], (*stream
 
 func xRevRange(x *call) error { return x.streamRange(x.args[3], x.args[2], (*stream).entriesDown) }
 
-// streamRange appends the entries of a range that a function returns.
+// streamRange appends a range, which entries or entriesDown reads.
 func (x *call) streamRange(from, to string, entries func(s *stream, start, end streamID, count int64) []*streamEntry) error {
 	start, err := parseStart(from)
 	if err != nil {
@@ -89,20 +89,20 @@ func (x *call) streamRange(from, to string, entries func(s *stream, start, end s
 	return nil
 }
 
-// streamRead is a request of XREAD or XREADGROUP.
+// streamRead is a request for XREAD or XREADGROUP.
 type streamRead struct {
-	// grouped is whether it is XREADGROUP, and named whether that names its group.
+	// grouped reports whether it is XREADGROUP, and named whether that names its group.
 	grouped, named  bool
 	group, consumer string
 	noAck           bool
 	count           int64
-	// blocks is whether the request waits for entries, and timeout how long; 0 if forever.
+	// blocks reports whether the request waits for entries. timeout limits the wait; 0 means forever.
 	blocks  bool
 	timeout time.Duration
-	// streamsAt is the position of the first key.
+	// streamsAt is the first key's position.
 	streamsAt int
 	keys      []string
-	// ids are the IDs behind which entries are read; the greatest is that of ">".
+	// ids are the IDs to read after; the greatest stands for ">".
 	ids []streamID
 }
 
@@ -110,7 +110,7 @@ func xRead(x *call) error { return x.readStreams(&streamRead{}) }
 
 func xReadGroup(x *call) error { return x.readStreams(&streamRead{grouped: true}) }
 
-// readStreams runs XREAD or XREADGROUP, for the first time or again after having been blocked.
+// readStreams runs XREAD or XREADGROUP, for the first time or again after it was blocked.
 func (x *call) readStreams(r *streamRead) error {
 	if err := r.parse(x); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (r *streamRead) parse(x *call) error {
 	return nil
 }
 
-// maxBlock is the longest timeout, and stands for all that are longer.
+// maxBlock is the longest timeout, in milliseconds. Longer ones are cut to it.
 const maxBlock = math.MaxInt64 / int64(time.Millisecond) / 2
 
 // parseBlock reads a timeout in milliseconds.
@@ -225,7 +225,7 @@ func errReadGroup(key, group string) error {
 	return errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, group)
 }
 
-// parseID reads the ID of a stream, which may be nil.
+// parseID reads a stream's ID. s may be nil.
 func (r *streamRead) parseID(text string, s *stream) (streamID, error) {
 	switch {
 	case text == "$" && r.grouped:
@@ -251,7 +251,7 @@ func (r *streamRead) blockedArgs(x *call) []string {
 	return args
 }
 
-// readNow appends what the streams have, and reports whether there was something.
+// readNow appends the entries that the streams have now, and reports whether there were any.
 func (x *call) readNow(r *streamRead) bool {
 	body := &reply{resp3: x.out.resp3}
 	served := 0
@@ -283,7 +283,7 @@ func (x *call) readNow(r *streamRead) bool {
 	return served > 0
 }
 
-// streams begins the entries of some streams: a map, or a list of pairs in RESP2.
+// streams starts the entries from n streams: a map, or a list of pairs in RESP2.
 func (r *reply) streams(n int) {
 	if r.resp3 {
 		r.mapOf(n)
@@ -292,7 +292,7 @@ func (r *reply) streams(n int) {
 	}
 }
 
-// streamHeader begins the entries of a stream.
+// streamHeader starts a stream's entries.
 func (r *reply) streamHeader(key string) {
 	if !r.resp3 {
 		r.array(2)
@@ -300,8 +300,8 @@ func (r *reply) streamHeader(key string) {
 	r.bulk(key)
 }
 
-// readAgain serves a blocked request when one of its keys has changed. It stays blocked if that has
-// nothing new.
+// readAgain serves a blocked request when one of its keys has changed. The request stays blocked if the
+// key has nothing new.
 func (x *call) readAgain(r *streamRead) error {
 	key := x.client.blocked.woken
 	e, s, err := x.lookupStream(key)
@@ -331,8 +331,8 @@ func (x *call) readAgain(r *streamRead) error {
 	return nil
 }
 
-// streamPart is what is read of a stream: entries behind an id, or with history those that the consumer of a
-// group has not acknowledged.
+// streamPart selects entries to read: those after an ID, or with history those that a group's consumer
+// has not acknowledged.
 type streamPart struct {
 	entry   *entry
 	group   *streamGroup // nil for XREAD
@@ -340,8 +340,7 @@ type streamPart struct {
 	history bool
 }
 
-// readStream appends the entries of a stream that are behind an ID: those of the stream, or those that
-// are pending for the consumer.
+// readStream appends entries after an ID, from the stream or from the consumer's pending ones.
 func (x *call) readStream(out *reply, r *streamRead, p streamPart) {
 	s := p.entry.value.(*stream)
 	if p.group == nil {
@@ -385,8 +384,8 @@ func (x *call) readNew(out *reply, r *streamRead, part streamPart, c *streamCons
 	}
 }
 
-// readPending appends entries that are pending for a consumer, which are delivered again. Those that have
-// been deleted from the stream have an ID only.
+// readPending appends a consumer's pending entries, which delivers them again. Entries deleted from the
+// stream have only an ID.
 func (x *call) readPending(out *reply, r *streamRead, part streamPart, c *streamConsumer) {
 	e, g, after := part.entry, part.group, part.after
 	s := e.value.(*stream)

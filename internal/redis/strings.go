@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// str is the value of a string.
+// str is a string value.
 type str struct {
 	b []byte
-	// edited is whether a part of it was changed in place, after which it is "raw".
+	// edited reports whether a part was changed in place, which makes the encoding "raw".
 	edited bool
-	// float is whether it is the result of INCRBYFLOAT, which is not "int".
+	// float reports whether this is INCRBYFLOAT's result, whose encoding is never "int".
 	float bool
 }
 
 func newStr(s string) *str { return &str{b: []byte(s)} }
 
-// replaceString returns the string that replaces the value of an entry, which may be nil. It uses the memory
-// of a string that is there if that is not much too large.
+// replaceString returns the string to replace an entry's value; e may be nil. It reuses the old
+// string's memory unless that is much too large.
 func replaceString(e *entry, text string) *str {
 	if e == nil {
 		return newStr(text)
@@ -60,17 +60,17 @@ func (s *str) appendTo(b []byte) []byte {
 
 func loadString(r *loader) value { return newStr(r.string()) }
 
-// maxString is the size of the largest string.
+// maxString is the longest string, in bytes.
 const maxString = 512 << 20
 
-// Flags of most commands of strings.
+// Flags that most string commands have.
 const (
 	readsFast  = flagReadonly | flagFast
 	writes     = flagWrite | flagDenyOOM
 	writesFast = flagWrite | flagDenyOOM | flagFast
 )
 
-// stringCommands are the commands of strings.
+// stringCommands has the string commands.
 var stringCommands = []*command{
 	{name: "get", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: get, categories: "string"},
 	{name: "set", arity: -3, flags: writes, first: 1, last: 1, step: 1, run: set, categories: "string"},
@@ -123,16 +123,15 @@ func mGet(x *call) error {
 	return nil
 }
 
-// setOptions are the options of SET and GETEX.
+// setOptions are the options for SET and GETEX.
 type setOptions struct {
 	onlyNew, onlyOld, get, keepTTL, persist bool
-	// expires is the word that says how deadline is meant; "" if there is none.
+	// expires says how to read deadline, such as EX; "" if there is none.
 	expires  string
 	deadline string
 }
 
-// setOptions reads options from an argument on. Of allowed words it takes those that do not exclude each
-// other.
+// setOptions reads options from an argument on. It refuses those that exclude each other.
 func (x *call) setOptions(from int, isGet bool) (setOptions, error) {
 	var o setOptions
 	for i := from; i < len(x.args); i++ {
@@ -159,7 +158,7 @@ func (x *call) setOptions(from int, isGet bool) (setOptions, error) {
 	return o, nil
 }
 
-// expiresAt returns when a key expires, in milliseconds since 1970, by a word such as EX and its argument.
+// expiresAt returns a key's expiry in milliseconds since 1970, from a word such as EX and its argument.
 func (x *call) expiresAt(word, text string) (int64, error) {
 	n, ok := parseInt(text)
 	if !ok {
@@ -221,7 +220,7 @@ func set(x *call) error {
 	return nil
 }
 
-// replyEntry appends the string of an entry, or that there is none.
+// replyEntry appends an entry's string, or null if there is none.
 func (x *call) replyEntry(e *entry) {
 	if e == nil {
 		x.out.null()
@@ -230,11 +229,11 @@ func (x *call) replyEntry(e *entry) {
 	}
 }
 
-// setString gives a key a string that expires at a time, unless that is 0. A time that has passed deletes
+// setString gives a key a string that expires at a time, unless that is 0. A time in the past deletes
 // the key.
 func (x *call) setString(key, text string, at int64) { x.putString(x.keys.find(key), key, text, at) }
 
-// putString is setString for a key whose entry is known. It is nil if there is none.
+// putString is like setString for callers that know the key's entry, which is nil if there is none.
 func (x *call) putString(e *entry, key, text string, at int64) {
 	if at != 0 && at <= x.now && !x.replaying {
 		if e := x.lookup(key); e != nil {
@@ -461,7 +460,8 @@ func setRange(x *call) error {
 	return nil
 }
 
-// admitLength returns an error if there is no memory for a string of n bytes in place of an entry, which may be nil.
+// admitLength returns an error if there is no memory for an n-byte string in place of an entry, which
+// may be nil.
 func (x *call) admitLength(e *entry, n int64) error {
 	if e != nil {
 		n -= int64(len(e.value.(*str).b))
@@ -469,7 +469,7 @@ func (x *call) admitLength(e *entry, n int64) error {
 	return x.admitGrowth(n)
 }
 
-// grow makes the string at least n bytes long. What is added is zero.
+// grow makes the string at least n bytes long, padding with zeros.
 func (s *str) grow(n int) {
 	if missing := n - len(s.b); missing > 0 {
 		s.b = append(s.b, make([]byte, missing)...)

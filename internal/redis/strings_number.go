@@ -29,7 +29,7 @@ func decrBy(x *call) error {
 	return x.incrBy(-by)
 }
 
-// incrBy adds a number to the string of a key.
+// incrBy adds a number to a key's string.
 func (x *call) incrBy(by int64) error {
 	e, err := x.lookupKind(x.args[1], kindString)
 	if err != nil {
@@ -83,8 +83,8 @@ func incrByFloat(x *call) error {
 	return nil
 }
 
-// addFloats adds two numbers as Redis does: in extended precision, written with 17 digits behind the point at
-// most.
+// addFloats adds two numbers like Redis: in extended precision, and written with at most 17 digits
+// after the point.
 func addFloats(a, b string) (string, error) {
 	m, ok := parseLongDouble(a)
 	n, also := parseLongDouble(b)
@@ -101,7 +101,7 @@ func addFloats(a, b string) (string, error) {
 	return formatLongDouble(m), nil
 }
 
-// formatLongDouble returns a number with 17 digits behind the point at most.
+// formatLongDouble formats a number with at most 17 digits after the point.
 func formatLongDouble(v *big.Float) string {
 	text := trimZeros(v.Text('f', 17))
 	if text == "-0" {

@@ -6,41 +6,44 @@ import (
 	"strings"
 )
 
-// tracking is what a client has asked for with CLIENT TRACKING: to be told when a key that it has read changes, or any
-// key with one of its prefixes.
+// tracking is a client's choice with CLIENT TRACKING: we tell it when a key that it has read changes,
+// or any key with one of its prefixes.
 type tracking struct {
 	on, optIn, optOut, noLoop bool
-	// broadcast is whether the client is told of all keys with one of its prefixes.
+	// broadcast reports whether we tell the client about all keys with one of its prefixes.
 	broadcast bool
 	prefixes  []string
-	// caching is whether CLIENT CACHING was called for the next command, or transaction.
+	// caching reports whether CLIENT CACHING was called for the next command or transaction.
 	caching bool
-	// redirect receives the messages in place of the client, unless it is nil. broken is whether it has gone.
+	// redirect, if not nil, receives the messages instead of the client. broken reports whether it has
+	// gone.
 	redirect *Client
 	broken   bool
 }
 
-// A client has at most maxPrefixes prefixes of at most maxPrefix bytes.
+// A client may have at most maxPrefixes prefixes, each of at most maxPrefix bytes.
 const (
 	maxPrefixes = 64
 	maxPrefix   = 4 << 10
 )
 
-// trackedKeys are the keys that clients have read and may have kept.
+// trackedKeys holds the keys that clients have read and may have cached.
 type trackedKeys struct {
-	// readers are the clients that have read a key, by key, and broadcasts those that are told of all keys.
+	// readers has the clients that have read each key. broadcasts has the clients that we tell about
+	// all keys.
 	readers    subscribers
 	broadcasts map[*Client]bool
-	// changed are the keys that the current request has changed, if there are broadcasts, and the clients that did it.
+	// changed has the keys that the current request changed, and the client that did it. It stays nil
+	// without broadcasts.
 	changed map[string]*Client
-	// size is about the number of bytes of readers, and charged what is charged for them.
+	// size estimates readers' bytes, and charged is the amount charged for them.
 	size, charged int64
 }
 
-// trackedOverhead is about what a key of a client takes beside its name.
+// trackedOverhead estimates the memory for one client's tracked key without its name.
 const trackedOverhead = 320
 
-// trackingShare is the part of a store's memory that tracked keys may take in addition.
+// trackingShare divides a store's memory: tracked keys may take one such part on top.
 const trackingShare = 8
 
 func (t *trackedKeys) add(key string, c *Client) {
@@ -59,8 +62,8 @@ func (t *trackedKeys) remove(key string, c *Client) {
 	t.size -= trackedOverhead + int64(len(key))
 }
 
-// remember tracks the keys that a call has read. If there is no memory for a key, its client is told at once that it
-// has changed, and so reads it again.
+// remember tracks the keys that a call has read. If there is no memory for a key, we tell the client at
+// once that the key has changed, so that it reads it again next time.
 func (x *call) remember() {
 	c := x.client
 	if t := &c.tracking; !t.on || t.broadcast || t.optIn && !t.caching || t.optOut && t.caching {
@@ -77,7 +80,8 @@ func (x *call) remember() {
 	}
 }
 
-// admitTracked reports whether there is memory for one more key of a client. Others make room for it.
+// admitTracked reports whether there is memory to track one more key for a client. It drops others to
+// make room.
 func (s *Store) admitTracked(key string) bool {
 	t := &s.tracked
 	size := trackedOverhead + int64(len(key))
@@ -94,7 +98,7 @@ func (s *Store) admitTracked(key string) bool {
 	return s.chargeTracked(t.size + size)
 }
 
-// chargeTracked charges memory for tracked keys. It reports whether there was room for it.
+// chargeTracked charges memory for tracked keys. It reports whether there was room.
 func (s *Store) chargeTracked(size int64) bool {
 	more := (size+memoryStep-1)/memoryStep*memoryStep - s.tracked.charged
 	switch {
@@ -109,8 +113,8 @@ func (s *Store) chargeTracked(size int64) bool {
 	return true
 }
 
-// invalidate tells the clients that have read a key that it has changed. Those that are told of all keys are told by
-// broadcast.
+// invalidate tells the clients that have read a key that it has changed. Clients in broadcast mode hear
+// about it from broadcast.
 func (s *Store) invalidate(key string) {
 	for c := range s.tracked.readers[key] {
 		s.tracked.remove(key, c)
@@ -126,7 +130,7 @@ func (s *Store) invalidate(key string) {
 	}
 }
 
-// broadcast tells clients of all keys with one of their prefixes that have changed: in one message for each prefix.
+// broadcast tells clients which keys with their prefixes have changed, in one message for each prefix.
 func (s *Store) broadcast() {
 	changed := s.tracked.changed
 	if len(changed) == 0 {
@@ -159,7 +163,7 @@ func (s *Store) invalidateAll() {
 	}
 }
 
-// sendInvalid tells a client that keys have changed, or all keys if they are nil.
+// sendInvalid tells a client that keys have changed; nil means all keys.
 func (s *Store) sendInvalid(c *Client, keys []string) {
 	to := c
 	if c.tracking.redirect != nil {
@@ -182,7 +186,7 @@ func (s *Store) sendInvalid(c *Client, keys []string) {
 	s.tell(to, func(out *reply) { out.invalidate(keys) })
 }
 
-// invalidate appends the message that keys have changed, or all keys if they are nil.
+// invalidate appends the message that keys have changed; nil means all keys.
 func (r *reply) invalidate(keys []string) {
 	if r.resp3 {
 		r.push(2)
@@ -199,8 +203,9 @@ func (r *reply) invalidate(keys []string) {
 	}
 }
 
-// dropTracked tells the clients in tracking mode that all keys have changed, when the store is closed or read again
-// and does not know any more what they have read. Their replies have been handed over.
+// dropTracked tells clients in tracking mode that all keys have changed. We call it when the store is
+// closed or read again, because we then no longer know which keys they have read. Their replies have
+// been handed over.
 func (s *Store) dropTracked() {
 	for _, c := range s.attached() {
 		if !c.tracking.on {
@@ -226,7 +231,7 @@ func (s *Store) forgetTracked(c *Client) {
 	c.tracked = nil
 }
 
-// untrack ends the tracking mode of a client.
+// untrack ends a client's tracking mode.
 func (s *Store) untrack(c *Client) {
 	s.forgetTracked(c)
 	delete(s.tracked.broadcasts, c)
@@ -234,7 +239,7 @@ func (s *Store) untrack(c *Client) {
 	c.pin()
 }
 
-// trackedPrefixes returns the number of prefixes of all clients.
+// trackedPrefixes counts all clients' prefixes.
 func (s *Store) trackedPrefixes() int {
 	n := 0
 	for c := range s.tracked.broadcasts {
@@ -287,7 +292,7 @@ func clientTracking(x *call) error {
 	return nil
 }
 
-// trackingArgs reads the options of CLIENT TRACKING.
+// trackingArgs reads CLIENT TRACKING's options.
 func (x *call) trackingArgs() (tracking, error) {
 	var t tracking
 	for i := 3; i < len(x.args); i++ {
@@ -329,7 +334,7 @@ func (x *call) trackingArgs() (tracking, error) {
 	return t, nil
 }
 
-// clientOf returns the client of an ID that the store has, or nil.
+// clientOf returns the store's client with an ID, or nil.
 func (s *Store) clientOf(id int64) *Client {
 	all := s.attached()
 	if i := slices.IndexFunc(all, func(c *Client) bool { return c.ID == id }); i >= 0 {
@@ -338,15 +343,15 @@ func (s *Store) clientOf(id int64) *Client {
 	return nil
 }
 
-// has reports whether a client is one of the store.
+// has reports whether a client belongs to the store.
 func (s *Store) has(c *Client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clients[c]
 }
 
-// joinPrefixes adds prefixes to those of a client. None of them may begin another one, so that it is told of each
-// key once.
+// joinPrefixes adds prefixes to a client's. No prefix may begin another one, so that we tell the client
+// about each key once.
 func joinPrefixes(had, more []string) ([]string, error) {
 	all := slices.Clone(had)
 	for i, prefix := range more {
@@ -391,8 +396,8 @@ func clientCaching(x *call) error {
 	return nil
 }
 
-// redirection returns the ID of the client that receives messages about keys: 0 if it is the client itself, and -1 if
-// there are none.
+// redirection returns the ID of the client that receives messages about keys: 0 for the client itself,
+// and -1 if tracking is off.
 func (c *Client) redirection() int64 {
 	switch t := c.tracking; {
 	case !t.on:

@@ -2,13 +2,14 @@ package redis
 
 import "strings"
 
-// queue are the commands between MULTI and EXEC.
+// queue holds the commands between MULTI and EXEC.
 type queue struct {
 	commands []queued
-	// size is about the number of their bytes, charged what is charged for them, and flags those of all of them.
+	// size estimates their bytes, charged is the amount charged for them, and flags combines all their
+	// flags.
 	size, charged int
 	flags         flags
-	// failed is whether one of them was refused.
+	// failed reports whether one of them was refused.
 	failed bool
 }
 
@@ -17,7 +18,7 @@ type queued struct {
 	args []string
 }
 
-// transactionCommands are the commands of transactions.
+// transactionCommands has the transaction commands.
 var transactionCommands = []*command{
 	{name: "multi", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, run: multi, categories: "transaction"},
 	{name: "exec", arity: 1, flags: flagNoScript, run: execQueue, categories: "transaction"},
@@ -26,7 +27,7 @@ var transactionCommands = []*command{
 	{name: "unwatch", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast, run: unwatch, categories: "transaction"},
 }
 
-// immediate reports whether a command is run within a transaction instead of being queued.
+// immediate reports whether a command runs inside a transaction at once instead of being queued.
 func (c *command) immediate() bool {
 	switch c.name {
 	case "multi", "exec", "discard", "watch", "quit", "reset":
@@ -35,7 +36,7 @@ func (c *command) immediate() bool {
 	return false
 }
 
-// refuse answers a request that is not run. EXEC discards the transaction then.
+// refuse answers a request that will not run. If that is EXEC, it discards the transaction.
 func (s *Store) refuse(c *Client, args []string, err error) {
 	if strings.EqualFold(args[0], "exec") {
 		err = s.abort(c, err)
@@ -43,14 +44,14 @@ func (s *Store) refuse(c *Client, args []string, err error) {
 	c.fail(err)
 }
 
-// abort discards the transaction of a client, and returns an error that says why.
+// abort discards a client's transaction, and returns an error with the reason.
 func (s *Store) abort(c *Client, reason error) error {
 	c.dropQueue()
 	s.unwatchAll(c)
 	return errorf("EXECABORT Transaction discarded because of: %s", strings.TrimPrefix(reason.Error(), "ERR "))
 }
 
-// enqueue adds a command to the transaction of its client.
+// enqueue adds a command to its client's transaction.
 func (c *Client) enqueue(cmd *command, args []string) {
 	if cmd.flags.has(flagNoMulti) {
 		c.fail(errorf("ERR Command not allowed inside a transaction"))
@@ -67,8 +68,8 @@ func (c *Client) enqueue(cmd *command, args []string) {
 
 const errTransaction replyError = "ERR the transaction is too large"
 
-// admitQueued charges a command of a transaction, and returns an error if there are too many or no memory is
-// left. The charge of the request that runs becomes one of the transaction.
+// admitQueued charges a command in a transaction, and returns an error if there are too many or no
+// memory is left. The charge for the current request moves to the transaction.
 func (s *Store) admitQueued(c *Client, args []string) error {
 	q := c.queue
 	size := sizeOf(args)
@@ -95,7 +96,7 @@ func (s *Store) admitQueued(c *Client, args []string) error {
 	return nil
 }
 
-// dropQueue ends the transaction of a client.
+// dropQueue ends a client's transaction.
 func (c *Client) dropQueue() {
 	if c.queue == nil {
 		return
@@ -106,8 +107,8 @@ func (c *Client) dropQueue() {
 	c.queue = nil
 }
 
-// takeQueue ends the transaction of a client and returns it. What is charged for it is returned when the
-// request that runs is.
+// takeQueue ends a client's transaction and returns it. Its charge moves to the current request, and is
+// returned with that.
 func (c *Client) takeQueue() *queue {
 	q := c.queue
 	c.queue = nil
@@ -138,7 +139,7 @@ func discard(x *call) error {
 	return nil
 }
 
-// execQueue runs the commands of a transaction. All that they change is one frame of the log.
+// execQueue runs a transaction's commands. Their changes share one frame in the log.
 func execQueue(x *call) error {
 	if x.client.queue == nil {
 		return errorf("ERR EXEC without MULTI")

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// scored is a member of a sorted set with its score.
+// scored is a sorted set's member with its score.
 type scored struct {
 	score  float64
 	member string
@@ -18,11 +18,11 @@ func scoredLess(a, b scored) bool {
 	return a.score < b.score || a.score == b.score && a.member < b.member
 }
 
-// zset is the value of a sorted set: scores by member, and members by score.
+// zset is a sorted set: scores by member, and members by score.
 type zset struct {
 	scores dict[float64]
 	order  *btree.BTreeG[scored]
-	// large is whether the set has been too large for a listpack.
+	// large reports whether the set has ever been too large for a listpack.
 	large bool
 }
 
@@ -69,7 +69,7 @@ func loadZSet(r *loader) value {
 	return z
 }
 
-// len returns the number of members of a sorted set, which may be nil.
+// len returns the number of members. z may be nil.
 func (z *zset) len() int {
 	if z == nil {
 		return 0
@@ -77,10 +77,10 @@ func (z *zset) len() int {
 	return z.scores.Len()
 }
 
-// smallZSet is the size up to which members are not ordered by hashes.
+// smallZSet is the largest set whose members are not ordered by hash.
 const smallZSet = 64
 
-// put sets the score of a member, and reports whether the member is new.
+// put sets a member's score, and reports whether the member is new.
 func (z *zset) put(member string, score float64) bool {
 	if it := z.scores.find(member); it != nil {
 		if it.value != score || math.Signbit(it.value) != math.Signbit(score) {
@@ -98,8 +98,8 @@ func (z *zset) put(member string, score float64) bool {
 	return true
 }
 
-// setScore is put for a set that is stored: it remembers when the set has become too large for a listpack.
-// Those have no -0.
+// setScore is like put, for a set in the keyspace. It records that the set has outgrown a listpack. As
+// in Redis, a listpack has no -0.
 func (x *call) setScore(z *zset, member string, score float64) bool {
 	if !z.large && (z.len() >= x.limits.zsetMaxListpackEntries || len(member) > x.limits.zsetMaxListpackValue) {
 		z.large = z.scores.find(member) == nil
@@ -110,7 +110,7 @@ func (x *call) setScore(z *zset, member string, score float64) bool {
 	return z.put(member, score)
 }
 
-// collect adds a member to a result, which storeResult may store.
+// collect adds a member to a result that storeResult may store.
 func (x *call) collect(z *zset, m scored) {
 	z.put(m.member, m.score)
 	if z.len() > x.limits.zsetMaxListpackEntries || len(m.member) > x.limits.zsetMaxListpackValue {
@@ -137,30 +137,30 @@ func (z *zset) remove(member string) bool {
 	return it != nil
 }
 
-// rank returns the position of a member with a score.
+// rank returns a member's position; m has its score.
 func (z *zset) rank(m scored) int {
 	return z.search(func(other scored) bool { return !scoredLess(other, m) })
 }
 
-// search returns the position of the first member for which f is true; it is true for all that follow.
+// search returns the first position at which f is true. f must be true from there on.
 func (z *zset) search(f func(scored) bool) int {
 	return sort.Search(z.order.Len(), func(i int) bool { return f(z.at(i)) })
 }
 
-// at returns a member by its position.
+// at returns the member at a position.
 func (z *zset) at(i int) scored {
 	m, _ := z.order.GetAt(i)
 	return m
 }
 
-// addZSet adds an empty sorted set, to which the caller adds a member.
+// addZSet adds an empty sorted set, to which the caller must add a member.
 func (x *call) addZSet(key string) *entry {
 	e := x.keys.add(key, newZSet())
 	e.used = x.now
 	return e
 }
 
-// zsetCommands are the commands of sorted sets.
+// zsetCommands has the sorted set commands.
 var zsetCommands = append(append([]*command{
 	{name: "zadd", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: zAdd, categories: "sortedset"},
 	{name: "zincrby", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: zIncrBy, categories: "sortedset"},
@@ -174,12 +174,12 @@ var zsetCommands = append(append([]*command{
 	{name: "zscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: zScan, categories: "sortedset"},
 }, zsetRangeCommands...), zsetStoreCommands...)
 
-// addOptions are the options of ZADD.
+// addOptions are ZADD's options.
 type addOptions struct {
 	onlyNew, onlyOld, greater, less, countChanges, increment bool
 }
 
-// addOptions reads options, and returns where they end.
+// addOptions reads the options, and returns the position after them.
 func (x *call) addOptions() (o addOptions, end int) {
 	for i := 2; i < len(x.args); i++ {
 		switch strings.ToUpper(x.args[i]) {
@@ -222,7 +222,7 @@ func zAdd(x *call) error {
 
 func zIncrBy(x *call) error { return x.addScores(addOptions{increment: true}, 2) }
 
-// addScores adds members, or changes their scores, from an argument on.
+// addScores adds members or changes their scores. The pairs start at args[at].
 func (x *call) addScores(o addOptions, at int) error {
 	pairs := x.args[at:]
 	if len(pairs) == 0 || len(pairs)%2 == 1 {
@@ -274,7 +274,8 @@ func (x *call) addScores(o addOptions, at int) error {
 	return nil
 }
 
-// replyAdded replies to ZADD: the new score with INCR, nil if nothing was done, or a number.
+// replyAdded replies to ZADD: with INCR the new score, or nil if nothing was done, and otherwise a
+// number.
 func (x *call) replyAdded(o addOptions, n int, score *float64) {
 	switch {
 	case !o.increment:
@@ -286,13 +287,14 @@ func (x *call) replyAdded(o addOptions, n int, score *float64) {
 	}
 }
 
-// addResult is what became of a member: the numbers are 0 or 1, the score is nil if nothing was done.
+// addResult is one member's outcome: added and updated are 0 or 1, and score is nil if nothing was
+// done.
 type addResult struct {
 	added, updated int
 	score          *float64
 }
 
-// addScore adds a member, or changes its score, as far as the options allow.
+// addScore adds a member or changes its score, as far as the options allow.
 func (x *call) addScore(z *zset, o addOptions, m scored) (addResult, error) {
 	old, exists := z.scores.get(m.member)
 	if exists && o.onlyNew || !exists && o.onlyOld {
@@ -360,7 +362,7 @@ func zScore(x *call) error {
 	return nil
 }
 
-// replyScore appends the score of a member. The sorted set may be nil.
+// replyScore appends a member's score. z may be nil.
 func (x *call) replyScore(z *zset, member string) {
 	if z != nil {
 		if score, ok := z.scores.get(member); ok {
@@ -446,7 +448,7 @@ func zScan(x *call) error {
 	}
 	return scanDict(x, scores, func(it *item[float64]) string {
 		if !large && it.value == math.Trunc(it.value) && math.Abs(it.value) < math.MaxInt64/2 {
-			return formatInt(int64(it.value)) // as a listpack has it
+			return formatInt(int64(it.value)) // as a listpack stores it
 		}
 		return formatFloat(it.value)
 	})

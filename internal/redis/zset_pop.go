@@ -2,7 +2,7 @@ package redis
 
 import "slices"
 
-// ends returns members at one end of a sorted set, the outermost first.
+// ends returns members at one end, outermost first.
 func (z *zset) ends(highest bool, count int64) []scored {
 	n := z.len()
 	count = min(count, int64(n))
@@ -71,7 +71,7 @@ func bZMPop(x *call) error {
 	return x.zPopFirst(o, func() error { return x.block(x.args, o.keys, timeout, (*reply).nullArray) })
 }
 
-// zPopFirst pops members of the first sorted set that has some. It calls missing if there is none.
+// zPopFirst pops members from the first sorted set that has any. It calls missing if there is none.
 func (x *call) zPopFirst(o popOptions, missing func() error) error {
 	e, key, err := x.firstZSet(o.keys)
 	if err != nil {
@@ -93,8 +93,8 @@ func (x *call) zPopFirst(o popOptions, missing func() error) error {
 	return nil
 }
 
-// firstZSet returns the first of some keys that has a sorted set. A client that waits for one is not told of
-// keys of another type.
+// firstZSet returns the first key that has a sorted set. A client that is already blocked gets no error
+// for a key with another type; it goes on waiting.
 func (x *call) firstZSet(keys []string) (*entry, string, error) {
 	for _, key := range x.candidates(keys) {
 		e, err := x.lookupKind(key, kindZSet)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// zsetRangeCommands are the commands of ranges of sorted sets, and of their ends.
+// zsetRangeCommands has the commands for sorted sets' ranges and ends.
 var zsetRangeCommands = []*command{
 	{name: "zrange", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRange, categories: "sortedset"},
 	{name: "zrangestore", arity: -5, flags: writes, first: 1, last: 2, step: 1, run: zRangeStore, categories: "sortedset"},
@@ -27,7 +27,7 @@ var zsetRangeCommands = []*command{
 	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bZMPop, categories: "sortedset"},
 }
 
-// order is what the bounds of a range are.
+// order says how to read a range's bounds.
 type order int
 
 const (
@@ -41,10 +41,10 @@ type rangeQuery struct {
 	by         order
 	reverse    bool
 	withScores bool
-	// limited is whether there is a LIMIT; a negative count means all.
+	// limited reports whether there is a LIMIT; a negative count means all.
 	limited       bool
 	offset, count int64
-	// bounds returns the positions of the first member of the range and behind its last.
+	// bounds returns the position of the range's first member, and the position after its last.
 	bounds func(*zset) (from, to int)
 }
 
@@ -56,7 +56,7 @@ func zRange(x *call) error {
 	return x.replyRange(q)
 }
 
-// zRangeBy returns a command that has some of the options of ZRANGE in its name.
+// zRangeBy returns a command whose name implies some of ZRANGE's options.
 func zRangeBy(q rangeQuery) func(x *call) error {
 	return func(x *call) error {
 		q, err := x.rangeQuery(q, 2, false)
@@ -97,8 +97,8 @@ func zRangeStore(x *call) error {
 	return nil
 }
 
-// rangeQuery reads the bounds from an argument on, and the options behind them. Those that say what the bounds
-// are belong to ZRANGE and ZRANGESTORE only.
+// rangeQuery reads the bounds from argument at on, and the options after them. Only ZRANGE and
+// ZRANGESTORE are general, and take the options that say how to read the bounds.
 func (x *call) rangeQuery(q rangeQuery, at int, general bool) (rangeQuery, error) {
 	q.count = -1
 	for i := at + 2; i < len(x.args); i++ {
@@ -144,7 +144,7 @@ func (x *call) rangeQuery(q rangeQuery, at int, general bool) (rangeQuery, error
 	return q, err
 }
 
-// parseBounds returns a function that finds the positions of a range in a sorted set.
+// parseBounds returns a function that finds a range's positions in a sorted set.
 func parseBounds(by order, first, last string, reverse bool) (func(*zset) (from, to int), error) {
 	switch by {
 	case byScore:
@@ -177,7 +177,7 @@ func parseBounds(by order, first, last string, reverse bool) (func(*zset) (from,
 	}, nil
 }
 
-// scoreBounds returns the bounds of a range of scores, of which ( excludes one.
+// scoreBounds parses bounds that are scores. A leading ( excludes a bound.
 func scoreBounds(first, last string) (func(*zset) (from, to int), error) {
 	least, exclusive, ok := parseScore(first)
 	most, exclusive2, also := parseScore(last)
@@ -197,8 +197,8 @@ func parseScore(text string) (score float64, exclusive, ok bool) {
 	return score, exclusive, ok
 }
 
-// lexBounds returns the bounds of a range of members that all have the same score: - and + are the ends, [
-// includes a member and ( excludes one.
+// lexBounds parses bounds that are members, for sets whose members all have the same score: - and + are
+// the ends, [ includes the bound and ( excludes it.
 func lexBounds(first, last string) (func(*zset) (from, to int), error) {
 	from, ok := parseLex(first, '[')
 	to, also := parseLex(last, '(')
@@ -211,8 +211,8 @@ func lexBounds(first, last string) (func(*zset) (from, to int), error) {
 	}, nil
 }
 
-// parseLex returns a function that is true for the members that follow a bound, and, if it begins with a
-// character, for the bound itself.
+// parseLex returns a function that is true for the members after a bound. It is also true for the bound
+// itself if that is written with the including character.
 func parseLex(text string, including byte) (func(scored) bool, bool) {
 	switch {
 	case text == "-":
@@ -229,7 +229,7 @@ func parseLex(text string, including byte) (func(scored) bool, bool) {
 	return nil, false
 }
 
-// members returns the members of the range, in its order. The sorted set may be nil.
+// members returns the range's members, in its order. z may be nil.
 func (q rangeQuery) members(z *zset) []scored {
 	if z == nil {
 		return nil
@@ -276,7 +276,7 @@ func (z *zset) slice(from, to int) []scored {
 	return all
 }
 
-// replyScored appends members, and their scores if wanted: in pairs in RESP3.
+// replyScored appends members, and their scores if wanted. RESP3 gets them in pairs.
 func (x *call) replyScored(all []scored, withScores bool) {
 	if withScores && !x.out.resp3 {
 		x.out.array(2 * len(all))
@@ -294,7 +294,7 @@ func (x *call) replyScored(all []scored, withScores bool) {
 	}
 }
 
-// zCount returns a command that counts the members of a range.
+// zCount returns a command that counts a range's members.
 func zCount(by order) func(x *call) error {
 	return func(x *call) error {
 		bounds, err := parseBounds(by, x.args[2], x.args[3], false)
@@ -315,7 +315,7 @@ func zCount(by order) func(x *call) error {
 	}
 }
 
-// zRemRange returns a command that removes the members of a range.
+// zRemRange returns a command that removes a range's members.
 func zRemRange(by order) func(x *call) error {
 	return func(x *call) error {
 		bounds, err := parseBounds(by, x.args[2], x.args[3], false)
@@ -338,7 +338,6 @@ func zRemRange(by order) func(x *call) error {
 	}
 }
 
-// removeScored removes members.
 func (x *call) removeScored(e *entry, all []scored) {
 	for _, m := range all {
 		e.value.(*zset).remove(m.member)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// zsetStoreCommands are the commands that combine sorted sets.
+// zsetStoreCommands has the commands that combine sorted sets.
 var zsetStoreCommands = []*command{
 	{name: "zunion", arity: -3, flags: flagReadonly | flagMovableKeys, keys: numberedKeys(1), run: zUnion, categories: "sortedset"},
 	{name: "zinter", arity: -3, flags: flagReadonly | flagMovableKeys, keys: numberedKeys(1), run: zInter, categories: "sortedset"},
@@ -17,25 +17,25 @@ var zsetStoreCommands = []*command{
 	{name: "zintercard", arity: -3, flags: flagReadonly | flagMovableKeys, keys: numberedKeys(1), run: zInterCard, categories: "sortedset"},
 }
 
-// storeKeys finds the keys of commands that store what they make of numbered keys.
+// storeKeys finds the keys in commands that combine a counted list of keys and store the result.
 func storeKeys(args []string) []string {
 	return append([]string{args[1]}, numberedKeys(2)(args)...)
 }
 
-// combination is what is made of several sorted sets.
+// combination has the inputs and options for combining sorted sets.
 type combination struct {
 	sets       []weighted
 	aggregate  func(a, b float64) float64
 	withScores bool
 }
 
-// weighted is a set or sorted set whose scores are multiplied.
+// weighted is a set or sorted set with a factor for its scores.
 type weighted struct {
 	value  value // nil if there is none
 	weight float64
 }
 
-// score returns the weighted score of a member, which is 1 in a set.
+// score returns a member's weighted score. In a set, each score is 1 before weighting.
 func (w weighted) score(member string) (float64, bool) {
 	score, ok := 1.0, false
 	switch v := w.value.(type) {
@@ -47,7 +47,7 @@ func (w weighted) score(member string) (float64, bool) {
 	return w.times(score), ok
 }
 
-// times multiplies a score by the weight. What is not a number is 0, as in Redis.
+// times multiplies a score by the weight. NaN becomes 0, as in Redis.
 func (w weighted) times(score float64) float64 {
 	score *= w.weight
 	if math.IsNaN(score) {
@@ -66,7 +66,7 @@ func (w weighted) len() int {
 	return 0
 }
 
-// all calls yield for each member and its weighted score, until it returns false.
+// all calls yield for each member and its weighted score, until yield returns false.
 func (w weighted) all(yield func(scored) bool) {
 	switch v := w.value.(type) {
 	case *zset:
@@ -76,7 +76,7 @@ func (w weighted) all(yield func(scored) bool) {
 	}
 }
 
-// inputs reads the number of keys from an argument on, and the sets of the keys. It returns their number.
+// inputs reads the number of keys from argument at, and the keys' sets. n is that number.
 func (x *call) inputs(at int) (c combination, n int, err error) {
 	count, err := x.int(at)
 	if err != nil {
@@ -103,8 +103,8 @@ func (x *call) inputs(at int) (c combination, n int, err error) {
 	return c, n, nil
 }
 
-// combination reads the number of keys from an argument on, the keys, and the options. A plain one has no
-// weights.
+// combination reads the number of keys from argument at, the keys, and the options. A plain one takes
+// neither WEIGHTS nor AGGREGATE.
 func (x *call) combination(at int, plain bool) (combination, error) {
 	c, n, err := x.inputs(at)
 	if err != nil {
@@ -148,7 +148,7 @@ func (x *call) combinationOptions(c *combination, from int, plain bool) error {
 	return nil
 }
 
-// sumScores adds scores. The sum of both infinities is 0, as in Redis.
+// sumScores adds scores. The two infinities add up to 0, as in Redis.
 func sumScores(a, b float64) float64 {
 	sum := a + b
 	if math.IsNaN(sum) {
@@ -172,7 +172,7 @@ func (x *call) union(c combination) *zset {
 	return result
 }
 
-// common calls visit for each member that all sets have, with its score, until it returns false.
+// common calls visit for each member that all sets share, with its score, until visit returns false.
 func (c combination) common(visit func(scored) bool) {
 	slices.SortStableFunc(c.sets, func(a, b weighted) int { return a.len() - b.len() })
 	c.sets[0].all(func(m scored) bool {
@@ -187,7 +187,7 @@ func (c combination) common(visit func(scored) bool) {
 	})
 }
 
-// inter returns the members that all sets have.
+// inter returns the members that all sets share.
 func (x *call) inter(c combination) *zset {
 	result := newZSet()
 	c.common(func(m scored) bool {
@@ -197,7 +197,7 @@ func (x *call) inter(c combination) *zset {
 	return result
 }
 
-// difference returns the members of the first set that no other has.
+// difference returns the first set's members that no other set has.
 func (x *call) difference(c combination) *zset {
 	result := newZSet()
 	c.sets[0].all(func(m scored) bool {
@@ -212,7 +212,7 @@ func (x *call) difference(c combination) *zset {
 	return result
 }
 
-// combineScores replies with what a function makes of sorted sets.
+// combineScores applies f to the sorted sets and replies with the result.
 func (x *call) combineScores(f func(combination) *zset, plain bool) error {
 	c, err := x.combination(1, plain)
 	if err != nil {
@@ -223,7 +223,7 @@ func (x *call) combineScores(f func(combination) *zset, plain bool) error {
 	return nil
 }
 
-// storeScores stores what a function makes of sorted sets.
+// storeScores applies f to the sorted sets and stores the result.
 func (x *call) storeScores(f func(combination) *zset, plain bool) error {
 	c, err := x.combination(2, plain)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// nameless are names that the interpreter has for functions without one.
+// nameless has the names that the interpreter gives functions without one.
 var nameless = map[string]bool{"": true, "(anonymous)": true, "main chunk": true}
 
 // argError raises an error about an argument.
@@ -20,7 +20,7 @@ func argError(l *gopher.LState, n int, text string) {
 	raise(l, "bad argument #%d to '%s' (%s)", n, name, text)
 }
 
-// typeName returns the type of an argument, or "no value".
+// typeName returns an argument's type, or "no value".
 func typeName(l *gopher.LState, n int) string {
 	if n > l.GetTop() {
 		return "no value"
@@ -28,7 +28,7 @@ func typeName(l *gopher.LState, n int) string {
 	return l.Get(n).Type().String()
 }
 
-// stringArg returns an argument that is a string or a number.
+// stringArg returns an argument that must be a string or a number.
 func stringArg(l *gopher.LState, n int) string {
 	v := l.Get(n)
 	if !gopher.LVCanConvToString(v) {
@@ -37,7 +37,7 @@ func stringArg(l *gopher.LState, n int) string {
 	return Text(v)
 }
 
-// intArg returns an argument that is a number, or a default if there is none.
+// intArg returns an argument that must be a number, or a default if it is missing.
 func intArg(l *gopher.LState, n, otherwise int) int {
 	v := l.Get(n)
 	if v == gopher.LNil && otherwise != noDefault {
@@ -50,15 +50,15 @@ func intArg(l *gopher.LState, n, otherwise int) int {
 	return int(Integer(f))
 }
 
-// noDefault is for arguments that must be there.
+// noDefault marks arguments that must be there.
 const noDefault = math.MinInt
 
-// typeError raises an error about an argument of another type.
+// typeError raises an error about an argument with the wrong type.
 func typeError(l *gopher.LState, n int, want string) {
 	argError(l, n, want+" expected, got "+typeName(l, n))
 }
 
-// numberArg returns an argument that is a number, or can be read as one.
+// numberArg returns an argument that must be a number or read as one.
 func numberArg(l *gopher.LState, n int) gopher.LNumber {
 	v, ok := Number(l.Get(n))
 	if !ok {
@@ -67,7 +67,7 @@ func numberArg(l *gopher.LState, n int) gopher.LNumber {
 	return gopher.LNumber(v)
 }
 
-// optStringArg returns an argument that is a string, or a default if there is none.
+// optStringArg returns an argument that must be a string, or a default if it is missing.
 func optStringArg(l *gopher.LState, n int, otherwise string) string {
 	if l.Get(n) == gopher.LNil {
 		return otherwise
@@ -75,7 +75,7 @@ func optStringArg(l *gopher.LState, n int, otherwise string) string {
 	return stringArg(l, n)
 }
 
-// tableArg returns an argument that is a table.
+// tableArg returns an argument that must be a table.
 func tableArg(l *gopher.LState, n int) *gopher.LTable {
 	t, ok := l.Get(n).(*gopher.LTable)
 	if !ok {
@@ -84,7 +84,7 @@ func tableArg(l *gopher.LState, n int) *gopher.LTable {
 	return t
 }
 
-// functionArg returns an argument that is a function.
+// functionArg returns an argument that must be a function.
 func functionArg(l *gopher.LState, n int) *gopher.LFunction {
 	f, ok := l.Get(n).(*gopher.LFunction)
 	if !ok {
@@ -101,7 +101,7 @@ func anyArg(l *gopher.LState, n int) gopher.LValue {
 	return l.Get(n)
 }
 
-// Integer converts a number as C does on most machines.
+// Integer converts a number like C on most machines.
 func Integer(v float64) int64 {
 	if math.IsNaN(v) || v >= 1<<63 || v < -1<<63 {
 		return math.MinInt64

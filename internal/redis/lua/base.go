@@ -12,8 +12,8 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// baseFunctions are the global functions that differ from those of the interpreter: they know of tables that cannot be
-// changed, bound what they take, and read and write numbers as Lua does.
+// baseFunctions has the global functions that must differ from the interpreter's. Ours know read-only
+// tables, bound the memory and time that they take, and read and write numbers like Lua.
 func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
 	return map[string]gopher.LGFunction{
 		"assert":         assert,
@@ -52,7 +52,7 @@ func assert(l *gopher.LState) int {
 	return l.GetTop()
 }
 
-// raiseError is error.
+// raiseError implements error.
 func (i *Interpreter) raiseError(l *gopher.LState) int {
 	v := l.Get(1)
 	if level := intArg(l, 2, 1); gopher.LVCanConvToString(v) && level > 0 {
@@ -65,7 +65,7 @@ func (i *Interpreter) raiseError(l *gopher.LState) int {
 	return 0
 }
 
-// selectArgs is select.
+// selectArgs implements select.
 func selectArgs(l *gopher.LState) int {
 	top := l.GetTop()
 	if s, ok := l.Get(1).(gopher.LString); ok && strings.HasPrefix(string(s), "#") {
@@ -121,7 +121,7 @@ func (i *Interpreter) setMetatable(l *gopher.LState) int {
 	return 1
 }
 
-// ipairsNext is the iterator of ipairs.
+// ipairsNext is the iterator for ipairs.
 func (i *Interpreter) ipairsNext(l *gopher.LState) int {
 	n := numberArg(l, 2) + 1
 	v := i.Original(tableArg(l, 1)).RawGet(n)
@@ -197,10 +197,10 @@ func (i *Interpreter) loadString(l *gopher.LState) int {
 	return i.compile(l, text, optStringArg(l, 2, text))
 }
 
-// compileCost is about what the compiler takes for each byte of a text.
+// compileCost estimates the compiler's memory for each byte in a text.
 const compileCost = 64
 
-// compile returns the function of a text, or nil and an error.
+// compile returns a text's function, or nil and an error.
 func (i *Interpreter) compile(l *gopher.LState, text, name string) int {
 	i.guard.take(l, compileCost*min(len(text), maxScriptText))
 	proto, err := Compile(text, chunkName(name))
@@ -213,7 +213,7 @@ func (i *Interpreter) compile(l *gopher.LState, text, name string) int {
 	return 1
 }
 
-// chunkName returns the name of a text for errors.
+// chunkName returns a text's name in errors.
 func chunkName(name string) string {
 	if strings.HasPrefix(name, "=") || strings.HasPrefix(name, "@") {
 		return name[1:]
@@ -225,16 +225,17 @@ func chunkName(name string) string {
 	return `[string "` + line + `"]`
 }
 
-// isLuaSpace reports whether C's isspace does.
+// isLuaSpace is C's isspace.
 func isLuaSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// trimNumber returns what C reads of a text that may be a number: what stands before a zero, without space around it.
+// trimNumber returns the part that C reads from a text that may be a number: up to a zero byte, without
+// surrounding space.
 func trimNumber(text string) string {
 	text, _, _ = strings.Cut(text, "\x00")
 	return strings.TrimFunc(text, func(r rune) bool { return r < 128 && isLuaSpace(byte(r)) })
 }
 
-// parseLuaNumber reads a number as Lua does.
+// parseLuaNumber parses a number like Lua.
 func parseLuaNumber(text string) (float64, bool) {
 	text = trimNumber(text)
 	if text == "" || strings.Contains(text, "_") {
@@ -256,7 +257,7 @@ func parseLuaNumber(text string) (float64, bool) {
 	return v, true
 }
 
-// Number returns the number that a value is or can be read as.
+// Number returns a value as a number, if it is one or reads as one.
 func Number(v gopher.LValue) (float64, bool) {
 	switch v := v.(type) {
 	case gopher.LNumber:
@@ -288,18 +289,19 @@ func toNumberFunction(l *gopher.LState) int {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "-"), base, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		l.Push(gopher.LNumber(n)) // the largest one, as strtoul does
+		l.Push(gopher.LNumber(n)) // the largest one, like strtoul
 	case err != nil:
 		l.Push(gopher.LNil)
 	case strings.HasPrefix(text, "-"):
-		l.Push(gopher.LNumber(-n)) // as strtoul does
+		l.Push(gopher.LNumber(-n)) // like strtoul
 	default:
 		l.Push(gopher.LNumber(n))
 	}
 	return 1
 }
 
-// tostring returns a value as text. Values other than strings and numbers have different ones, which tell no address.
+// tostring returns a value as text. Values other than strings and numbers get distinct texts that
+// reveal no address.
 func (i *Interpreter) tostring(l *gopher.LState, v gopher.LValue) string {
 	switch v := v.(type) {
 	case gopher.LString, gopher.LNumber:
@@ -338,7 +340,7 @@ func (i *Interpreter) unpack(l *gopher.LState) int {
 	return last - first + 1
 }
 
-// tableLength returns the number of elements of a table before a nil.
+// tableLength returns the number of elements before a nil.
 func (i *Interpreter) tableLength(t *gopher.LTable) int {
 	n := t.Len()
 	has := func(n int) bool { return t.RawGet(gopher.LNumber(n)) != gopher.LNil }
@@ -352,7 +354,7 @@ func (i *Interpreter) tableLength(t *gopher.LTable) int {
 	return n + sort.Search(end-n, func(k int) bool { return !has(n + k + 1) })
 }
 
-// lengthOf is the operator #.
+// lengthOf implements the operator #.
 func (i *Interpreter) lengthOf(l *gopher.LState) int {
 	switch v := l.Get(1).(type) {
 	case gopher.LString:
@@ -371,7 +373,7 @@ func (i *Interpreter) lengthOf(l *gopher.LState) int {
 	return 1
 }
 
-// modulo is the operator %.
+// modulo implements the operator %.
 func (i *Interpreter) modulo(l *gopher.LState) int {
 	a, okA := Number(l.Get(1))
 	b, okB := Number(l.Get(2))
@@ -396,7 +398,7 @@ func (i *Interpreter) modulo(l *gopher.LState) int {
 	return 0
 }
 
-// concatenate is the operator .. for two values or more.
+// concatenate implements the operator .. for two or more values.
 func (i *Interpreter) concatenate(l *gopher.LState) int {
 	n := l.GetTop()
 	size := 0
@@ -417,7 +419,7 @@ func (i *Interpreter) concatenate(l *gopher.LState) int {
 	return b.push()
 }
 
-// concatenateMeta concatenates values of which some are no strings, from the right.
+// concatenateMeta concatenates values that are not all strings, from the right.
 func (i *Interpreter) concatenateMeta(l *gopher.LState) int {
 	right := l.Get(l.GetTop())
 	for k := l.GetTop() - 1; k >= 1; k-- {

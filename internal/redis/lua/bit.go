@@ -7,7 +7,7 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// bitFunctions are the functions of LuaBitOp, on numbers of 32 bits.
+// bitFunctions has LuaBitOp's functions on 32-bit numbers.
 var bitFunctions = map[string]gopher.LGFunction{
 	"tobit":   func(l *gopher.LState) int { return pushBits(l, bitsArg(l, 1)) },
 	"bnot":    func(l *gopher.LState) int { return pushBits(l, ^bitsArg(l, 1)) },
@@ -23,8 +23,8 @@ var bitFunctions = map[string]gopher.LGFunction{
 	"tohex":   bitToHex,
 }
 
-// bitsArg returns the low bits of an argument that is a number, rounded to even. Those of NaN are zero in C, and not
-// in Go.
+// bitsArg returns the low 32 bits in a numeric argument, rounded to even. NaN gives zero, as in C but
+// unlike Go.
 func bitsArg(l *gopher.LState, n int) uint32 {
 	v, ok := Number(l.Get(n))
 	if !ok {

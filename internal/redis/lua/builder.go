@@ -6,14 +6,14 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// builder makes a string, which is charged as it grows.
+// builder makes a string and charges it as it grows.
 type builder struct {
 	*Interpreter
 	l *gopher.LState
 	b strings.Builder
 }
 
-// room makes room for n bytes more.
+// room makes room for n more bytes.
 func (b *builder) room(n int) {
 	b.guard.checkLength(b.l, b.b.Len()+n)
 	b.guard.take(b.l, n)
@@ -42,10 +42,10 @@ func (b *builder) push() int {
 	return 1
 }
 
-// build returns a builder of a string.
+// build returns a builder.
 func (i *Interpreter) build(l *gopher.LState) *builder { return &builder{Interpreter: i, l: l} }
 
-// part returns a part of a string as one of its own, so that it does not keep all of the other in memory.
+// part copies a part of a string, so that it does not keep the whole string in memory.
 func (g *guard) part(l *gopher.LState, s string) gopher.LString {
 	g.hold(l, len(s))
 	return gopher.LString(strings.Clone(s))

@@ -12,15 +12,15 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// Limits of a script: the bytes of its text, and how deep its expressions and blocks are nested. The compiler is
-// recursive.
+// Limits on a script: its length in bytes, and the nesting depth of its expressions and blocks. The
+// depth matters because the compiler is recursive.
 const (
 	maxScriptText  = 512 << 10
 	maxScriptDepth = 2000
 )
 
-// The operators that take memory, or have other results than Lua's, are replaced by calls of local variables, whose
-// names no script can write.
+// We replace the operators that take memory or differ from Lua's by calls to local variables. No script
+// can write the variables' names.
 const (
 	concatName = " concat"
 	lengthName = " length"
@@ -29,11 +29,11 @@ const (
 	targetName = " target"
 )
 
-// operatorNames are the parameters of what Compile returns.
+// operatorNames are the parameters for Compile's function.
 var operatorNames = []string{concatName, lengthName, moduloName}
 
-// Compile compiles a script. What it returns is a function that takes the functions for some operators and returns the
-// script as a function.
+// Compile compiles a script. The result is a function that takes the functions for some operators and
+// returns the script's function.
 func Compile(text, name string) (proto *gopher.FunctionProto, err error) {
 	if len(text) > maxScriptText {
 		return nil, errors.New("the script is too long")
@@ -71,7 +71,7 @@ func withOperators(statements []ast.Stmt) []ast.Stmt {
 	return []ast.Stmt{operators, &ast.ReturnStmt{Exprs: []ast.Expr{body}}}
 }
 
-// syntaxError returns an error of the parser with the line first, as Lua does.
+// syntaxError converts a parser error to Lua's form, with the line first.
 func syntaxError(name, text string, err error) error {
 	var failed *parse.Error
 	if !errors.As(err, &failed) {
@@ -83,13 +83,13 @@ func syntaxError(name, text string, err error) error {
 	return fmt.Errorf("%s:%d: %s near '%s'", name, failed.Pos.Line, failed.Message, failed.Token)
 }
 
-// rewriter replaces operators by calls of functions.
+// rewriter replaces operators by function calls.
 type rewriter struct {
 	depth   int
 	tooDeep bool
 }
 
-// enter counts a level of the syntax and reports whether it may be entered. leave must follow then.
+// enter counts a nesting level and reports whether it is allowed. If so, the caller must call leave.
 func (r *rewriter) enter() bool {
 	if r.depth >= maxScriptDepth {
 		r.tooDeep = true
@@ -112,13 +112,14 @@ func (r *rewriter) block(statements []ast.Stmt) {
 	}
 }
 
-// corrected returns what a statement of assignment means, for which the compiler has other results in some cases:
+// corrected rewrites assignments that the compiler gets wrong:
 //
-//   - "a = x", where x is made of "and" and "or", may leave a as it is, and "a = (f(a))" overwrites the parameter a
-//     before it is passed. They become "do local value = x; a = value end".
-//   - "a, b = x, y" assigns a before it computes y. It becomes "do local value1, value2 = x, y; b = value2; a = value1
-//     end", with the tables and keys on the left side computed before, if there are any.
-//   - "local f = function … end" has the function see the new f. With a nil behind it, it sees what f was before.
+//   - "a = x", where x combines values with "and" and "or", may leave a as it is, and "a = (f(a))"
+//     overwrites the parameter a before passing it. They become "do local value = x; a = value end".
+//   - "a, b = x, y" assigns a before it computes y. It becomes "do local value1, value2 = x, y; b = value2;
+//     a = value1 end". If the left side has tables and keys, they are computed first.
+//   - "local f = function … end" lets the function see the new f. With a nil after it, the function sees
+//     the old f.
 func corrected(s ast.Stmt) ast.Stmt {
 	switch s := s.(type) {
 	case *ast.LocalAssignStmt:
@@ -136,7 +137,7 @@ func corrected(s ast.Stmt) ast.Stmt {
 
 func correctedLocal(s *ast.LocalAssignStmt) ast.Stmt {
 	if len(s.Names) != 1 || len(s.Exprs) != 1 || s.LastLine() != 0 {
-		return s // the parser sets the last line of "local function f() … end" only
+		return s // the parser sets the last line only for "local function f() … end"
 	}
 	if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok {
 		none := &ast.NilExpr{}
@@ -146,7 +147,7 @@ func correctedLocal(s *ast.LocalAssignStmt) ast.Stmt {
 	return s
 }
 
-// throughLocals returns a block that assigns what local variables have, the last one first, as Lua does.
+// throughLocals returns a block that assigns from local variables, the last one first, as Lua does.
 func throughLocals(s *ast.AssignStmt) ast.Stmt {
 	before := &locals{line: s.Line(), name: targetName}
 	values := &locals{line: s.Line(), name: valueName}
@@ -188,7 +189,7 @@ func (v *locals) add(x ast.Expr) ast.Expr {
 	return use
 }
 
-// statement returns the declaration of the variables.
+// statement returns the variables' declaration.
 func (v *locals) statement() ast.Stmt {
 	if len(v.names) == 0 {
 		return &ast.DoBlockStmt{}
@@ -242,7 +243,7 @@ func (r *rewriter) all(list []ast.Expr) {
 	}
 }
 
-// expr rewrites an expression in its place.
+// expr rewrites an expression in place.
 func (r *rewriter) expr(p *ast.Expr) {
 	if *p == nil || !r.enter() {
 		return
@@ -289,8 +290,8 @@ func (r *rewriter) expr(p *ast.Expr) {
 	}
 }
 
-// adjust has a field with a key, such as "{k = f()}", take one result of a call. The compiler would add all of them to
-// the list if it is the last field.
+// adjust makes a keyed field, such as "{k = f()}", take only a call's first result. If the field is the
+// last one, the compiler would add all results to the list.
 func adjust(f *ast.Field) {
 	if f.Key == nil {
 		return
@@ -303,7 +304,7 @@ func adjust(f *ast.Field) {
 	}
 }
 
-// operands returns the operands of a chain of concatenations.
+// operands returns the operands in a chain of concatenations.
 func (r *rewriter) operands(e *ast.StringConcatOpExpr) []ast.Expr {
 	var all []ast.Expr
 	for {
@@ -322,7 +323,7 @@ func (r *rewriter) operands(e *ast.StringConcatOpExpr) []ast.Expr {
 	return append(all, e.Rhs)
 }
 
-// maxOperands is the number of arguments of a call, for which the compiler has registers.
+// maxOperands caps a call's arguments, because the compiler needs registers for them.
 const maxOperands = 50
 
 // concatCall returns a call that concatenates operands, the last ones first.

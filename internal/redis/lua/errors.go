@@ -9,10 +9,10 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// maxErrorText is how much of a string that a script has made is in the text of an error.
+// maxErrorText caps how much of a script's string an error's text contains, in bytes.
 const maxErrorText = 4 << 10
 
-// raise raises an error of a function, with the position where a script has called it.
+// raise raises a function's error, with the position where a script called the function.
 func raise(l *gopher.LState, format string, args ...any) {
 	for n, arg := range args {
 		if s, ok := arg.(string); ok && len(s) > maxErrorText {
@@ -22,7 +22,7 @@ func raise(l *gopher.LState, format string, args ...any) {
 	l.Error(gopher.LString(callPosition(l, 1)+fmt.Sprintf(format, args...)), 0)
 }
 
-// callPosition returns where a function was called, or "" if that was not in a script.
+// callPosition returns the position where a function was called, or "" if that was not in a script.
 func callPosition(l *gopher.LState, level int) string {
 	at, found := l.GetStack(level)
 	if !found {
@@ -34,8 +34,8 @@ func callPosition(l *gopher.LState, level int) string {
 	return at.Source + ":" + strconv.Itoa(at.CurrentLine) + ": "
 }
 
-// ownErrors are the errors of the interpreter that has other words than Lua. The names of variables, which Lua has in
-// them, are not known.
+// ownErrors has the interpreter's errors that are worded differently from Lua's. Lua also names the
+// variable, which we do not know.
 var ownErrors = []struct {
 	pattern *regexp.Regexp
 	words   string
@@ -54,7 +54,7 @@ var ownErrors = []struct {
 	{regexp.MustCompile(`^too many recursions in (\w+)$`), "loop in $1"},
 }
 
-// luaError returns what was raised with Lua's words, if it is an error of the interpreter.
+// luaError rewords an error from the interpreter like Lua.
 func luaError(v gopher.LValue) gopher.LValue {
 	s, ok := v.(gopher.LString)
 	if !ok {

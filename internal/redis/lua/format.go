@@ -9,7 +9,7 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// FormatG returns a number as C's printf does with %.*g.
+// FormatG formats a number like C's printf with %.*g.
 func FormatG(v float64, digits int) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -24,7 +24,7 @@ func FormatG(v float64, digits int) string {
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
-// stringFormat is string.format.
+// stringFormat implements string.format.
 func (i *Interpreter) stringFormat(l *gopher.LState) int {
 	format := stringArg(l, 1)
 	b := i.build(l)
@@ -48,7 +48,8 @@ func (i *Interpreter) stringFormat(l *gopher.LState) int {
 	return b.push()
 }
 
-// cutSpec returns flags, width and precision behind a percent sign, and the letter that follows.
+// cutSpec returns the flags, width and precision after a percent sign, the letter after them, and the
+// rest.
 func cutSpec(l *gopher.LState, text string) (spec string, verb byte, rest string) {
 	n := 0
 	for n < len(text) && strings.IndexByte("-+ #0", text[n]) >= 0 {
@@ -107,7 +108,7 @@ func (b *builder) formatArg(n int, spec string, verb byte) {
 	}
 }
 
-// formatInteger formats a number. A precision is its least number of digits, and makes the flag 0 void.
+// formatInteger formats a number. A precision sets the least number of digits, and disables the flag 0.
 func formatInteger(spec string, verb byte, v any) string {
 	if strings.Contains(spec, ".") {
 		flags := spec[:len(spec)-len(strings.TrimLeft(spec, "%-+ #0"))]
@@ -138,15 +139,16 @@ func formatFloatArg(spec string, verb byte, v float64) string {
 	return fmt.Sprintf(spec+string(verb), v)
 }
 
-// unsigned converts a number as C does on most machines.
+// unsigned converts a number like C on most machines.
 func unsigned(v gopher.LNumber) uint64 {
 	if v >= 1<<63 {
 		return uint64(Integer(float64(v-1<<63))) ^ 1<<63
 	}
-	return uint64(Integer(float64(v))) // also what is no number
+	return uint64(Integer(float64(v))) // NaN too
 }
 
-// formatText formats a string, byte by byte: up to its first zero, as C does, unless it is long.
+// formatText formats a string byte by byte. Like C, it stops at the first zero byte, unless the string
+// is long.
 func formatText(spec, s string) string {
 	width, precision, found := strings.Cut(strings.TrimPrefix(spec, "%"), ".")
 	if !found && len(s) >= 100 {
@@ -166,7 +168,7 @@ func formatText(spec, s string) string {
 	return pad + s
 }
 
-// quote appends a string as Lua reads it.
+// quote appends a string in a form that Lua can read back.
 func (b *builder) quote(s string) {
 	b.byte('"')
 	for n := range len(s) {

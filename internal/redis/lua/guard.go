@@ -8,60 +8,62 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// guard stops scripts that run too long or take too much memory. It is the context of the interpreter, which calls Done
-// before each instruction.
+// guard stops scripts that run too long or take too much memory. It is the interpreter's context, and
+// the interpreter calls Done before each instruction.
 //
-// Each instruction is charged, and so is each function with what it is about to take. After guardStep of that, the guard
-// looks at the memory. If the script may have taken more than it was granted, its values are measured: only that tells
-// what it has dropped again. The guard looks at the clock after guardTicks, of which a function has more than an
-// instruction.
+// We charge each instruction, and each function for the memory that it is about to take. After charging
+// guardStep bytes, the guard looks at the memory. If the script may have taken more than it was
+// granted, we measure its values: nothing else tells us what it has dropped again. The guard looks at
+// the clock every guardTicks; a function costs more ticks than an instruction.
 type guard struct {
-	// limit is the number of bytes that a script may take. A string has at most a quarter of that, since some errors of the
-	// interpreter have copies of one.
+	// limit is the number of bytes that a script may take. A string may have at most a quarter, because
+	// some of the interpreter's errors copy it.
 	limit int64
-	// budget is charged for what is granted beyond guardStep. It may be nil.
+	// budget is charged for grants beyond guardStep. It may be nil.
 	budget Budget
-	// measure returns the bytes of all values that the script can reach, as far as they are no more than the limit.
+	// measure returns the bytes in all values that the script can reach. It may stop counting above the
+	// limit.
 	measure func(limit int64) int64
 
 	began   time.Time
 	timeout time.Duration
-	// poll returns why the script has to end, or "".
+	// poll returns the reason why the script must end, or "".
 	poll func(elapsed time.Duration) StopError
-	// stopped says why the script has to end; "" if it may go on.
+	// stopped is the reason why the script must end; "" if it may go on.
 	stopped StopError
-	// ticks and charged have come since the guard has looked at the clock, and at the memory.
+	// ticks counts since the guard last looked at the clock, and charged since it last looked at the
+	// memory.
 	ticks   int
 	charged int64
-	// live is what the script had when it was measured, and since was charged after that. held is what functions hold that
-	// the script cannot reach yet.
+	// live is the script's size when last measured, and since the bytes charged after that. held counts
+	// bytes that functions hold and that the script cannot reach yet.
 	live, since, held int64
-	// granted is what the script may take before it is measured again.
+	// granted is the number of bytes that the script may take before we measure it again.
 	granted int64
-	// heap is what the process had when the script was measured.
+	// heap is the process's heap size when the script was measured.
 	heap int64
 }
 
-// Budget is what scripts share.
+// Budget is the memory that scripts share.
 type Budget interface {
-	// Take takes bytes, and reports whether there was room for them.
+	// Take takes n bytes, and reports whether there was room.
 	Take(n int64) bool
 	Return(n int64)
 }
 
-// An instruction takes no more than instructionCost bytes, almost always. It is also the charge of a step in a loop.
+// An instruction almost never takes more than instructionCost bytes. A loop step costs as much.
 const (
 	instructionCost = 64
 	guardStep       = 512 << 10
-	// guardSlack is what a script is granted beyond that, so that it is rarely measured while it is small.
+	// guardSlack is granted on top, so that we rarely measure a script while it is small.
 	guardSlack = 4 << 20
 	guardTicks = 256
-	// functionTicks are those of a function, which also has one for each tickBytes of its arguments.
+	// A function costs functionTicks, and one more tick for each tickBytes in its arguments.
 	functionTicks = 4
 	tickBytes     = 4 << 10
 )
 
-// StopError says why a script was stopped.
+// StopError is the reason why a script was stopped.
 type StopError string
 
 func (e StopError) Error() string { return string(e) }
@@ -78,14 +80,14 @@ func (g *guard) start(timeout time.Duration) {
 	g.held = 0
 }
 
-// closed is the channel of scripts that have to end.
+// closed is the channel for scripts that must end.
 var closed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Done charges an instruction. It returns a closed channel if the script has to end, and else nil.
+// Done charges an instruction. It returns a closed channel if the script must end, and nil otherwise.
 func (g *guard) Done() <-chan struct{} {
 	g.tick(1)
 	if g.stopped != "" {
@@ -94,7 +96,7 @@ func (g *guard) Done() <-chan struct{} {
 	return nil
 }
 
-// Err returns why the script has to end, or nil.
+// Err returns the reason why the script must end, or nil.
 func (g *guard) Err() error {
 	if g.stopped == "" {
 		return nil
@@ -102,13 +104,13 @@ func (g *guard) Err() error {
 	return g.stopped
 }
 
-// Deadline returns false: Done looks at the clock.
+// Deadline returns false, because Done looks at the clock.
 func (g *guard) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Value returns nil.
 func (g *guard) Value(any) any { return nil }
 
-// tick counts ticks, and stops the script if its time is over.
+// tick counts ticks, and stops the script if its time is up.
 func (g *guard) tick(n int) {
 	g.ticks += n
 	if g.ticks < guardTicks {
@@ -119,7 +121,7 @@ func (g *guard) tick(n int) {
 	g.spend(guardTicks * instructionCost)
 }
 
-// checkTime stops the script if its time is over.
+// checkTime stops the script if its time is up.
 func (g *guard) checkTime() {
 	if g.stopped != "" {
 		return
@@ -132,7 +134,7 @@ func (g *guard) checkTime() {
 	}
 }
 
-// look stops the script if its time is over, or if it takes too much memory with n bytes more.
+// look stops the script if its time is up, or if n more bytes would be too much memory.
 func (g *guard) look(n int64) {
 	g.checkTime()
 	g.since += g.charged
@@ -151,7 +153,8 @@ func (g *guard) look(n int64) {
 	}
 }
 
-// settle measures the script and grants it as much again, and what n bytes more need, as far as the budget has it.
+// settle measures the script. If the budget allows, it grants twice the size with n more bytes, plus
+// slack; otherwise only that size.
 func (g *guard) settle(n int64) {
 	g.live = g.measure(g.limit) + g.held
 	g.since = 0
@@ -163,7 +166,7 @@ func (g *guard) settle(n int64) {
 	}
 }
 
-// grant makes n bytes what the script may take, unless the budget has no room for them.
+// grant sets the number of bytes that the script may take. It returns false if the budget has no room.
 func (g *guard) grant(n int64) bool {
 	n = max(n, guardStep)
 	more := n - max(g.granted, guardStep)
@@ -178,7 +181,8 @@ func (g *guard) grant(n int64) bool {
 	return true
 }
 
-// end returns what the budget was charged for, but for what the script has left in functions that stay.
+// end returns the charge to the budget, except for memory that the script has left in functions that
+// stay.
 func (g *guard) end() {
 	g.held = 0
 	if g.granted > guardStep {
@@ -187,35 +191,35 @@ func (g *guard) end() {
 	}
 }
 
-// memoryInUse returns the number of bytes of all objects of the process, of which some may be garbage.
+// memoryInUse returns the bytes in all the process's objects. Some may be garbage.
 func memoryInUse() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(samples)
 	return int64(samples[0].Value.Uint64())
 }
 
-// charge counts a string of n bytes that is about to be made. It raises an error if that is too long, or if the script
-// has to end.
+// charge counts an n-byte string that is about to be made. It raises an error if the string is too long
+// or the script must end.
 func (g *guard) charge(l *gopher.LState, n int) {
 	g.checkLength(l, n)
 	g.take(l, n)
 }
 
-// checkLength raises an error if a string of n bytes is too long.
+// checkLength raises an error if an n-byte string is too long.
 func (g *guard) checkLength(l *gopher.LState, n int) {
 	if int64(n) > min(g.limit/4, MaxString) {
 		raise(l, "string length overflow")
 	}
 }
 
-// take counts n bytes of anything. It raises an error if the script has to end.
+// take counts n bytes for anything. It raises an error if the script must end.
 func (g *guard) take(l *gopher.LState, n int) {
 	if !g.spend(n) {
 		raise(l, "%s", g.stopped)
 	}
 }
 
-// step counts a step of a loop.
+// step counts a loop step.
 func (g *guard) step(l *gopher.LState) {
 	g.tick(1)
 	if g.stopped != "" {

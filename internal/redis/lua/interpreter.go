@@ -1,11 +1,11 @@
-// Package lua is the Lua of Redis's scripts: Lua 5.1 with the libraries that Redis has beside it (bit,
-// struct, cjson, cmsgpack), within limits of time and memory.
+// Package lua is the Lua that Redis's scripts run in: Lua 5.1 plus the libraries that Redis adds (bit,
+// struct, cjson, cmsgpack), within limits on time and memory.
 //
-// An Interpreter runs functions one after the other. Those come from Compile, which rewrites the
-// operators that take memory into calls, and have no way to the process but the libraries and what the
-// user of the package adds with OpenLibrary. What scripts see of all libraries cannot be changed. The
-// interpreter itself is github.com/yuin/gopher-lua; its libraries of strings and tables are not used,
-// since they take memory and time without a limit and differ from Lua's.
+// An Interpreter runs functions one after the other. Compile makes them; it rewrites the operators that
+// take memory into calls. A function can reach the process only through the libraries and through
+// functions that you add with OpenLibrary. Scripts cannot change any library. The interpreter itself is
+// github.com/yuin/gopher-lua. We do not use its string and table libraries, because they take unlimited
+// memory and time and differ from Lua's.
 package lua
 
 import (
@@ -21,30 +21,31 @@ import (
 // Interpreter runs scripts, one after the other.
 type Interpreter struct {
 	l *gopher.LState
-	// globals are the global variables, and env what scripts see of them: a table that cannot be changed.
+	// globals has the global variables, and env is the read-only table that scripts see instead.
 	globals, env *gopher.LTable
-	// strict is what scripts see as the metatable of env.
+	// strict is the metatable that scripts see for env.
 	strict *gopher.LTable
-	// originals are the tables behind those that cannot be changed.
+	// originals maps read-only tables to the tables behind them.
 	originals map[*gopher.LTable]*gopher.LTable
-	// operators are functions for some operators, and handler is called with an error.
+	// operators has the functions for some operators, and handler is called with an error.
 	operators []*gopher.LFunction
 	handler   *gopher.LFunction
-	// ipairsStep and pairsStep are the iterators of ipairs and pairs.
+	// ipairsStep and pairsStep are the iterators that ipairs and pairs return.
 	ipairsStep, pairsStep *gopher.LFunction
 	guard                 guard
-	// protected is how many protected calls are within each other, and resumed how many coroutines.
+	// protected counts the nested protected calls, and resumed the nested coroutines.
 	protected, resumed int
-	// Kept calls a function for the functions of scripts that are called again, which are measured between scripts. It may
-	// be nil.
+	// Kept calls yield for each script function that will be called again, so that we measure it
+	// between scripts. It may be nil.
 	Kept func(yield func(*gopher.LFunction))
-	// Poll is called now and then with how long the script has run, and stops it unless it returns "". It may be nil.
+	// Poll is called now and then with the script's running time. It stops the script unless it returns
+	// "". It may be nil.
 	Poll func(elapsed time.Duration) StopError
-	// running are the stacks of protected calls that are in use, after the first one, and building the tables that functions
-	// make, which scripts cannot reach yet.
+	// running has the stacks in use: the first one, and then those for protected calls. building has
+	// tables that functions are filling and that scripts cannot reach yet.
 	running  []*gopher.LState
 	building []*gopher.LTable
-	// stacks are those of protected calls, from the outermost on.
+	// stacks has the stacks kept for protected calls, outermost first.
 	stacks []*gopher.LState
 	random uint64
 	seed   maphash.Seed
@@ -52,9 +53,9 @@ type Interpreter struct {
 	null   *gopher.LUserData
 }
 
-// Limits of the interpreter: functions that call each other, values of all of them, protected calls and coroutines
-// within each other, values that are returned at once, and bytes of a string. They bound the stack of the goroutine, which must not
-// overflow, and the time to unwind it.
+// The interpreter limits nested calls, all their values together, nested protected calls and
+// coroutines, values returned at once, and the bytes in a string. The limits bound the goroutine's
+// stack, which must not overflow, and the time to unwind it.
 const (
 	maxCalls     = 8000
 	maxRegistry  = 1 << 20
@@ -65,12 +66,12 @@ const (
 	MaxString    = 512 << 20
 )
 
-// limitArrays has tables keep numbers from MaxArrayPart on as hashes do. Otherwise a script that sets one element with
-// a large number takes the memory of all before it.
+// limitArrays makes tables keep keys from MaxArrayPart on in hashes. Otherwise a script that sets a
+// single element with a large number takes the memory for all elements before it.
 var limitArrays = sync.OnceFunc(func() { gopher.MaxArrayIndex = MaxArrayPart })
 
-// New returns an interpreter whose scripts may take a number of bytes of memory. They are charged to a budget, which may
-// be nil.
+// New returns an interpreter whose scripts may take this many bytes of memory. It charges them to a
+// budget, which may be nil.
 func New(memory int64, budget Budget) *Interpreter {
 	limitArrays()
 	l := gopher.NewState(gopher.Options{
@@ -86,7 +87,7 @@ func New(memory int64, budget Budget) *Interpreter {
 	i.seed = maphash.MakeSeed()
 	i.json = defaultJSONOptions
 	i.null = l.NewUserData()
-	for _, f := range []gopher.LGFunction{i.concatenate, i.lengthOf, i.modulo} { // as operatorNames
+	for _, f := range []gopher.LGFunction{i.concatenate, i.lengthOf, i.modulo} { // in the order of operatorNames
 		i.operators = append(i.operators, i.function(f))
 	}
 	i.handler = i.function(i.handleError)
@@ -96,7 +97,7 @@ func New(memory int64, budget Budget) *Interpreter {
 	return i
 }
 
-// openGlobals makes the global variables.
+// openGlobals sets up the global variables.
 func (i *Interpreter) openGlobals() {
 	for _, open := range []gopher.LGFunction{gopher.OpenBase, gopher.OpenMath, gopher.OpenCoroutine} {
 		i.l.Push(i.l.NewFunction(open))
@@ -122,7 +123,7 @@ func (i *Interpreter) openGlobals() {
 	i.strict = i.Readonly(meta)
 }
 
-// StrictMeta returns the metatable of a table from which nothing can be read that it does not have.
+// StrictMeta returns a metatable that makes reading a missing field an error.
 func (i *Interpreter) StrictMeta() *gopher.LTable {
 	meta := i.l.NewTable()
 	meta.RawSetString("__index", i.function(noSuchGlobal))
@@ -141,8 +142,8 @@ func (i *Interpreter) function(f gopher.LGFunction) *gopher.LFunction {
 	return i.l.NewFunction(i.guarded(f))
 }
 
-// guarded returns a function whose calls are counted, with the strings that it may read. All functions that scripts can
-// call are made by it.
+// guarded wraps a function to charge each call, and the strings it may read. Every function that
+// scripts can call must be wrapped.
 func (i *Interpreter) guarded(f gopher.LGFunction) gopher.LGFunction {
 	return func(l *gopher.LState) int {
 		ticks := functionTicks
@@ -164,21 +165,21 @@ func (i *Interpreter) guarded(f gopher.LGFunction) gopher.LGFunction {
 	}
 }
 
-// Close returns what the interpreter has of the budget. It cannot be used any more.
+// Close returns the interpreter's share to the budget. You cannot use the interpreter after that.
 func (i *Interpreter) Close() {
 	i.Kept = nil
 	i.guard.grant(0)
 }
 
-// NewTable returns a table that a function fills.
+// NewTable returns a table for a function to fill.
 func (i *Interpreter) NewTable(l *gopher.LState) *gopher.LTable {
 	i.guard.take(l, tableSize+hashSize)
-	t := l.CreateTable(0, 0) // NewTable has room for 32 values and keys
+	t := l.CreateTable(0, 0) // NewTable would make room for 32 values and keys
 	i.building = append(i.building, t)
 	return t
 }
 
-// OpenLibrary makes a global variable of functions, and returns the table behind it.
+// OpenLibrary makes a global variable that holds functions, and returns the table behind it.
 func (i *Interpreter) OpenLibrary(name string, functions map[string]gopher.LGFunction) *gopher.LTable {
 	t := i.l.NewTable()
 	i.AddFunctions(t, functions)
@@ -186,7 +187,7 @@ func (i *Interpreter) OpenLibrary(name string, functions map[string]gopher.LGFun
 	return t
 }
 
-// Readonly returns a table that has what another has and cannot be changed.
+// Readonly returns a read-only view of a table.
 func (i *Interpreter) Readonly(t *gopher.LTable) *gopher.LTable {
 	p := i.l.NewTable()
 	meta := i.l.NewTable()
@@ -197,7 +198,7 @@ func (i *Interpreter) Readonly(t *gopher.LTable) *gopher.LTable {
 	return p
 }
 
-// Original returns the table behind one that cannot be changed, or the table itself.
+// Original returns the table behind a read-only one, or else the table itself.
 func (i *Interpreter) Original(t *gopher.LTable) *gopher.LTable {
 	if o := i.originals[t]; o != nil {
 		return o
@@ -210,7 +211,7 @@ func readonlyTable(l *gopher.LState) int {
 	return 0
 }
 
-// readonlyRaw raises the error of readonlyTable as functions do that know of no position.
+// readonlyRaw raises readonlyTable's error without a position, as raw functions do.
 func readonlyRaw(l *gopher.LState) int {
 	l.Error(gopher.LString("Attempt to modify a readonly table"), 0)
 	return 0
@@ -221,14 +222,14 @@ func noSuchGlobal(l *gopher.LState) int {
 	return 0
 }
 
-// built forgets the tables that were made since one that has them now.
+// built forgets the tables made since t. t holds them now.
 func (i *Interpreter) built(t *gopher.LTable) {
 	for last := len(i.building) - 1; i.building[last] != t; last-- {
 		i.building = i.building[:last]
 	}
 }
 
-// Strings returns a table of strings.
+// Strings returns a table with strings.
 func (i *Interpreter) Strings(all []string) *gopher.LTable {
 	t := i.l.CreateTable(len(all), 0)
 	for n, s := range all {
@@ -237,7 +238,7 @@ func (i *Interpreter) Strings(all []string) *gopher.LTable {
 	return t
 }
 
-// Function returns the function of a script that was compiled.
+// Function returns a compiled script's function.
 func (i *Interpreter) Function(proto *gopher.FunctionProto) *gopher.LFunction {
 	outer := i.l.NewFunctionFromProto(proto)
 	outer.Env = i.env
@@ -251,7 +252,7 @@ func (i *Interpreter) Function(proto *gopher.FunctionProto) *gopher.LFunction {
 	return f
 }
 
-// handleError turns an error into a table of its text and where it happened.
+// handleError turns an error into a table with its text and position.
 func (i *Interpreter) handleError(l *gopher.LState) int {
 	raised := luaError(l.Get(1))
 	t, ok := raised.(*gopher.LTable)
@@ -284,8 +285,9 @@ func (i *Interpreter) poll(elapsed time.Duration) StopError {
 	return i.Poll(elapsed)
 }
 
-// Call calls a function, and done with what it returns, within the limits of scripts. It returns the error of done, an
-// Error that the function has raised, or a StopError, after which the interpreter cannot be used any more.
+// Call calls a function, and then done with its result, within the limits on scripts. It returns done's
+// error, an Error that the function raised, or a StopError. After a StopError you cannot use the
+// interpreter any more.
 func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
 	i.protected = 0
 	i.resumed = 0
@@ -314,12 +316,12 @@ func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error
 	return err
 }
 
-// Error is an error that a script has raised: its text, and the script and the line where it did, if they are known.
+// Error is an error that a script raised: its text, and the script and line that raised it, if known.
 type Error struct{ Text, Source, Line string }
 
 func (e *Error) Error() string { return e.Text }
 
-// newError returns the error of a call.
+// newError converts a call's error.
 func newError(err error) *Error {
 	var failed *gopher.ApiError
 	if !errors.As(err, &failed) {
@@ -332,7 +334,7 @@ func newError(err error) *Error {
 	return &Error{Text(t.RawGetString("err")), Text(t.RawGetString("source")), Text(t.RawGetString("line"))}
 }
 
-// Show has functions see the elements of a table instead of the global variables, or those again if it is nil.
+// Show makes functions see a table's elements in place of the global variables. nil restores those.
 func (i *Interpreter) Show(t *gopher.LTable) {
 	if t == nil {
 		t = i.globals
@@ -341,22 +343,22 @@ func (i *Interpreter) Show(t *gopher.LTable) {
 	i.originals[i.env] = t
 }
 
-// SetGlobal sets a global variable, which scripts can read only.
+// SetGlobal sets a global variable, which scripts can only read.
 func (i *Interpreter) SetGlobal(name string, v gopher.LValue) { i.globals.RawSetString(name, v) }
 
-// NewString returns a string that is a function's result.
+// NewString returns a string for a function's result.
 func (i *Interpreter) NewString(l *gopher.LState, b []byte) gopher.LString {
 	i.guard.hold(l, len(b))
 	return gopher.LString(b)
 }
 
-// Step counts a step of a loop, and reports whether the script may go on.
+// Step counts a loop step, and reports whether the script may go on.
 func (i *Interpreter) Step() bool {
 	i.guard.tick(1)
 	return i.guard.stopped == ""
 }
 
-// Text returns the text of a value that is a string or a number, and "" for another.
+// Text returns a string's or number's text, and "" for any other value.
 func Text(v gopher.LValue) string {
 	switch v := v.(type) {
 	case gopher.LString:
@@ -367,7 +369,7 @@ func Text(v gopher.LValue) string {
 	return ""
 }
 
-// formatNumber returns a number as Lua does, with 14 digits.
+// formatNumber formats a number like Lua, with 14 digits.
 func formatNumber(v float64) string {
 	if n := int64(v); float64(n) == v && n > -1e14 && n < 1e14 && (n != 0 || 1/v > 0) {
 		return strconv.FormatInt(n, 10)

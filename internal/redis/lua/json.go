@@ -9,7 +9,7 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// jsonOptions are the settings of cjson.
+// jsonOptions are cjson's settings.
 type jsonOptions struct {
 	sparseConvert            bool
 	sparseRatio, sparseSafe  int
@@ -25,7 +25,7 @@ var defaultJSONOptions = jsonOptions{
 	encodeInvalidNumbers: "off", decodeInvalidNumbers: true,
 }
 
-// maxJSONDepth is the largest limit of the depth that a script can set, since encoding and decoding are recursive.
+// maxJSONDepth caps the depth limit that a script can set, because encoding and decoding are recursive.
 const maxJSONDepth = 10000
 
 func (i *Interpreter) jsonFunctions() map[string]gopher.LGFunction {
@@ -62,10 +62,10 @@ func jsonArgs(l *gopher.LState, most int) {
 	}
 }
 
-// intRange is what a number may be.
+// intRange bounds a number.
 type intRange struct{ least, most int }
 
-// jsonInt changes a setting if there is an argument, and pushes it.
+// jsonInt changes a setting if there is an argument, and pushes the setting.
 func jsonInt(l *gopher.LState, n int, setting *int, within intRange) int {
 	if l.Get(n) != gopher.LNil {
 		v := intArg(l, n, noDefault)

@@ -17,16 +17,16 @@ type jsonDecoder struct {
 	tok  jsonToken
 }
 
-// jsonToken is a part of JSON. Its kind has the name that errors use.
+// jsonToken is a JSON token. kind is its name in errors.
 type jsonToken struct {
 	kind  string
 	value gopher.LValue
 	at    int
-	// problem says what is wrong with an invalid token.
+	// problem explains an invalid token.
 	problem string
 }
 
-// The kinds of tokens.
+// Errors contain these names, as in cjson.
 const (
 	jsonObjBegin = "T_OBJ_BEGIN"
 	jsonObjEnd   = "T_OBJ_END"
@@ -59,7 +59,7 @@ func (i *Interpreter) jsonDecode(l *gopher.LState) int {
 	return 1
 }
 
-// expect raises an error unless the token is of a kind.
+// expect raises an error unless the token has the given kind.
 func (d *jsonDecoder) expect(what, kind string) {
 	if d.tok.kind == kind {
 		return
@@ -178,7 +178,7 @@ func (d *jsonDecoder) invalid(problem string) {
 	d.tok = jsonToken{kind: jsonError, problem: problem, at: d.pos}
 }
 
-// isInvalidJSONNumber reports whether a text begins with what C reads as a number and JSON does not.
+// isInvalidJSONNumber reports whether a text begins with a number that C accepts and JSON does not.
 func isInvalidJSONNumber(text string) bool {
 	if text[0] == '+' {
 		return true
@@ -194,7 +194,7 @@ func isInvalidJSONNumber(text string) bool {
 	return word == "inf" || word == "nan"
 }
 
-// number reads a number as C's strtod does.
+// number reads a number like C's strtod.
 func (d *jsonDecoder) number(rest string) {
 	if !d.json.decodeInvalidNumbers && isInvalidJSONNumber(rest) {
 		d.invalid("invalid number")
@@ -287,7 +287,7 @@ func (d *jsonDecoder) string() {
 	}
 }
 
-// jsonEscape returns what a letter behind a backslash means.
+// jsonEscape returns the character for a letter after a backslash.
 func jsonEscape(text string) (byte, bool) {
 	if text == "" {
 		return 0, false
@@ -298,7 +298,7 @@ func jsonEscape(text string) (byte, bool) {
 	return text[0], text[0] == '"' || text[0] == '\\' || text[0] == '/'
 }
 
-// unicode reads an escaped character, of which two may make one.
+// unicode reads an escaped character, which may be a surrogate pair.
 func (d *jsonDecoder) unicode(b *builder) bool {
 	r, ok := d.unit(d.pos)
 	if !ok {
@@ -318,7 +318,7 @@ func (d *jsonDecoder) unicode(b *builder) bool {
 	return true
 }
 
-// unit returns the number of \uXXXX at a position.
+// unit returns the number in \uXXXX at a position.
 func (d *jsonDecoder) unit(pos int) (rune, bool) {
 	if len(d.text)-pos < 6 || d.text[pos] != '\\' || d.text[pos+1] != 'u' {
 		return 0, false

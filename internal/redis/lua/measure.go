@@ -6,14 +6,15 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// measurement counts the bytes of all values that can be reached from some.
+// measurement counts the bytes in all values reachable from a few.
 type measurement struct {
 	size, limit int64
 	seen        map[uintptr]struct{}
 	next        []gopher.LValue
 }
 
-// What values take in memory, about. A table has maps for its keys, of which the first is not small.
+// Estimated memory for values. A table has maps for its keys; the first key makes them, and they are
+// not small.
 const (
 	tableSize    = 112
 	hashSize     = 1536
@@ -21,11 +22,11 @@ const (
 	functionSize = 160
 	valueSize    = 16
 	stateSize    = 10 << 10
-	// longString is the number of bytes from which on a string is counted once only, however many values have it.
+	// A string with at least longString bytes counts only once, however many values hold it.
 	longString = 128
 )
 
-// measure returns the bytes of all values that scripts can reach, or some number above the limit.
+// measure returns the bytes in all values that scripts can reach, or some number above the limit.
 func (i *Interpreter) measure(limit int64) int64 {
 	m := &measurement{limit: limit, seen: map[uintptr]struct{}{}}
 	for _, l := range i.running {
@@ -46,7 +47,7 @@ func (i *Interpreter) measure(limit int64) int64 {
 	return m.size
 }
 
-// add has a value be counted.
+// add marks a value for counting.
 func (m *measurement) add(v gopher.LValue) {
 	switch v := v.(type) {
 	case gopher.LString:
@@ -61,7 +62,7 @@ func (m *measurement) add(v gopher.LValue) {
 	}
 }
 
-// again reports whether a value has been counted before.
+// again reports whether we have counted a value before.
 func (m *measurement) again(v reflect.Value) bool {
 	at := v.Pointer()
 	_, found := m.seen[at]
@@ -97,7 +98,7 @@ func (m *measurement) count(v gopher.LValue) {
 	}
 }
 
-// addProto counts the code of a function, which may have been compiled by the script.
+// addProto counts a function's code, which the script may have compiled.
 func (m *measurement) addProto(p *gopher.FunctionProto) {
 	if p == nil || m.again(reflect.ValueOf(p)) {
 		return
@@ -111,20 +112,20 @@ func (m *measurement) addProto(p *gopher.FunctionProto) {
 	}
 }
 
-// tableParts returns how many values the list of a table has room for, and how many keys its hash remembers, also those
-// that were removed.
+// tableParts returns the capacity of a table's list, and how many keys its hash remembers, including
+// removed ones.
 func tableParts(t *gopher.LTable) (array, keys int) {
 	v := reflect.ValueOf(t).Elem()
 	return v.FieldByIndex(tableArray).Cap(), v.FieldByIndex(tableKeys).Len()
 }
 
-// registers returns all values on the stack of a coroutine.
+// registers returns all values on a coroutine's stack.
 func registers(l *gopher.LState) []gopher.LValue {
 	array := reflect.ValueOf(l).Elem().FieldByIndex(stateRegistry).Elem().FieldByIndex(registryArray)
 	return *(*[]gopher.LValue)(array.Addr().UnsafePointer())
 }
 
-// The private fields of the interpreter that tell what scripts take.
+// The interpreter's private fields that show how much memory scripts take.
 var (
 	tableArray    = field(reflect.TypeFor[gopher.LTable](), "array")
 	tableKeys     = field(reflect.TypeFor[gopher.LTable](), "keys")

@@ -7,7 +7,8 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// maxMsgpackDepth is how deep tables are encoded; deeper ones become nil. Decoding has a limit of its own.
+// maxMsgpackDepth limits how deep we encode tables; deeper ones become nil. Decoding has a separate
+// limit.
 const (
 	maxMsgpackDepth  = 16
 	maxMsgpackNested = 10000
@@ -88,7 +89,7 @@ func (e msgpackEncoder) number(v float64) {
 	e.uint(0xcb, 8, math.Float64bits(v))
 }
 
-// uint appends a first byte and a number of some bytes.
+// uint appends a first byte and then a number in the given number of bytes.
 func (e msgpackEncoder) uint(first byte, bytes int, n uint64) {
 	b := binary.BigEndian.AppendUint64([]byte{first}, n)
 	e.string(string(append(b[:1], b[len(b)-bytes:]...)))
@@ -119,7 +120,8 @@ func (e msgpackEncoder) int(n int64) {
 	}
 }
 
-// table appends a table as a list if its keys are 1 to the number of its elements, or as a map.
+// table appends a table as a list if its keys run from 1 to the number of elements, and otherwise as a
+// map.
 func (e msgpackEncoder) table(t *gopher.LTable, depth int) {
 	items, list := 0, true
 	most := gopher.LNumber(0)
@@ -144,7 +146,7 @@ func (e msgpackEncoder) table(t *gopher.LTable, depth int) {
 	}
 }
 
-// header appends the head of a list or map of n elements.
+// header appends the header for a list or map with n elements.
 func (e msgpackEncoder) header(n int, small, large byte) {
 	switch {
 	case n <= 15:
@@ -164,8 +166,8 @@ type msgpackDecoder struct {
 	depth int
 }
 
-// msgpackUnpack pushes at most limit values behind an offset, and before them where to go on. Zero for both means all
-// values, without that.
+// msgpackUnpack pushes the offset to continue from, and then at most limit values from offset on. If
+// both are zero, it pushes all values and no offset.
 func (i *Interpreter) msgpackUnpack(l *gopher.LState, limit, offset int) int {
 	text := stringArg(l, 1)
 	if offset < 0 || limit < 0 {
@@ -211,7 +213,7 @@ func (d *msgpackDecoder) take(n int) string {
 	return s
 }
 
-// uint takes a number of some bytes.
+// uint takes a number with the given number of bytes.
 func (d *msgpackDecoder) uint(bytes int) uint64 {
 	n := uint64(0)
 	for _, c := range []byte(d.take(bytes)) {
@@ -265,7 +267,7 @@ func (d *msgpackDecoder) value() gopher.LValue {
 	return gopher.LNil
 }
 
-// enter counts a level of nesting.
+// enter counts a nesting level.
 func (d *msgpackDecoder) enter() {
 	d.depth++
 	if d.depth > maxMsgpackNested {

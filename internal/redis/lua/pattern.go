@@ -2,8 +2,8 @@ package lua
 
 import gopher "github.com/yuin/gopher-lua"
 
-// matcher matches a pattern of Lua. Its steps are counted, since some patterns take time that grows with a power of the
-// text.
+// matcher matches a Lua pattern. We count its steps, because some patterns take polynomial time in the
+// text's length.
 type matcher struct {
 	*Interpreter
 	l        *gopher.LState
@@ -13,8 +13,8 @@ type matcher struct {
 	depth    int
 }
 
-// capture is a part of the text. Its length is openCapture before it has ended, and positionCapture if only where it
-// begins is wanted.
+// capture is a part of the text. Its length is openCapture until it ends, and positionCapture if only
+// its start is wanted.
 type capture struct{ start, length int }
 
 const (
@@ -24,7 +24,7 @@ const (
 	maxMatchDepth   = 10000
 )
 
-// match returns where a match of the pattern from p on ends that begins at s, or -1.
+// match reports where the pattern from p on, anchored at s, stops matching, or -1 if it does not match.
 func (m *matcher) match(s, p int) int {
 	m.depth++
 	defer func() { m.depth-- }()
@@ -102,7 +102,7 @@ func (m *matcher) match(s, p int) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// classEnd returns where the class of characters at p ends.
+// classEnd returns the end of the character class at p.
 func (m *matcher) classEnd(p int) int {
 	c := m.pattern[p]
 	p++
@@ -130,7 +130,7 @@ func (m *matcher) classEnd(p int) int {
 	return p + 1
 }
 
-// single reports whether the character at s is one of the class from p to end.
+// single reports whether the character at s is in the class from p to end.
 func (m *matcher) single(s, p, end int) bool {
 	if s >= len(m.text) {
 		return false
@@ -147,7 +147,7 @@ func (m *matcher) single(s, p, end int) bool {
 	return m.pattern[p] == c
 }
 
-// inSet reports whether a character is in a set without its brackets.
+// inSet reports whether a character is in a set, which is given without its brackets.
 func inSet(c byte, set string) bool {
 	found := true
 	if set != "" && set[0] == '^' {
@@ -173,7 +173,8 @@ func inSet(c byte, set string) bool {
 	return !found
 }
 
-// inClass reports whether a character is in the class of a letter, or is itself what follows a percent sign.
+// inClass reports whether a character is in the class after a percent sign: a letter's class, or any
+// other character itself.
 func inClass(c, class byte) bool {
 	var in bool
 	switch class | 0x20 {
@@ -210,7 +211,7 @@ func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
 func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// longest matches as many characters of a class as it can, and then what follows.
+// longest matches as many characters in a class as it can, and then the rest.
 func (m *matcher) longest(s, p, end int) int {
 	n := 0
 	for m.single(s+n, p, end) {
@@ -225,7 +226,7 @@ func (m *matcher) longest(s, p, end int) int {
 	return -1
 }
 
-// shortest matches as few characters of a class as it can, and then what follows.
+// shortest matches as few characters in a class as it can, and then the rest.
 func (m *matcher) shortest(s, p, end int) int {
 	for {
 		if r := m.match(s, end+1); r >= 0 {
@@ -252,7 +253,7 @@ func (m *matcher) matchCapture(s, p, length int) int {
 	return r
 }
 
-// endCapture ends the capture that began last.
+// endCapture ends the innermost open capture.
 func (m *matcher) endCapture(s, p int) int {
 	for k := len(m.captures) - 1; k >= 0; k-- {
 		if m.captures[k].length != openCapture {
@@ -269,7 +270,7 @@ func (m *matcher) endCapture(s, p int) int {
 	return -1
 }
 
-// matchBalance matches text between two characters at p, in which they are balanced.
+// matchBalance matches a balanced text between the two characters at p.
 func (m *matcher) matchBalance(s, p int) int {
 	if p+1 >= len(m.pattern) {
 		raise(m.l, "unbalanced pattern")
@@ -294,7 +295,7 @@ func (m *matcher) matchBalance(s, p int) int {
 	return -1
 }
 
-// matchFrontier matches where a set begins, and returns the end of the set in the pattern.
+// matchFrontier matches the position where a set begins, and returns the set's end in the pattern.
 func (m *matcher) matchFrontier(s, p int) (int, bool) {
 	if p >= len(m.pattern) || m.pattern[p] != '[' {
 		raise(m.l, "missing '[' after '%s' in pattern", "%f")
@@ -311,7 +312,7 @@ func (m *matcher) matchFrontier(s, p int) (int, bool) {
 	return end, !inSet(before, set) && inSet(here, set)
 }
 
-// matchBack matches what a capture has matched.
+// matchBack matches a capture's text again.
 func (m *matcher) matchBack(s int, digit byte) int {
 	k := int(digit) - '1'
 	if k < 0 || k >= len(m.captures) || m.captures[k].length == openCapture {
@@ -324,7 +325,7 @@ func (m *matcher) matchBack(s int, digit byte) int {
 	return s + c.length
 }
 
-// value returns a capture of a match from start to end, or all of it if there are no captures.
+// value returns a capture in a match from start to end, or the whole match if there are no captures.
 func (m *matcher) value(k, start, end int) gopher.LValue {
 	if k >= len(m.captures) {
 		if k != 0 {

@@ -6,7 +6,7 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// protectedCall is pcall, which returns the text of an error of a command.
+// protectedCall implements pcall. If a command fails, it returns the error's text.
 func (i *Interpreter) protectedCall(l *gopher.LState) int {
 	anyArg(l, 1)
 	v, ok := i.tryCall(l, l.GetTop()-1)
@@ -24,7 +24,7 @@ func (i *Interpreter) protectedCall(l *gopher.LState) int {
 	return 2
 }
 
-// handledCall is xpcall. The function for errors is called when the stack has been unwound.
+// handledCall implements xpcall. It calls the error handler after the stack has been unwound.
 func (i *Interpreter) handledCall(l *gopher.LState) int {
 	handler := l.Get(2)
 	l.SetTop(1)
@@ -40,10 +40,10 @@ func (i *Interpreter) handledCall(l *gopher.LState) int {
 	return 2
 }
 
-// tryCall calls a function with n arguments that are on the stack, and returns the error, if there is one.
+// tryCall calls a function with n arguments from the stack, and returns the error, if there is one.
 //
-// The function has a stack of its own. An error detaches variables from all closures that use them, also in functions
-// that go on after a protected call, if they are on the same stack.
+// The function gets its own stack. An error detaches variables from all closures that use them on the
+// same stack, even in functions that go on after a protected call.
 func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 	if i.protected >= maxProtected {
 		raise(l, "C stack overflow")
@@ -76,7 +76,7 @@ func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 	return gopher.LString(err.Error()), false
 }
 
-// keptStacks is how many stacks of protected calls are used again.
+// keptStacks is the number of stacks that we keep for later protected calls.
 const keptStacks = 2
 
 // protectedStack returns an empty stack for a protected call.

@@ -7,7 +7,7 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-// openString makes the global variable string, and the methods and the arithmetic of strings.
+// openString sets up the global variable string, and the methods and arithmetic for strings.
 func (i *Interpreter) openString() {
 	i.OpenLibrary("string", map[string]gopher.LGFunction{
 		"byte":    i.stringByte,
@@ -41,8 +41,8 @@ func (i *Interpreter) openString() {
 	i.l.SetMetatable(gopher.LString(""), meta)
 }
 
-// stringArithmetic returns an operator for operands of which one is a string. The interpreter would read those with
-// leading zeros as octal numbers.
+// stringArithmetic returns an operator for operands that include a string. The interpreter's own would
+// read leading zeros as octal.
 func stringArithmetic(name string, f func(a, b float64) float64) gopher.LGFunction {
 	return func(l *gopher.LState) int {
 		a, okA := Number(l.Get(1))
@@ -72,7 +72,7 @@ func stringArithmetic(name string, f func(a, b float64) float64) gopher.LGFuncti
 	}
 }
 
-// span returns the part of a text of n bytes that two positions name, which count from the end if they are negative.
+// span returns the part between two positions in an n-byte text. Negative positions count from the end.
 func span(n, first, last int) (from, to int) {
 	if first < 0 {
 		first = max(first+n+1, 1)
@@ -134,7 +134,7 @@ func upperByte(c byte) byte {
 	return c
 }
 
-// stringMap returns a function that changes each byte of a string.
+// stringMap returns a function that changes each byte in a string.
 func (i *Interpreter) stringMap(f func(byte) byte) gopher.LGFunction {
 	return func(l *gopher.LState) int {
 		s := stringArg(l, 1)
@@ -176,7 +176,7 @@ func (i *Interpreter) stringRep(l *gopher.LState) int {
 	return b.push()
 }
 
-// stringFind is string.find, and string.match unless positions are wanted.
+// stringFind implements string.find, and string.match if no positions are wanted.
 func (i *Interpreter) stringFind(l *gopher.LState, positions bool) int {
 	s, pattern := stringArg(l, 1), stringArg(l, 2)
 	from := intArg(l, 3, 1)
@@ -229,7 +229,7 @@ func (i *Interpreter) stringGmatch(l *gopher.LState) int {
 		l.Push(gopher.LNil)
 		return 1
 	}
-	// The text is an upvalue only to be measured with the function.
+	// The text is an upvalue only so that we measure it with the function.
 	l.Push(l.NewClosure(i.guarded(next), gopher.LString(m.text), gopher.LString(m.pattern)))
 	return 1
 }
@@ -278,7 +278,7 @@ func (i *Interpreter) stringGsub(l *gopher.LState) int {
 	return 2
 }
 
-// replace appends what replaces a match.
+// replace appends the replacement for a match.
 func (m *matcher) replace(b *builder, by gopher.LValue, start, end int) {
 	var v gopher.LValue
 	switch by := by.(type) {

@@ -14,7 +14,7 @@ func (i *Interpreter) structFunctions() map[string]gopher.LGFunction {
 	return map[string]gopher.LGFunction{"pack": i.structPack, "unpack": i.structUnpack, "size": i.structSize}
 }
 
-// structFormat reads the format of a struct.
+// structFormat reads a struct's format.
 type structFormat struct {
 	*Interpreter
 	l      *gopher.LState
@@ -71,10 +71,10 @@ func (f *structFormat) number(otherwise int) int {
 	return n
 }
 
-// zeros has the bytes before an element.
+// zeros has the padding before an element.
 const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// padding returns the number of bytes before an element of a size at a position.
+// padding returns how many bytes must precede an element with this size at a position.
 func (f *structFormat) padding(pos int, option byte, size int) int {
 	if size == 0 || option == 'c' {
 		return 0
@@ -110,7 +110,7 @@ func (f *structFormat) order(b []byte) []byte {
 	return b
 }
 
-// integer returns the bytes of a number.
+// integer returns a number's bytes.
 func (f *structFormat) integer(v float64, size int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, unsigned(gopher.LNumber(v)))
 	b = append(b, make([]byte, 24)...)
@@ -119,7 +119,7 @@ func (f *structFormat) integer(v float64, size int) []byte {
 
 func (i *Interpreter) structPack(l *gopher.LState) int {
 	f := &structFormat{Interpreter: i, l: l, format: stringArg(l, 1), align: 1}
-	l.Push(gopher.LNil) // what Redis's library finds where the first argument is missing
+	l.Push(gopher.LNil) // Redis's library finds this where the first argument is missing
 	b := i.build(l)
 	arg := 2
 	number := func() float64 {
@@ -216,14 +216,14 @@ func (i *Interpreter) structUnpack(l *gopher.LState) int {
 	return len(values) + 1
 }
 
-// fits raises an error unless there are bytes enough.
+// fits raises an error unless there are enough bytes.
 func (f *structFormat) fits(data string, pos, size int) {
 	if size < 0 || size > len(data) || pos > len(data)-size {
 		argError(f.l, 2, "data string too short")
 	}
 }
 
-// previousSize takes the last value as the size of a string.
+// previousSize takes the last value as a string's size.
 func (f *structFormat) previousSize(values []gopher.LValue) ([]gopher.LValue, int) {
 	if len(values) == 0 || values[len(values)-1].Type() != gopher.LTNumber {
 		raise(f.l, "format 'c0' needs a previous size")
@@ -232,7 +232,7 @@ func (f *structFormat) previousSize(values []gopher.LValue) ([]gopher.LValue, in
 	return values[:len(values)-1], int(Integer(float64(n)))
 }
 
-// readInteger reads a number, which has a sign if its option is a small letter.
+// readInteger reads a number. A lower-case option makes it signed.
 func (f *structFormat) readInteger(data string, option byte) gopher.LValue {
 	b := f.order([]byte(data))
 	n := uint64(0)

@@ -23,7 +23,7 @@ func (i *Interpreter) tableFunctions() map[string]gopher.LGFunction {
 	}
 }
 
-// changeable returns an argument that is a table, or raises an error if it cannot be changed.
+// changeable returns an argument that must be a table. It raises an error if the table is read-only.
 func (i *Interpreter) changeable(l *gopher.LState) *gopher.LTable {
 	t := tableArg(l, 1)
 	if i.originals[t] != nil {
@@ -78,7 +78,7 @@ func (i *Interpreter) tableForEachI(l *gopher.LState) int {
 	return 0
 }
 
-// callFor calls a function with an element. If it returns a value, that stays on the stack.
+// callFor calls a function with an element. If that returns a value, it stays on the stack.
 func (i *Interpreter) callFor(l *gopher.LState, f *gopher.LFunction, k, v gopher.LValue) bool {
 	i.guard.step(l)
 	l.Push(f)
@@ -178,7 +178,7 @@ func (i *Interpreter) tableSort(l *gopher.LState) int {
 	return 0
 }
 
-// lessThan compares two elements. Its error has no position, as that of a function that scripts have not called.
+// lessThan compares two elements. Its error has no position, because no script has called it.
 func lessThan(l *gopher.LState, a, b gopher.LValue) bool {
 	comparable := a.Type() == b.Type() && (a.Type() == gopher.LTNumber || a.Type() == gopher.LTString)
 	if comparable || l.GetMetaField(a, "__lt") != gopher.LNil {
@@ -192,7 +192,7 @@ func lessThan(l *gopher.LState, a, b gopher.LValue) bool {
 	return false
 }
 
-// openMath makes the global variable math, with random numbers as Redis makes them.
+// openMath sets up the global variable math, with Redis's random numbers.
 func (i *Interpreter) openMath(t *gopher.LTable) {
 	t.ForEach(func(name, v gopher.LValue) {
 		if f, ok := v.(*gopher.LFunction); ok {
@@ -203,13 +203,15 @@ func (i *Interpreter) openMath(t *gopher.LTable) {
 	i.globals.RawSetString("math", i.Readonly(t))
 }
 
-// mathArguments are the numbers of arguments of functions, other than one. Those that follow are ignored.
+// mathArguments has the number of arguments for functions that do not take one. Further arguments are
+// ignored.
 var mathArguments = map[string]int{"atan2": 2, "fmod": 2, "ldexp": 2, "max": anyNumber, "min": anyNumber, "mod": 2, "pow": 2}
 
-// anyNumber stands for as many arguments as there are.
+// anyNumber stands for any number of arguments.
 const anyNumber = -1
 
-// numbersOnly returns a function of some numbers, or of one, that checks and reads its arguments as Lua does.
+// numbersOnly wraps a function that takes numbers, at least one, to check and read its arguments like
+// Lua.
 func numbersOnly(f gopher.LGFunction, count int) gopher.LGFunction {
 	return func(l *gopher.LState) int {
 		last := max(count, 1)
@@ -224,10 +226,10 @@ func numbersOnly(f gopher.LGFunction, count int) gopher.LGFunction {
 	}
 }
 
-// randomStart is where the random numbers of scripts begin.
+// randomStart seeds the scripts' random numbers.
 const randomStart = 0x1234ABCD330E
 
-// nextRandom returns the next of the numbers of the POSIX function lrand48.
+// nextRandom returns the next number in the sequence of POSIX's lrand48.
 func (i *Interpreter) nextRandom() int64 {
 	i.random = (i.random*0x5DEECE66D + 0xB) & (1<<48 - 1)
 	return int64(i.random >> 17)
@@ -266,7 +268,8 @@ func mathLog10(l *gopher.LState) int {
 	return 1
 }
 
-// openCoroutine makes the global variable coroutine, with a limit of how many resume each other.
+// openCoroutine sets up the global variable coroutine, and limits how deep coroutines may resume each
+// other.
 func (i *Interpreter) openCoroutine(t *gopher.LTable) {
 	create := t.RawGetString("create").(*gopher.LFunction).GFunction
 	resume := t.RawGetString("resume").(*gopher.LFunction).GFunction
@@ -312,5 +315,5 @@ func (i *Interpreter) openCoroutine(t *gopher.LTable) {
 	i.globals.RawSetString("coroutine", i.Readonly(t))
 }
 
-// coroutineSize is about what a coroutine takes in memory.
+// coroutineSize estimates a coroutine's memory.
 const coroutineSize = 32 << 10
