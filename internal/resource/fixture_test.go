@@ -134,12 +134,15 @@ func namesOf(wanted []NewResource) []Named {
 }
 
 func (f *fixture) create(wanted ...NewResource) ([]Resource, error) {
-	return f.Create(f.t.Context(), f.caller, f.region(), wanted, nil)
+	return f.Create(f.context(), f.caller, f.region(), wanted, nil)
 }
 
 func (f *fixture) delete(named ...Named) error {
-	return f.Delete(f.t.Context(), f.caller, f.region(), named)
+	return f.Delete(f.context(), f.caller, f.region(), named)
 }
+
+// context returns the context of the caller's requests.
+func (f *fixture) context() context.Context { return auth.With(f.t.Context(), f.caller) }
 
 func (f *fixture) must(err error) {
 	f.t.Helper()
