@@ -25,8 +25,8 @@ const (
 	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries after their retention, and everything a deleted webhook
-// left. Counters stay until their webhook is deleted.
+// Retention removes receipts and deliveries after their retention, and everything a deleted webhook left.
+// An organization's counters stay forever; a webhook's go with it.
 type Retention struct {
 	Store *Store
 	// Keep is the retention for webhooks without their own.
