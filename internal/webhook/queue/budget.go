@@ -25,8 +25,8 @@ type charge struct {
 }
 
 // newBudget returns a budget. On top of the bytes, half as many again are in reserve, and so is a
-// third of the sockets. The reserve is for destinations that are sending nothing, so that those that
-// hang cannot starve them.
+// third of the sockets. The reserve serves destinations that are sending nothing, so that hanging ones
+// cannot starve them.
 func newBudget(sockets int, bytes int64) sendBudget {
 	reserve := max(1, sockets/3)
 	return sendBudget{
