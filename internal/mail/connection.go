@@ -43,7 +43,7 @@ func (c *connection) send(ctx context.Context, mailID string, l Letter) error {
 // dial connects to the server and signs in.
 func (c *connection) dial(ctx context.Context) error {
 	options := c.server.options()
-	if c.server.security != implicitTLS { // with implicit TLS, the client must dial itself, or it would not know that the connection is encrypted
+	if c.server.security != implicitTLS { // the client must dial TLS itself to know that it is encrypted
 		options = append(options, gomail.WithDialContextFunc(c.dialSocket))
 	}
 	client, err := gomail.NewClient(c.server.host, options...)

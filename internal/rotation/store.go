@@ -49,8 +49,8 @@ func Admit(tx *db.Tx, ring *seal.Ring, checkKey string, now stamp.Time) (unneede
 }
 
 // CheckOldKeys returns Conflict if a rotation to the ring's current key is under way, and the ring has
-// none of the keys that values may still be sealed with. If you continue a rotation with a command,
-// you may have left them out.
+// none of the keys that values may still be sealed with. A command that continues the rotation may
+// have been started without them.
 func CheckOldKeys(q db.Querier, ring *seal.Ring) error {
 	all, err := keys(q)
 	if err != nil {

@@ -32,7 +32,8 @@ const (
 const (
 	// Waiting selects Pending deliveries that are retries: an earlier attempt in their chain failed.
 	Waiting Status = "waiting"
-	// Failing selects Failed deliveries that no later attempt has superseded by ending.
+	// Failing selects Failed deliveries after which no attempt for the same receipt and destination
+	// has ended.
 	Failing Status = "failing"
 )
 

@@ -30,7 +30,7 @@ type Health struct {
 	// them all.
 	Failing      []FailingDestination
 	FailingTotal int64
-	// TailLag is how long the oldest event has waited for live tails to be allowed to show it.
+	// TailLag is how long live tails have had to withhold the oldest event.
 	TailLag time.Duration
 }
 
@@ -47,8 +47,8 @@ func (s *Store) CountFailing(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// FailingState describes a failing destination. A destination is failing from its first failed attempt
-// until an attempt succeeds while no other waits for a retry.
+// FailingState sums up the chains to a destination whose last ended attempt failed. A destination is
+// failing from its first failed attempt until an attempt succeeds while no other waits for a retry.
 type FailingState struct {
 	_ struct{} `goName:"WebhookFailingState"`
 
@@ -211,8 +211,8 @@ func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 	return h, err
 }
 
-// TailLag returns the longest time, in seconds, that any organization's events have waited for live
-// tails to be allowed to show them.
+// TailLag returns, in seconds, the longest time that live tails have had to withhold any
+// organization's events.
 func (s *Store) TailLag(ctx context.Context) (float64, error) {
 	lag, err := eventlog.MaxLag(s.DB.Read(ctx), stamp.Of(time.Now()))
 	return lag.Seconds(), err

@@ -55,7 +55,7 @@ func keysOf(webhookID string, since, until *stamp.Time) keyRange {
 	return k
 }
 
-// firstULID returns the smallest ULID at a time. ULIDs count milliseconds, so it rounds up.
+// firstULID returns the smallest ULID for a time. ULIDs count milliseconds, so it rounds up.
 func firstULID(at stamp.Time) string {
 	var u ulid.ULID
 	if ms := (int64(at) + 999) / 1000; ms > 0 {

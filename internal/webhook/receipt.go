@@ -38,8 +38,8 @@ type Receipt struct {
 	masked     bool // the credentials show as ***
 }
 
-// ETag is constant because receipts never change. Masked receipts have another one, since the same
-// receipt reads differently.
+// ETag is constant because receipts never change. A masked receipt has another one because it reads
+// differently.
 func (r Receipt) ETag() string {
 	if r.masked {
 		return page.ETag(2)

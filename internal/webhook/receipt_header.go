@@ -11,8 +11,8 @@ import (
 
 // Request headers often carry credentials, so we seal them in the database and hide the values that
 // hasCredential picks from viewers. The column is text: a sealed value in base64, or a plain JSON
-// object in rows from versions that did not seal it. It comes before the body, so lists need not read
-// past it.
+// object in rows from versions that did not seal it. It comes before the body, which lists do not
+// read.
 
 // headerPurpose binds headers to their webhook: copied to another webhook's receipt, they do not open.
 func headerPurpose(webhookID string) string { return "webhook.receipt.headers:" + webhookID }

@@ -25,8 +25,8 @@ const (
 	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries after their retention, and everything a deleted webhook left.
-// An organization's counters stay forever; a webhook's go with it.
+// Retention removes receipts and deliveries after their retention, and everything a deleted webhook
+// left. An organization's counters stay forever; a webhook's go with it.
 type Retention struct {
 	Store *Store
 	// Keep is the retention for webhooks without their own.
@@ -209,8 +209,9 @@ func (r *Retention) removeCounts(ctx context.Context, w swept) (all bool, err er
 }
 
 // remove deletes rows in small transactions and reports whether none is left. It reads before it
-// writes, so that we need no transaction where there is nothing to delete and pass over rows that must
-// stay only once. Rows that another transaction has locked wait for the next run.
+// writes: where there is nothing to delete we need no transaction, and we pass over rows that must
+// stay once rather than in every batch. Rows that another transaction has locked wait for the next
+// run.
 func (r *Retention) remove(ctx context.Context, w swept, table, condition string, keys keyRange) (all bool, err error) {
 	some := someKeys(table, condition)
 	for range sweepRounds {

@@ -107,8 +107,8 @@ type endedRow struct {
 	Error, Response *string
 }
 
-// endPending writes how attempts ended. The CASE hides its condition from PostgreSQL's statistics.
-// Taken at a quiet time, these say that no delivery is pending, and PostgreSQL would then read all
+// endPending writes how attempts ended. The CASE hides its condition from PostgreSQL's statistics. If
+// they were taken at a quiet time, they say that no delivery is pending, and PostgreSQL would read all
 // deliveries and compare each pending one with every value.
 const endPending = `UPDATE webhook_deliveries SET status = v.status, failed = (v.status = 'failed'),
 	failing = (v.status = 'failed'), finished_at = v.finished_at, error = v.error, response = v.response

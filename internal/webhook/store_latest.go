@@ -86,8 +86,8 @@ func addReceipts(q db.Querier, webhookID string, page []Delivery) error {
 	return nil
 }
 
-// textOfHead returns the head of a body with the given size as text, without a last character that the
-// cut split. It returns "" if the body is not text.
+// textOfHead returns a body's head as text, or "" if it is not text. size is the whole body's. If the
+// head is shorter, the cut may have split its last character, which we then drop.
 func textOfHead(head []byte, size int64) string {
 	if int64(len(head)) < size {
 		for range utf8.UTFMax - 1 {

@@ -52,8 +52,8 @@ func (f Filter) isByDestination() bool {
 
 // isCut reports whether we read past the end of the list and drop the older rows. PostgreSQL before 18
 // goes through all of a destination's index entries when it finds none below the range. Where the
-// index holds nothing but rows the list would show, it is cheaper to read on, up to the limit, and
-// leave those out.
+// index holds nothing but rows that the list shows, it is cheaper to read on into older rows, up to
+// the limit, and drop those.
 func (f Filter) isCut() bool {
 	return f.isByDestination() && (f.Status == "" || f.Status == Failed || f.Status == Failing)
 }

@@ -42,8 +42,8 @@ func (s *Store) logEvents(tx *db.Tx, kind eventlog.Kind, at stamp.Time, events e
 
 type keyToLoad struct{ Key, OrgID, WebhookID string }
 
-// keysToLoad returns the table of events' rows to read. Joining it with webhooks hides the rows that a
-// deleted webhook still has until they are swept.
+// keysToLoad lists the rows to read for events. The queries join it with webhooks, which hides the
+// rows that a deleted webhook still has until they are swept.
 func keysToLoad(orgID string, keys []string) db.Bulk[keyToLoad] {
 	rows := make(db.Bulk[keyToLoad], len(keys))
 	for i, key := range keys {

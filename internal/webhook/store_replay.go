@@ -24,7 +24,8 @@ type Redelivery struct {
 	Size          int64 // the receipt's headers and body, in bytes
 }
 
-// Redeliveries are a replay's deliveries. The first is due at Due, the others follow at intervals.
+// Redeliveries are a replay's deliveries. The first is due at Due, the others follow at intervals of
+// Every.
 type Redeliveries struct {
 	Items []Redelivery
 	Due   stamp.Time

@@ -17,7 +17,7 @@ func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, li
 	return webhookNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }
 
-// SearchDestinations finds a destination by its id. It has its webhook's name.
+// SearchDestinations finds a destination by its id. The result carries the webhook's name.
 func (s *Store) SearchDestinations(ctx context.Context, caller *auth.Caller, text string, _ int) ([]db.Named, error) {
 	if !id.Is(id.Destination, text) {
 		return nil, nil
@@ -26,7 +26,8 @@ func (s *Store) SearchDestinations(ctx context.Context, caller *auth.Caller, tex
 		WHERE d.org_id = $1 AND d.id = $2`, caller.OrgID, text)
 }
 
-// SearchReceipts finds a receipt by its own id or by a delivery's. It has its webhook's name.
+// SearchReceipts finds a receipt by its own id or by a delivery's. The result carries the webhook's
+// name.
 func (s *Store) SearchReceipts(ctx context.Context, caller *auth.Caller, text string, _ int) ([]db.Named, error) {
 	switch {
 	case id.Is(id.Receipt, text):
@@ -37,8 +38,8 @@ func (s *Store) SearchReceipts(ctx context.Context, caller *auth.Caller, text st
 	return nil, nil
 }
 
-// receiptOf returns the query that finds a row by organization and ULID, and returns its receipt. Keys
-// begin with the webhook, so it costs one lookup for each webhook in the organization.
+// receiptOf returns a query for the receipt behind a row, which it finds by organization and ULID.
+// Keys begin with the webhook, so it costs one lookup for each webhook in the organization.
 func receiptOf(table, receiptID string) string {
 	return `SELECT receipt_id, name, id FROM (
 			SELECT id, name, (SELECT ` + receiptID + ` FROM ` + table + ` WHERE key = substr(webhooks.id, 4) || $2) AS receipt_id

@@ -21,7 +21,7 @@ type tally struct {
 	totals map[hookKey]total
 }
 
-// eventKey is a webhook's minute.
+// eventKey names a minute in a webhook's counts.
 type eventKey struct {
 	hook hookKey
 	at   stamp.Time

@@ -87,7 +87,8 @@ func (l *lanes) lane(destinationID string) *lane {
 	return n
 }
 
-// signal wakes a receiver on the channel, if one is waiting or will look.
+// signal wakes one of the channel's receivers. It never blocks: if the channel is full, they are about
+// to wake anyway.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -34,7 +34,7 @@ type resultQueue struct {
 	queue chan ended
 	done  chan struct{}
 
-	mu     sync.RWMutex // readers may send to queue; close locks it, so that it cannot close queue under them
+	mu     sync.RWMutex // put holds it for reading, so that close cannot close queue while it sends
 	closed bool
 }
 

@@ -25,8 +25,9 @@ type leaseRow struct {
 	ExpiresAt            stamp.Time
 }
 
-// Lease takes or renews destinations' leases for this process. It returns their expiry and the
-// destinations it got. It does not get those that another process holds, or whose row is locked.
+// Lease takes or renews destinations' leases for this process, and returns their expiry and the
+// destinations it got. It gets a lease that it holds already, that nobody holds, or that its holder
+// let expire, but never one whose row is locked.
 func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp.Time, held []string, err error) {
 	until = stamp.Of(s.Now()).Add(LeaseFor)
 	wanted := make(db.Bulk[leaseRow], len(destinationIDs))

@@ -103,7 +103,7 @@ func tlsReason(r Request, err error) string {
 		return "the certificate is not valid"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak it"
-	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert; its text depends on the alert's number alone
+	case errors.As(err, &remote) && remote.Op == "remote error": // an alert, worded by its number alone
 		return "the server refused the handshake: " + strings.TrimPrefix(remote.Err.Error(), "tls: ")
 	case strings.HasPrefix(err.Error(), "tls: "):
 		return "the handshake failed"

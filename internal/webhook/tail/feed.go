@@ -36,7 +36,7 @@ type feed struct {
 	server *Server
 	stop   context.CancelFunc
 	wake   chan struct{}
-	// missing is to be told with the next frames. Only run uses it.
+	// missing has the gaps to send with the next frames. Only run uses it.
 	missing gaps
 	// memory is charged for the frames.
 	memory *budget.Charge

@@ -116,7 +116,7 @@ type connection struct {
 	hook      string // its webhook's ULID, or "" for all
 	webhookID string
 	rows      int             // how many events it loads next
-	missing   gaps            // to be told with the next events that it loads
+	missing   gaps            // to send with the next events that it loads
 	revoked   <-chan struct{} // closed when the caller may have lost the right
 
 	at   eventlog.Position // everything up to here was sent
@@ -209,7 +209,7 @@ func (c *connection) check(ctx context.Context) error {
 }
 
 // tell sends a comment. If position is set, it includes the connection's position, as an event without
-// data: clients note its id but do not show it. While a gap is still to be told, the client keeps the
+// data: clients note its id but do not show it. While a gap is still unsent, the client keeps the
 // position before it, so that we tell it after a reconnect too.
 func (c *connection) tell(position bool) error {
 	text := ":\n\n"
@@ -325,7 +325,7 @@ func (c *connection) send(ctx context.Context, all []frame, end eventlog.Positio
 	return c.write(buf.Bytes())
 }
 
-// hold adjusts the connection's charge to n bytes. It waits if that is more than it has.
+// hold adjusts the connection's charge to n bytes. It waits for memory if n is more than it has.
 func (c *connection) hold(ctx context.Context, n int64) error {
 	has := c.memory.Used()
 	if n < has {

@@ -68,8 +68,8 @@ type Server struct {
 	Connections, Memory, Feeds *budget.Pool
 
 	reads  *budget.Queue // has maxReads slots
-	loads  *budget.Rate  // in seconds
-	output *budget.Rate  // in bytes
+	loads  *budget.Rate  // counts seconds
+	output *budget.Rate  // counts bytes
 	ids    atomic.Int64
 
 	mu      sync.Mutex
