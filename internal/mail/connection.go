@@ -8,15 +8,15 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// connection is a connection to the mail server. It is opened when the first mail is sent, and again after
-// an error. A server that cannot be reached is not tried again.
+// connection connects to the mail server when the first mail is sent, and again after an error. If the
+// server cannot be reached, it does not try again.
 type connection struct {
 	server *Server
 	client *gomail.Client
-	// socket is closed with the connection, since the client leaves it open if it cannot sign in. It is nil
-	// with TLS from the beginning.
+	// We close socket ourselves, because the client leaves it open if it cannot sign in. It is nil
+	// with implicit TLS.
 	socket net.Conn
-	failed error // of dial
+	failed error // dial's error
 }
 
 // send sends a mail with an id.
@@ -43,7 +43,7 @@ func (c *connection) send(ctx context.Context, mailID string, l Letter) error {
 // dial connects to the server and signs in.
 func (c *connection) dial(ctx context.Context) error {
 	options := c.server.options()
-	if c.server.security != implicitTLS { // where the client must make the connection to know that it is encrypted
+	if c.server.security != implicitTLS { // the client must dial TLS itself to know that it is encrypted
 		options = append(options, gomail.WithDialContextFunc(c.dialSocket))
 	}
 	client, err := gomail.NewClient(c.server.host, options...)
@@ -67,7 +67,8 @@ func (c *connection) dialSocket(ctx context.Context, network, address string) (n
 	return socket, nil
 }
 
-// close closes the connection. Errors do not matter: all mails were acknowledged, or are sent again.
+// close closes the connection. It ignores errors: the server has acknowledged each mail, or we send it
+// again.
 func (c *connection) close() {
 	if c.client != nil {
 		_ = c.client.Close()

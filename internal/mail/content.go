@@ -13,11 +13,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// Content is what a mail says. Paragraphs come before the link, if there is one, and Footnotes after it.
+// Content is a mail's text. Paragraphs come before the link, if there is one, and Footnotes after it.
 type Content struct {
 	Subject    string
 	Paragraphs []string
-	Action     string // the text of the link
+	Action     string // the link's text
 	Link       string
 	Footnotes  []string
 }
@@ -52,7 +52,7 @@ func (c Content) HTML() (string, error) {
 	return b.String(), nil
 }
 
-// day and moment are how times are written.
+// Formats for times.
 const (
 	day    = "2 January 2006"
 	moment = "2 January 2006, 15:04 UTC"
@@ -64,7 +64,7 @@ type Invitation struct {
 	Expires                  stamp.Time
 }
 
-// Content returns what the mail says.
+// Content returns the mail's text.
 func (i Invitation) Content() Content {
 	org := shownName(i.Org, "an organization")
 	invites := shownName(cmp.Or(i.Inviter, "Somebody"), "Somebody")
@@ -81,11 +81,12 @@ func (i Invitation) Content() Content {
 	}
 }
 
-// maxShownName is the number of bytes of a name that a mail shows.
+// maxShownName bounds a name that a mail shows, in bytes.
 const maxShownName = 100
 
-// shownName returns a name that a stranger may have chosen for a mail, or another text if mail programs could
-// take it for a link, so that nobody can send advertisements through invitations.
+// shownName returns a name for a mail. A stranger may have chosen it, and could use invitations to
+// send advertisements. If it is long, or a mail program could take it for a link, shownName returns
+// otherwise.
 func shownName(name, otherwise string) string {
 	lower := strings.ToLower(name)
 	if len(name) > maxShownName || strings.Contains(name, "/") || strings.Contains(lower, "www.") {
@@ -100,7 +101,7 @@ type Reset struct {
 	Expires     stamp.Time
 }
 
-// Content returns what the mail says.
+// Content returns the mail's text.
 func (r Reset) Content() Content {
 	return Content{
 		Subject: "Set a new password",
@@ -115,13 +116,13 @@ func (r Reset) Content() Content {
 	}
 }
 
-// NewEmail is the mail with a link that proves the new address of a user.
+// NewEmail is the mail with a link that proves a user's new address.
 type NewEmail struct {
 	Email, Link string
 	Expires     stamp.Time
 }
 
-// Content returns what the mail says.
+// Content returns the mail's text.
 func (n NewEmail) Content() Content {
 	return Content{
 		Subject: "Confirm your email address",
@@ -136,7 +137,7 @@ func (n NewEmail) Content() Content {
 	}
 }
 
-// Notice is the mail that tells a user what has happened to their account.
+// Notice is the mail that tells a user about a change to their account.
 type Notice struct {
 	Name              Event
 	Email, RemoteAddr string
@@ -145,7 +146,7 @@ type Notice struct {
 	Link string
 }
 
-// notices has the subject and the sentence of each notice, by its name.
+// notices has each event's subject and sentence.
 var notices = map[Event]struct{ subject, sentence string }{
 	PasswordChanged:  {"Your password was changed", "The password of your account was changed."},
 	NewDevice:        {"A new sign-in to your account", "Somebody has signed in to your account with a browser that was not used for it before."},
@@ -158,7 +159,7 @@ var notices = map[Event]struct{ subject, sentence string }{
 	EmailChanging:    {"Your email address was changed", "Your account now has another email address. Messages are not sent to this one any more."},
 }
 
-// Content returns what the mail says. A notice without a text of its own says that something has changed.
+// Content returns the mail's text. An event without its own text gets a general one.
 func (n Notice) Content() Content {
 	about, ok := notices[n.Name]
 	if !ok {

@@ -1,14 +1,14 @@
-// Package mail owns the mail that Steward sends to its users: the queue, the texts, and the connection to
-// the mail server.
+// Package mail owns the mail that Steward sends to its users: the queue, the texts, and the connection
+// to the mail server.
 //
-// Whoever wants a mail to be sent adds a Request to the queue, in the transaction of what the mail is about
-// (store.go). The request says what the mail is about, and has neither its text nor a link. A worker, on
-// one replica at a time, takes what is due, has it composed, which makes the token of its link, and sends
-// it (worker.go, smtp.go). A mail that cannot be sent is tried again later, for some days. The text is made
-// of a Content, which is the same in plain text and HTML (content.go).
+// To send a mail, you add a Request to the queue in the transaction that the mail is about (store.go).
+// A request names its subject, but holds neither text nor link. A worker, on one replica at a time,
+// takes the requests that are due, composes each mail, which makes the token for its link, and sends
+// it (worker.go, smtp.go). If a mail cannot be sent, the worker tries again for some days. One Content
+// yields both the plain text and the HTML (content.go).
 //
-// A mail is sent at least once: a process that dies before it has noted that the server took a mail sends
-// it again, with the same Message-ID.
+// We send a mail at least once: a process that dies before it has recorded that the server accepted a
+// mail sends it again, with the same Message-ID.
 package mail
 
 import (
@@ -19,25 +19,24 @@ import (
 	"steward/internal/stamp"
 )
 
-// Kind is what a mail is for.
+// Kind tells mails apart by their purpose.
 type Kind string
 
-// The kinds of mail. The CHECK of the table says the same.
+// The kinds. The table's CHECK lists the same.
 const (
-	KindInvitation Kind = "invitation" // the link of an invitation
+	KindInvitation Kind = "invitation" // an invitation's link
 	KindReset      Kind = "reset"      // a link to set a new password
 	KindEmail      Kind = "email"      // a link that proves a new address
 	KindNotice     Kind = "notice"     // something has happened to the account
 )
 
-// Event is something that has happened to an account. Its user gets a notice, so that a change by a stranger
-// does not go unseen.
+// Event is a change to an account. We send its user a notice, so that a stranger's change does not go
+// unseen.
 type Event string
 
-// The events.
 const (
 	PasswordChanged  Event = "password"
-	NewDevice        Event = "device" // a sign-in in a browser that was not seen before
+	NewDevice        Event = "device" // a sign-in from a browser that we have not seen before
 	PasskeyAdded     Event = "passkey"
 	PasskeyRemoved   Event = "passkey_removed"
 	FactorChanged    Event = "factor"          // an authenticator app was added or removed
@@ -53,17 +52,17 @@ type Request struct {
 	// OrgID and InvitationID name an invitation.
 	OrgID        string `json:"org_id,omitempty"`
 	InvitationID string `json:"invitation_id,omitempty"`
-	// UserID names the user who has asked for a new address.
+	// UserID names the user who asked for a new address.
 	UserID string `json:"user_id,omitempty"`
-	// To is the address to which a notice goes, or for which a new password was asked.
+	// To is a notice's recipient, or the address whose owner asked for a new password.
 	To string `json:"to,omitempty"`
-	// Notice names what has happened, RemoteAddr from where, and At when.
+	// Notice says what happened, RemoteAddr from where, and At when.
 	Notice     Event      `json:"notice,omitempty"`
 	RemoteAddr string     `json:"remote_addr,omitempty"`
 	At         stamp.Time `json:"at,omitzero"`
 }
 
-// Letter is a mail that is ready to be sent.
+// Letter is a mail that is ready to send.
 type Letter struct {
 	To string
 	Content
@@ -78,14 +77,14 @@ func (l Letter) check() error {
 }
 
 const (
-	// maxAge is how long a mail is tried.
+	// maxAge is how long we try to send a mail.
 	maxAge = 3 * 24 * time.Hour
-	// firstPause and maxPause bound the time until the next attempt.
+	// firstPause and maxPause bound the pause until the next attempt.
 	firstPause = time.Minute
 	maxPause   = 4 * time.Hour
 )
 
-// pauseAfter returns the time until the next attempt, after a number of them: it doubles each time.
+// pauseAfter returns the pause after the given number of attempts. It doubles each time.
 func pauseAfter(attempts int64) time.Duration {
 	return min(firstPause<<min(attempts-1, 16), maxPause)
 }

@@ -15,12 +15,12 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// Server is the mail server to which mail is submitted.
+// Server is the mail server to which we submit mail.
 type Server struct {
 	// From is the sender of all mail.
 	From *netmail.Address
-	// RootCAs are the authorities that may have signed the server's certificate; nil are those of the
-	// machine.
+	// RootCAs are the authorities that may have signed the server's certificate; nil means the
+	// machine's.
 	RootCAs *x509.CertPool
 
 	host     string
@@ -30,21 +30,21 @@ type Server struct {
 	password string
 }
 
-// security is how the connection to a server is encrypted.
+// security says how the connection to a server is encrypted.
 type security int
 
 const (
-	startTLS    security = iota // it is refused if the server does not offer STARTTLS, or that fails
-	implicitTLS                 // from its beginning
-	unencrypted                 // it does not leave the machine
+	startTLS    security = iota // fails if the server does not offer STARTTLS, or the handshake fails
+	implicitTLS                 // from the start
+	unencrypted                 // for a server on this machine
 )
 
-// errURL says what ParseURL accepts. It has no part of the URL, which has a password.
+// errURL says what ParseURL accepts. It quotes no part of the URL, because that contains a password.
 var errURL = errors.New("smtp://user:password@host:587, or smtps:// for TLS from the beginning")
 
-// ParseURL returns the server that a URL names. With smtp:// the connection is encrypted by STARTTLS, unless
-// the host is on this machine, and with smtps:// from its beginning. There is no way to turn that off. The
-// error says what is right.
+// ParseURL returns the server that a URL names. With smtp:// we encrypt the connection by STARTTLS,
+// unless the host is this machine, and with smtps:// from the start. You cannot turn that off. The
+// error shows a correct URL.
 func ParseURL(text string) (*Server, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" || strings.ContainsAny(text, "?#") {
@@ -100,8 +100,8 @@ func (s *Server) options() []gomail.Option {
 	return options
 }
 
-// message returns a letter as it is sent. The id is that of its row, so that a mail which is sent again is
-// recognized.
+// message returns a letter as an SMTP message. The id is its row's, so that recipients recognize a
+// mail that we send again.
 func (s *Server) message(mailID string, l Letter) (*gomail.Msg, error) {
 	if err := l.check(); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is the SQL of this package.
+// Store has this package's SQL.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
@@ -36,12 +36,12 @@ func (s *Store) Add(tx *db.Tx, r Request) error {
 	return nil
 }
 
-// maxInvitations is how many invitations of an organization are mailed on a day. Whoever may invite chooses
-// the addresses, and must not be able to send any amount of mail through the operator's server.
+// maxInvitations bounds the invitations that we mail for an organization per day. Members who invite
+// choose the addresses, and must not be able to send any amount of mail through the operator's server.
 const maxInvitations = 500
 
-// AddInvitation adds a mail with the link of an invitation to the queue, unless the organization has had too
-// many mailed today. Who has invited sees a link as well, and can hand it over.
+// AddInvitation queues a mail with an invitation's link, unless the organization has reached its limit
+// for today. The inviter sees a link too, and can pass it on.
 func (s *Store) AddInvitation(tx *db.Tx, orgID, invitationID string) error {
 	var mails int64
 	day := s.Now().Unix() / (24 * 60 * 60)
@@ -57,7 +57,7 @@ func (s *Store) AddInvitation(tx *db.Tx, orgID, invitationID string) error {
 	return s.Add(tx, Request{Kind: KindInvitation, OrgID: orgID, InvitationID: invitationID})
 }
 
-// queued is a row of the queue.
+// queued is a row in the queue.
 type queued struct {
 	id        string
 	kind      Kind
@@ -82,8 +82,8 @@ func (s *Store) Pending(ctx context.Context) (due bool, err error) {
 	return due, nil
 }
 
-// due returns the mail that is due, at most n: first what users wait for, then invitations, of which an
-// organization can make many at once.
+// due returns up to n mails that are due. Invitations come last, because an organization can make many
+// at once, and users wait for the others.
 func (s *Store) due(ctx context.Context, n int) ([]queued, error) {
 	list, err := db.Collect(s.DB.Read(ctx), scanQueued, `SELECT id, kind, body, attempts, created_at FROM mails
 		WHERE next_at <= $1 ORDER BY CASE kind WHEN 'invitation' THEN 1 ELSE 0 END, next_at, id LIMIT $2`,
@@ -94,7 +94,7 @@ func (s *Store) due(ctx context.Context, n int) ([]queued, error) {
 	return list, nil
 }
 
-// open returns the request of a row.
+// open returns a row's request.
 func (s *Store) open(q queued) (Request, error) {
 	body, err := s.Ring.Open(purpose, q.body)
 	if err != nil {
@@ -107,7 +107,6 @@ func (s *Store) open(q queued) (Request, error) {
 	return r, nil
 }
 
-// remove deletes a row.
 func (s *Store) remove(ctx context.Context, mailID string) error {
 	if _, err := s.DB.Exec(ctx, `DELETE FROM mails WHERE id = $1`, mailID); err != nil {
 		return fmt.Errorf("delete mail: %w", err)
@@ -115,7 +114,7 @@ func (s *Store) remove(ctx context.Context, mailID string) error {
 	return nil
 }
 
-// postpone notes a failed attempt and when the next one is due.
+// postpone records a failed attempt and sets the time for the next one.
 func (s *Store) postpone(ctx context.Context, q queued, problem string) error {
 	attempts := q.attempts + 1
 	if _, err := s.DB.Exec(ctx, `UPDATE mails SET attempts = $2, next_at = $3, last_error = $4 WHERE id = $1`,
@@ -125,7 +124,7 @@ func (s *Store) postpone(ctx context.Context, q queued, problem string) error {
 	return nil
 }
 
-// Queued returns the number of mails that wait.
+// Queued returns the number of waiting mails.
 func (s *Store) Queued(ctx context.Context) (n int64, err error) {
 	if err := s.DB.Read(ctx).Row(`SELECT count(*) FROM mails`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count mail: %w", err)

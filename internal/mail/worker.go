@@ -9,28 +9,28 @@ import (
 	"steward/internal/stamp"
 )
 
-// batch is how many mails are sent before the worker looks for more urgent ones.
+// batch bounds the mails that we send before we look for more urgent ones.
 const batch = 20
 
-// maxError bounds the text of an error that is stored.
+// maxError bounds the error text that we store.
 const maxError = 500
 
-// Worker sends what is due. It must run on one replica at a time.
+// Worker sends mail that is due. Run it on one replica at a time.
 type Worker struct {
 	Store  *Store
 	Server *Server
 	Log    *slog.Logger
-	// Compose makes the mail for a request, and the token of its link. It returns NotFound if there is
-	// nothing to send any more.
+	// Compose makes the mail for a request, and the token for its link. It returns NotFound if there
+	// is nothing left to send.
 	Compose func(ctx context.Context, r Request) (Letter, error)
-	// Sent, Failed and Dropped count mails that were sent, attempts that failed, and mails that were given
-	// up, if they are set.
+	// Sent, Failed and Dropped, if not nil, count mails we sent, attempts that failed, and mails we
+	// gave up.
 	Sent    func(Kind)
 	Failed  func()
 	Dropped func()
 }
 
-// Run sends all that is due.
+// Run sends all mail that is due.
 func (w *Worker) Run(ctx context.Context) error {
 	for {
 		list, err := w.Store.due(ctx, batch)
@@ -43,7 +43,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// sendAll sends some mails over one connection.
+// sendAll sends mails over one connection.
 func (w *Worker) sendAll(ctx context.Context, list []queued) error {
 	c := connection{server: w.Server}
 	defer c.close()
@@ -58,7 +58,7 @@ func (w *Worker) sendAll(ctx context.Context, list []queued) error {
 	return nil
 }
 
-// attempt tries to send a mail, and notes the result. It returns an error only if that cannot be noted.
+// attempt tries to send a mail, and records the result. It returns an error only if it cannot do that.
 func (w *Worker) attempt(ctx context.Context, c *connection, q queued) error {
 	letter, err := w.compose(ctx, q)
 	if errs.KindOf(err) == errs.NotFound {
@@ -72,7 +72,7 @@ func (w *Worker) attempt(ctx context.Context, c *connection, q queued) error {
 		if w.Sent != nil {
 			w.Sent(q.kind)
 		}
-		return w.Store.remove(context.WithoutCancel(ctx), q.id) // it was sent, also if the process is stopping
+		return w.Store.remove(context.WithoutCancel(ctx), q.id) // it was sent, even if the process is stopping
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
@@ -104,8 +104,8 @@ func (w *Worker) drop(ctx context.Context, q queued, problem string) error {
 	return w.Store.remove(ctx, q.id)
 }
 
-// withoutAddress returns the text of an error without the address of the recipient, which servers repeat:
-// logs and tables do not tell who gets mail.
+// withoutAddress returns an error's text without the recipient's address, which servers repeat: logs
+// and tables must not tell who gets mail.
 func withoutAddress(err error, address string) string {
 	text := err.Error()
 	if address != "" {

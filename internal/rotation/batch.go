@@ -12,7 +12,7 @@ import (
 	"steward/internal/db"
 )
 
-// batches seals the values of a table again, batch by batch, until the pass is through or the deadline is
+// batches reseals a table's values, batch by batch, until the pass is complete or the deadline is
 // over.
 func (r *Rotation) batches(ctx context.Context, t Table, deadline time.Time) error {
 	for !t.Done {
@@ -27,7 +27,7 @@ func (r *Rotation) batches(ctx context.Context, t Table, deadline time.Time) err
 	return nil
 }
 
-// batch seals the values of the next rows again, and returns how far the table is then.
+// batch reseals the next rows' values, and returns the table's new progress.
 func (r *Rotation) batch(ctx context.Context, t Table) (Table, error) {
 	after, err := parsePosition(t.position)
 	if err != nil {
@@ -69,17 +69,17 @@ func (r *Rotation) batch(ctx context.Context, t Table) (Table, error) {
 	return next, err
 }
 
-// listed is a row of which only the beginnings of its values were read.
+// listed is a row of which we read only the start of each value.
 type listed struct {
 	key   [][]byte
 	bytes int64
 	stale bool
 }
 
-// prefixBytes is how much of a value is read to learn its key: in base64, 8 characters are 6 bytes.
+// prefixBytes is how much of a value we read to learn its key. In base64, 8 characters are 6 bytes.
 const prefixBytes = 8
 
-// list returns the next rows after a position that make a batch, and whether there are more.
+// list returns the rows after a position that make up the next batch, and whether there are more.
 func (r *Rotation) list(ctx context.Context, s source, after [][]byte) (batch []listed, more bool, err error) {
 	fields := s.names()
 	if s.weight == "" {
@@ -124,7 +124,6 @@ func (r *Rotation) scanListed(s source, row db.Row) (listed, error) {
 	return l, nil
 }
 
-// pointers returns the destinations of a scan into values.
 func pointers(values [][]byte) []any {
 	dest := make([]any, len(values))
 	for i := range values {
@@ -133,8 +132,8 @@ func pointers(values [][]byte) []any {
 	return dest
 }
 
-// change is a value that is replaced if it is still the one that was read. sealed is nil if the value cannot
-// be opened.
+// change replaces a value, unless somebody else has changed it since we read it. sealed is nil if no
+// key opens the value.
 type change struct {
 	key    [][]byte
 	column column
@@ -142,7 +141,8 @@ type change struct {
 	sealed []byte
 }
 
-// reseal reads the rows after a position up to another one, and seals again what is not current.
+// reseal reads the rows after a position, up to and including last, and reseals values that are not
+// current.
 func (r *Rotation) reseal(ctx context.Context, s source, after, last [][]byte) ([]change, error) {
 	fields := s.names()
 	for _, c := range s.columns {
@@ -161,7 +161,7 @@ func (r *Rotation) reseal(ctx context.Context, s source, after, last [][]byte) (
 	return all, nil
 }
 
-// scanChanges returns the values of a row that are not current.
+// scanChanges returns a row's values that are not current.
 func (r *Rotation) scanChanges(s source, row db.Row) ([]change, error) {
 	key := make([][]byte, len(s.key))
 	values := make([][]byte, len(s.columns))
@@ -184,7 +184,8 @@ func (r *Rotation) scanChanges(s source, row db.Row) ([]change, error) {
 	return changes, nil
 }
 
-// write writes values unless they were changed meanwhile: what others write is sealed with the current key.
+// write writes values unless they have changed in the meantime. Whoever changed them sealed them with
+// the current key.
 func (s source) write(tx *db.Tx, changes []change) error {
 	for _, c := range changes {
 		if c.sealed == nil {
@@ -204,7 +205,7 @@ func (s source) write(tx *db.Tx, changes []change) error {
 	return nil
 }
 
-// within returns the condition of the rows after a position, and up to another one, if they are not nil.
+// within returns the condition for the rows after one position and up to another. Either may be nil.
 func (s source) within(after, last [][]byte) (condition string, args []any) {
 	var all []string
 	if s.where != "" {
@@ -229,7 +230,7 @@ func (s source) within(after, last [][]byte) (condition string, args []any) {
 	return " WHERE " + strings.Join(all, " AND "), args
 }
 
-// args returns a key as arguments of a statement.
+// args returns a key as a statement's arguments.
 func (s source) args(key [][]byte) []any {
 	args := make([]any, len(key))
 	for i, value := range key {
@@ -242,7 +243,7 @@ func (s source) args(key [][]byte) []any {
 	return args
 }
 
-// formatPosition returns a key as it is stored.
+// formatPosition returns a key as text.
 func formatPosition(key [][]byte) (string, error) {
 	text, err := json.Marshal(key)
 	if err != nil {
@@ -251,7 +252,7 @@ func formatPosition(key [][]byte) (string, error) {
 	return string(text), nil
 }
 
-// parsePosition returns the key of a stored position, or nil at the beginning.
+// parsePosition reverses formatPosition. At the start it returns nil.
 func parsePosition(text string) (key [][]byte, err error) {
 	if text == "" {
 		return nil, nil

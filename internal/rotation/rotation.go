@@ -1,15 +1,15 @@
-// Package rotation re-encrypts all sealed values of a database with the current master key, and knows which
-// master keys were replaced.
+// Package rotation re-encrypts all sealed values in a database with the current master key, and knows
+// which master keys were replaced.
 //
-// It owns the tables master_keys and master_key_progress. A process that starts calls Admit, which refuses a
-// replaced key. A rotation is a series of calls of Step, each of which does a part and stores how far it
-// came, so that any process with the same key can continue. Step reads the rows of each of the sources in the
-// order of their primary key, seals again what is sealed with another key, and writes it unless it was
-// changed meanwhile. Passes over all rows are repeated until one finds nothing to do. Then the other keys are
-// retired.
+// It owns the tables master_keys and master_key_progress. A starting process calls Admit, which
+// refuses a replaced key. A rotation is a series of Step calls. Each does a part and saves its
+// progress, so that any process with the same key can continue. Step reads each source's rows in
+// primary key order, seals values again that are sealed with another key, and writes them unless
+// somebody changed them in the meantime. It makes passes over all rows until one finds nothing to do.
+// Then it retires the other keys.
 //
-// Nothing may be sealed with another key meanwhile: Step returns an error as long as a process is alive that
-// does not seal with the current one, and Admit refuses to start others.
+// Nobody may seal with another key during a rotation. Step returns an error while any live process
+// seals with a key other than the current one, and Admit does not let more of them start.
 package rotation
 
 import (
@@ -26,70 +26,71 @@ import (
 )
 
 const (
-	// maxRows and maxBytes bound a batch, which is in memory and is one transaction. A single row may be larger.
+	// maxRows and maxBytes bound a batch, which is in memory and is one transaction. A single row may
+	// be larger.
 	maxRows  = 500
 	maxBytes = 4 << 20
-	// maxPasses is the number of passes after which something must still be sealing with another key.
+	// If maxPasses passes were not enough, something must still be sealing with another key.
 	maxPasses = 10
-	// countTimeout bounds the time that counting the rows of all tables takes.
+	// countTimeout bounds the time for counting all tables' rows.
 	countTimeout = 10 * time.Second
 )
 
-// Process is a process that is alive.
+// Process is a live process.
 type Process struct {
 	ID string `json:"id"`
-	// KeyID is the master key that it seals with, or "" if its version does not tell.
+	// KeyID is the master key that it seals with, or "" if its version does not report it.
 	KeyID string `json:"key_id"`
 }
 
-// Rotation re-encrypts with the current key of a ring.
+// Rotation re-encrypts with a ring's current key.
 type Rotation struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Alive returns the processes that are alive.
+	// Alive returns the live processes.
 	Alive func(q db.Querier) ([]Process, error)
 }
 
-// Request says how a step is done.
+// Request has a step's options.
 type Request struct {
-	// Start begins a rotation that was completed again, from the first row.
+	// Start begins a completed rotation again, from the first row.
 	Start bool `json:"start"`
-	// SkipUnreadable leaves values as they are that none of the keys opens.
+	// SkipUnreadable leaves values alone that none of the keys opens.
 	SkipUnreadable bool `json:"skip_unreadable"`
-	// For is how long the step may take, besides the batch that it has begun.
+	// For bounds the step's time. It finishes the batch that it has begun.
 	For time.Duration `json:"for"`
 }
 
-// Progress is how far a rotation is.
+// Progress is a rotation's progress.
 type Progress struct {
 	KeyID  string  `json:"key_id"`
 	Done   bool    `json:"done"`
 	Tables []Table `json:"tables"`
 }
 
-// Table is how far a rotation is in a table.
+// Table is a rotation's progress in one table.
 type Table struct {
 	Name string `json:"table"`
-	// Pass is the number of the pass over all tables, from 1 on.
+	// Pass is the number of the pass over all tables, from 1.
 	Pass int64 `json:"pass"`
 	Done bool  `json:"done"`
-	// Total is the number of rows at the beginning, or 0 if it is not known. Scanned is how many of them the
+	// Total is the number of rows at the start, or 0 if unknown. Scanned is the number of rows this
 	// pass has read.
 	Total   int64 `json:"total"`
 	Scanned int64 `json:"scanned"`
-	// Resealed is the number of values that were re-encrypted, and Unreadable of those that no key opens.
+	// Resealed counts the values that we re-encrypted, and Unreadable those that no key opens.
 	Resealed   int64 `json:"resealed"`
 	Unreadable int64 `json:"unreadable"`
 
 	source   source
-	stale    int64 // values of the pass that were sealed with another key
+	stale    int64 // this pass's values that were sealed with another key
 	position string
 }
 
-// Step does a part of the rotation and returns how far it is; if it was not begun, it begins it. Several
-// processes may do so at the same time. It returns Conflict if a process is alive that seals with another
-// key, and if values cannot be opened.
+// Step does a part of the rotation and returns its progress. The first call begins the rotation.
+// Several processes may call it at the same time. It returns Conflict if a live process seals with
+// another key, or if values cannot be opened.
 func (r *Rotation) Step(ctx context.Context, in Request) (Progress, error) {
 	ctx = db.Long(ctx)
 	deadline := time.Now().Add(in.For)
@@ -124,8 +125,8 @@ func (r *Rotation) Step(ctx context.Context, in Request) (Progress, error) {
 	}
 }
 
-// Rows returns how many rows the pass has read, of how many. Rows that were added meanwhile, or not counted, are
-// known when they are read.
+// Rows returns the number of rows this pass has read, and the total. Rows that were added later or not
+// counted join the total when we read them.
 func (p Progress) Rows() (scanned, total int64) {
 	for _, t := range p.Tables {
 		scanned += t.Scanned
@@ -144,7 +145,7 @@ func (p Progress) next() (Table, bool) {
 	return Table{}, false
 }
 
-// sums returns the numbers of stale and unreadable values of the pass.
+// sums returns the pass's stale and unreadable values.
 func (p Progress) sums() (stale, unreadable int64) {
 	for _, t := range p.Tables {
 		stale += t.stale
@@ -153,8 +154,8 @@ func (p Progress) sums() (stale, unreadable int64) {
 	return stale, unreadable
 }
 
-// missing returns the sources that the progress has no table of: the rotation has just begun, or an earlier
-// version began it.
+// missing returns the sources that the progress lacks, because the rotation has just begun or an
+// earlier version began it.
 func (p Progress) missing() []source {
 	var missing []source
 	for _, s := range sources() {
@@ -165,7 +166,7 @@ func (p Progress) missing() []source {
 	return missing
 }
 
-// addTables counts the rows of sources and adds them to the progress.
+// addTables counts the sources' rows and adds them to the progress.
 func (r *Rotation) addTables(ctx context.Context, missing []source) error {
 	counting, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
@@ -176,7 +177,7 @@ func (r *Rotation) addTables(ctx context.Context, missing []source) error {
 	return r.DB.Write(ctx, func(tx *db.Tx) error { return r.insertProgress(tx, missing, totals) })
 }
 
-// count returns the number of rows of a table, or 0 if counting them takes too long.
+// count returns a table's number of rows, or 0 if counting takes too long.
 func (s source) count(ctx context.Context, d *db.DB) int64 {
 	query := `SELECT count(*) FROM ` + s.table
 	if s.where != "" {
@@ -184,12 +185,13 @@ func (s source) count(ctx context.Context, d *db.DB) int64 {
 	}
 	var n int64
 	if err := d.Read(ctx).Row(query).Scan(&n); err != nil {
-		return 0 // it is for people
+		return 0 // the total is only for display
 	}
 	return n
 }
 
-// endPass completes the rotation after a pass that found nothing to do, and begins another pass otherwise.
+// endPass completes the rotation if the pass found nothing to do. If it did, endPass begins another
+// pass.
 func (r *Rotation) endPass(ctx context.Context, p Progress, skip bool) error {
 	stale, unreadable := p.sums()
 	if stale == 0 && (unreadable == 0 || skip) {
@@ -197,7 +199,7 @@ func (r *Rotation) endPass(ctx context.Context, p Progress, skip bool) error {
 	}
 	pass := int64(0)
 	for _, t := range p.Tables {
-		pass = max(pass, t.Pass) // that of a table which was added later is less
+		pass = max(pass, t.Pass) // a table that was added later has a lower one
 	}
 	if err := r.DB.Write(ctx, func(tx *db.Tx) error { return r.insertPass(tx, pass+1) }); err != nil {
 		return err
@@ -213,7 +215,7 @@ func (r *Rotation) endPass(ctx context.Context, p Progress, skip bool) error {
 	return nil
 }
 
-// unreadable returns the names of the tables with values that cannot be opened.
+// unreadable names the tables with values that cannot be opened.
 func (p Progress) unreadable() string {
 	var names []string
 	for _, t := range p.Tables {
@@ -224,13 +226,14 @@ func (p Progress) unreadable() string {
 	return strings.Join(names, ", ")
 }
 
-// Status is what is known of the master keys.
+// Status has the known facts about the master keys.
 type Status struct {
-	// KeyID is the master key of the process that answers.
+	// KeyID is the responding process's master key.
 	KeyID     string    `json:"key_id"`
 	Keys      []Key     `json:"keys"`
 	Processes []Process `json:"processes"`
-	// Rotation is how far the re-encryption with the key is. It has no tables if it was not begun.
+	// Rotation is the progress of re-encrypting with this key. It has no tables before the rotation
+	// begins.
 	Rotation Progress `json:"rotation"`
 }
 
@@ -243,7 +246,7 @@ type Key struct {
 	RetiredAt  *stamp.Time `json:"retired_at,omitempty"`
 }
 
-// Status returns what is known of the master keys.
+// Status returns the known facts about the master keys.
 func (r *Rotation) Status(ctx context.Context) (Status, error) {
 	s := Status{KeyID: r.Ring.KeyID()}
 	err := r.DB.Snapshot(ctx, func(q db.Querier) (err error) {

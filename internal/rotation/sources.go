@@ -12,31 +12,31 @@ import (
 // source is a table with columns that hold sealed values.
 type source struct {
 	table string
-	// key has the columns of the primary key, and columns those with sealed values, which may be null.
+	// key has the primary key's columns, and columns those with sealed values, which may be null.
 	key     []keyColumn
 	columns []column
-	// weight is an expression for the bytes of a row besides its sealed values, or "".
+	// weight is an expression for a row's bytes without its sealed values, or "".
 	weight string
 	// where restricts the rows, or is "".
 	where string
 }
 
-// keyColumn is a column of a primary key.
+// keyColumn is a column in a primary key.
 type keyColumn struct {
 	name  string
-	bytes bool // BYTEA, and not TEXT
+	bytes bool // BYTEA rather than TEXT
 }
 
 // column is a column with sealed values.
 type column struct {
 	name string
-	// encoding is that of a TEXT column. It is nil for BYTEA.
+	// encoding decodes a TEXT column. It is nil for BYTEA.
 	encoding *base64.Encoding
-	// purpose returns the purpose of the value in the row with a primary key.
+	// purpose returns the purpose of the value in the row with this primary key.
 	purpose func(key [][]byte) string
 }
 
-// sources returns every column of the database that holds sealed values.
+// sources returns every column in the database that holds sealed values.
 func sources() []source {
 	return []source{
 		{table: "meta", key: texts("key"), columns: []column{
@@ -60,7 +60,7 @@ func sources() []source {
 		{
 			table: "idempotency", key: []keyColumn{{name: "org_id"}, {name: "scope", bytes: true}},
 			columns: []column{sealed("answer", "idempotency.response")},
-			where:   `status <> 0`, // until there is a response, the column has something else
+			where:   `status <> 0`, // until there is a response, the column holds something else
 		},
 		{table: "sessions", key: texts("org_id", "id"), columns: []column{sealed("user_data", "session.user_data")}},
 		{table: "threads", key: texts("org_id", "id"), columns: []column{sealed("user_data", "thread.user_data")}},
@@ -70,7 +70,7 @@ func sources() []source {
 	}
 }
 
-// texts returns columns of a primary key that are text.
+// texts returns primary key columns that are text.
 func texts(names ...string) []keyColumn {
 	key := make([]keyColumn, len(names))
 	for i, name := range names {
@@ -79,18 +79,17 @@ func texts(names ...string) []keyColumn {
 	return key
 }
 
-// sealed returns a column of bytes whose values all have the same purpose.
+// sealed returns a BYTEA column whose values all have the same purpose.
 func sealed(name, purpose string) column {
 	return column{name: name, purpose: func([][]byte) string { return purpose }}
 }
 
-// receiptPurpose returns the purpose of the headers of a receipt, whose key begins with the ULID of its
-// webhook.
+// receiptPurpose returns the purpose of a receipt's headers. The key begins with the webhook's ULID.
 func receiptPurpose(key [][]byte) string {
 	return "webhook.receipt.headers:" + id.Webhook + "_" + string(key[0][:min(len(key[0]), ulid.EncodedSize)])
 }
 
-// names returns the names of the columns of the key, separated by commas.
+// names returns the key's column names, separated by commas.
 func (s source) names() string {
 	var names []string
 	for _, k := range s.key {
@@ -99,8 +98,8 @@ func (s source) names() string {
 	return strings.Join(names, ", ")
 }
 
-// decode returns the sealed value in a column, or nil if there is none. Text that begins with a brace is
-// JSON of a version that did not seal it.
+// decode returns the sealed value in a column, or nil if there is none. Text that begins with a brace
+// is JSON from a version that did not seal it.
 func (c column) decode(stored []byte) (value []byte, err error) {
 	switch {
 	case len(stored) == 0:
@@ -113,7 +112,7 @@ func (c column) decode(stored []byte) (value []byte, err error) {
 	return c.encoding.DecodeString(string(stored))
 }
 
-// encode returns a sealed value as it is stored.
+// encode reverses decode.
 func (c column) encode(value []byte) any {
 	if c.encoding == nil {
 		return value
@@ -121,7 +120,7 @@ func (c column) encode(value []byte) any {
 	return c.encoding.EncodeToString(value)
 }
 
-// stored returns what was read from a column, to be compared with it.
+// stored returns a column's value as an argument to compare the column with.
 func (c column) stored(read []byte) any {
 	if c.encoding == nil {
 		return read

@@ -13,12 +13,13 @@ import (
 	"steward/internal/stamp"
 )
 
-// lockName is locked by those who look whether a rotation is under way, and by those who begin one.
+// Take the lock lockName to look whether a rotation is under way, or to begin one.
 const lockName = "master_keys"
 
-// Admit notes that a process starts that seals with the current key of a ring. checkKey is the key that the
-// database was written with. It returns Conflict if the current key was replaced, or if a rotation to another
-// one is under way, and the IDs of those keys of the ring that are not needed any more.
+// Admit records that a process starts and will seal with the ring's current key. checkKey is the key
+// that the database was written with. It returns Conflict if the current key was replaced, or if a
+// rotation to another key is under way. Otherwise it returns the IDs of the ring's keys that are no
+// longer needed.
 func Admit(tx *db.Tx, ring *seal.Ring, checkKey string, now stamp.Time) (unneeded []string, err error) {
 	if err := tx.Lock(lockName); err != nil {
 		return nil, err
@@ -47,8 +48,9 @@ func Admit(tx *db.Tx, ring *seal.Ring, checkKey string, now stamp.Time) (unneede
 	return unneeded, nil
 }
 
-// CheckOldKeys returns Conflict if a rotation to the current key of a ring is under way, and the ring has none of
-// the keys that values may still be sealed with. A command that continues the rotation may have lost them.
+// CheckOldKeys returns Conflict if a rotation to the ring's current key is under way, and the ring has
+// none of the keys that values may still be sealed with. A command that continues the rotation may
+// have been started without them.
 func CheckOldKeys(q db.Querier, ring *seal.Ring) error {
 	all, err := keys(q)
 	if err != nil {
@@ -71,8 +73,8 @@ func CheckOldKeys(q db.Querier, ring *seal.Ring) error {
 		"STEWARD_OLD_MASTER_KEYS until steward secrets rotate has ended", ring.KeyID(), strings.Join(needed, ", "))
 }
 
-// Replaced reports whether nothing may be sealed with the key of an ID any more: it was replaced, or a
-// rotation to another one is under way.
+// Replaced reports whether nothing may be sealed with this key any more, because it was replaced or a
+// rotation to another key is under way.
 func Replaced(q db.Querier, keyID string) (bool, error) {
 	all, err := keys(q)
 	if err != nil {
@@ -89,7 +91,7 @@ func Replaced(q db.Querier, keyID string) (bool, error) {
 // rotating reports whether a rotation to the key is under way.
 func (k Key) rotating() bool { return k.RotationAt != nil && k.RotatedAt == nil && k.RetiredAt == nil }
 
-// keys returns the master keys that were used, in the order of their first use.
+// keys returns the master keys that were used, in order of first use.
 func keys(q db.Querier) ([]Key, error) {
 	all, err := db.Collect(q, func(row db.Row) (k Key, err error) {
 		return k, row.Scan(&k.ID, &k.UsedAt, &k.RotationAt, &k.RotatedAt, &k.RetiredAt)
@@ -100,8 +102,8 @@ func keys(q db.Querier) ([]Key, error) {
 	return all, nil
 }
 
-// begin notes that the rotation is under way, unless it was before. A rotation that was completed is begun again
-// if that is wanted. It returns Conflict if a process seals with another key.
+// begin records that the rotation is under way, unless it is already. If again is set, it restarts a
+// completed rotation. It returns Conflict if a process seals with another key.
 func (r *Rotation) begin(tx *db.Tx, again bool) error {
 	if err := tx.Lock(lockName); err != nil {
 		return err
@@ -143,7 +145,7 @@ func (r *Rotation) key(q db.Querier) (Key, error) {
 	return k, nil
 }
 
-// checkProcesses returns Conflict if a process is alive that does not seal with the current key.
+// checkProcesses returns Conflict if a live process does not seal with the current key.
 func (r *Rotation) checkProcesses(q db.Querier) error {
 	alive, err := r.Alive(q)
 	if err != nil {
@@ -163,7 +165,8 @@ func (r *Rotation) checkProcesses(q db.Querier) error {
 	return nil
 }
 
-// insertProgress inserts tables with the numbers of their rows. Those that another process has inserted stay.
+// insertProgress inserts tables with their row counts. It keeps those that another process has
+// inserted.
 func (r *Rotation) insertProgress(tx *db.Tx, added []source, totals []int64) error {
 	for i, s := range added {
 		if err := tx.Send(`INSERT INTO master_key_progress
@@ -176,7 +179,7 @@ func (r *Rotation) insertProgress(tx *db.Tx, added []source, totals []int64) err
 	return nil
 }
 
-// insertPass begins a pass, unless another process did.
+// insertPass begins a pass, unless another process already has.
 func (r *Rotation) insertPass(tx *db.Tx, pass int64) error {
 	if _, err := tx.Exec(`UPDATE master_key_progress SET pass = $2, position = '', done = FALSE, scanned = 0, stale = 0, unreadable = 0
 		WHERE key_id = $1 AND pass < $2`, r.Ring.KeyID(), pass); err != nil {
@@ -185,8 +188,8 @@ func (r *Rotation) insertPass(tx *db.Tx, pass int64) error {
 	return nil
 }
 
-// finish completes the rotation and retires the other keys, unless another process has begun it again
-// meanwhile.
+// finish completes the rotation and retires the other keys, unless another process has restarted it in
+// the meantime.
 func (r *Rotation) finish(tx *db.Tx) error {
 	if err := tx.Lock(lockName); err != nil {
 		return err
@@ -211,7 +214,7 @@ func (r *Rotation) finish(tx *db.Tx) error {
 	return nil
 }
 
-// progress returns how far the rotation is.
+// progress returns the rotation's progress.
 func (r *Rotation) progress(ctx context.Context) (p Progress, err error) {
 	err = r.DB.Snapshot(ctx, func(q db.Querier) error {
 		p, err = r.progressOf(q)
@@ -220,7 +223,7 @@ func (r *Rotation) progress(ctx context.Context) (p Progress, err error) {
 	return p, err
 }
 
-// progressOf returns how far the rotation is, with the tables in the order of sources.
+// progressOf returns the rotation's progress, with the tables in the order of sources.
 func (r *Rotation) progressOf(q db.Querier) (Progress, error) {
 	k, err := r.key(q)
 	if err != nil {
@@ -245,10 +248,10 @@ func (r *Rotation) progressOf(q db.Querier) (Progress, error) {
 	return p, nil
 }
 
-// errMoved is returned if another process has continued with a table meanwhile.
+// errMoved means that another process has continued with the table.
 var errMoved = errors.New("rotation: another process has continued")
 
-// move stores how far a table is. It returns errMoved if another process did so.
+// move saves a table's progress. It returns errMoved if another process got there first.
 func (r *Rotation) move(tx *db.Tx, from string, to Table) error {
 	n, err := tx.Exec(`UPDATE master_key_progress SET position = @position, done = @done, scanned = @scanned, stale = @stale,
 		unreadable = @unreadable, resealed = @resealed

@@ -1,7 +1,8 @@
-// Package search finds things of an organization by their id or words of their name.
+// Package search finds an organization's things by their ids or by words in their names.
 //
-// Each Source is a function of the package that owns the things; it returns few of them, from an index,
-// and only those that the caller may see. Handler asks the sources whose permission the caller has.
+// Each Source is a function from the package that owns the things. It returns a few of them, from an
+// index, and only those the caller may see. Handler asks the sources that the caller has permission
+// for.
 package search
 
 import (
@@ -11,33 +12,34 @@ import (
 	"steward/internal/db"
 )
 
-// maxResults is how many things a search returns.
+// maxResults bounds a search's results.
 const maxResults = 20
 
-// Result is a thing that was found.
+// Result is a thing that we found.
 type Result struct {
 	_ struct{} `goName:"SearchResult"`
 
 	Type string `json:"type" enum:"webhook,destination,receipt,oauth_client,api_key,bucket,database,store,thread,session,eval,eval_run,project,member"`
 	ID   string `json:"id" doc:"Id of the thing; the name of a bucket" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	Name string `json:"name" doc:"Its name; that of the webhook for a destination or receipt" example:"Orders"`
-	// Parent is empty for all but parts of webhooks.
+	// Parent is set only for parts of webhooks.
 	Parent string `json:"parent,omitempty" doc:"Id of the webhook of a destination or receipt" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 }
 
 // Source finds things of one type.
 type Source struct {
 	Type string
-	// Permission is the one to read the things.
+	// Permission is the permission to read these things.
 	Permission auth.Permission
-	// Find returns at most limit things that the caller sees: the one with an id first.
+	// Find returns up to limit things that the caller may see. If text is an id, its thing comes
+	// first.
 	Find func(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error)
 }
 
-// Handler serves the route of this package.
+// Handler serves this package's route.
 type Handler struct{ Sources []Source }
 
-// Input is the query of a search.
+// Input is a search's query.
 type Input struct {
 	Text string `query:"q" maxLength:"256" doc:"An id, or words of a name or their beginnings, in any case. The id of a delivery finds its receipt. Nothing is found if it is empty" example:"orders"`
 }
@@ -66,8 +68,8 @@ func (h *Handler) Search(ctx context.Context, in *Input) ([]Result, error) {
 	return merge(found, in.Text), nil
 }
 
-// merge returns the results with an id first, and then of each type in turn, so that none takes the
-// place of all others.
+// merge returns the result whose id was searched for first, and then one of each type in turn, so that
+// no type crowds out the others.
 func merge(found [][]Result, wantedID string) []Result {
 	byID, others := []Result{}, []Result{}
 	for i := range maxResults {

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// checkEvery is how long the result of a check is used.
+	// checkEvery is how long we use a check's result.
 	checkEvery = 10 * time.Second
 	// checkTimeout is how long an engine may take to respond.
 	checkTimeout = time.Second
 )
 
-// Engine is an engine of a region.
+// Engine is a region's engine.
 type Engine struct {
 	Region string
-	// Type is what it provides: s3, db or kv.
+	// Type is the resource it provides: s3, db or kv.
 	Type string
 	Name string
 	// Check returns an error if the engine cannot be used.
 	Check func(ctx context.Context) error
 }
 
-// Engines checks the engines of all regions. All uses of it share one result.
+// Engines checks the engines in all regions. All callers share one result.
 type Engines struct {
 	All []Engine
 	Log *slog.Logger
 
-	mu      sync.Mutex // held while the engines are checked
+	mu      sync.Mutex // held while we check the engines
 	checked time.Time
 	states  []EngineState
 }
 
-// States returns the states of all engines, in their order.
+// States returns the engines' states, in the order of All.
 func (e *Engines) States() []EngineState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -48,7 +48,8 @@ func (e *Engines) States() []EngineState {
 	return e.states
 }
 
-// check checks the engines at the same time. It is not bound to a request, whose client may go.
+// check checks all engines at the same time. It is not bound to a request, because others share the
+// result even if this client goes away.
 func (e *Engines) check() []EngineState {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
@@ -61,8 +62,8 @@ func (e *Engines) check() []EngineState {
 	return states
 }
 
-// stateOf checks an engine. Only the message of an *errs.Error is for clients: others, and causes, may
-// tell where the engine is and how it is used, so they are logged.
+// stateOf checks an engine. Clients see only an *errs.Error's message. Other errors, and causes, may
+// reveal where the engine is and how we use it, so we log them.
 func (e *Engines) stateOf(ctx context.Context, engine Engine) EngineState {
 	err := engine.Check(ctx)
 	if err == nil {
@@ -80,7 +81,7 @@ func (e *Engines) stateOf(ctx context.Context, engine Engine) EngineState {
 	return state
 }
 
-// Regions returns the regions with the states of their engines.
+// Regions returns the regions with their engines' states.
 func (e *Engines) Regions() []Region {
 	regions := []Region{}
 	for i, state := range e.States() {

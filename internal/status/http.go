@@ -14,30 +14,30 @@ import (
 // pingTimeout is how long the database may take to respond.
 const pingTimeout = time.Second
 
-// Handler serves the route of this package.
+// Handler serves this package's route.
 type Handler struct {
 	Version   string
 	StartedAt stamp.Time
-	// Database is the name of the database's engine, and Ping returns an error if it cannot be used.
+	// Database names the database's engine, and Ping returns an error if it cannot be used.
 	Database  string
 	Ping      func(ctx context.Context) error
 	Processes *Processes
 	Engines   *Engines
-	// Disk is that of the data directory.
+	// Disk is the volume with the data directory.
 	Disk *disk.Space
 	// Accounts knows the first organization, whose owners and admins see the whole installation.
 	Accounts *account.Store
-	// Nodes returns the nodes that live, and those that have resources of an organization. It may be nil.
+	// Nodes, if not nil, returns the live nodes, and those with an organization's resources.
 	Nodes func(ctx context.Context, orgID string) ([]Node, error)
-	// Backup returns how the backups at a schedule are doing. It is nil if there are none.
+	// Backup, if not nil, returns the state of scheduled backups.
 	Backup func(ctx context.Context) (Backup, error)
-	// Certificates returns the TLS certificates of the listeners. It may be nil.
+	// Certificates, if not nil, returns the listeners' TLS certificates.
 	Certificates func(ctx context.Context) ([]Certificate, error)
-	// Webhooks returns what the webhooks of an organization are waiting for.
+	// Webhooks sums up an organization's pending and failing deliveries.
 	Webhooks func(ctx context.Context, orgID string) (Webhooks, error)
 }
 
-// Status serves GET /status. It shows what the caller could read elsewhere, too.
+// Status serves GET /status. It shows nothing that the caller could not read elsewhere.
 func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	caller := auth.From(ctx)
 	s := Status{

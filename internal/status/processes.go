@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// heartbeatEvery is how often a process writes a heartbeat, and aliveFor how long one counts.
+	// A process writes a heartbeat every heartbeatEvery, and each counts for aliveFor.
 	heartbeatEvery = 10 * time.Second
 	aliveFor       = 30 * time.Second
-	// forgetAfter is when the row of a process that died is deleted.
+	// After forgetAfter we delete a dead process's row.
 	forgetAfter = time.Hour
-	// started is the name under which processes tell each other that they run.
+	// started is the topic on which processes tell each other that they run.
 	started = "status.process"
-	// endTimeout bounds the last write of a process that stops.
+	// endTimeout bounds a stopping process's last write.
 	endTimeout = 5 * time.Second
 )
 
@@ -33,10 +33,10 @@ type Processes struct {
 	KeyID string
 }
 
-// Process is a process that is alive. KeyID is "" if its version does not tell.
+// Process is a live process. KeyID is "" if its version does not report it.
 type Process struct{ ID, KeyID string }
 
-// Run writes heartbeats until ctx ends, and then deletes the row of this process.
+// Run writes heartbeats until ctx ends, and then deletes this process's row.
 func (p *Processes) Run(ctx context.Context) {
 	if p.DB.Dialect() == db.SQLite {
 		return
@@ -56,9 +56,9 @@ func (p *Processes) Run(ctx context.Context) {
 	}
 }
 
-// heartbeat writes the time, and deletes the rows of processes that died long ago, in one round trip.
-// Then it looks for other processes and tells them that this one runs, so that they notify it, also when it
-// was frozen for a while.
+// heartbeat writes the time and deletes the rows of processes that died long ago, in one round trip.
+// Then it looks for other processes, and tells them that this one runs. They will notify it from then
+// on, even if it was frozen for a while.
 func (p *Processes) heartbeat(ctx context.Context) error {
 	err := p.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := p.Announce(tx); err != nil {
@@ -95,7 +95,7 @@ func (p *Processes) Announce(tx *db.Tx) error {
 	return nil
 }
 
-// Alive returns the processes that were alive in the time before now. On SQLite there are none.
+// Alive returns the processes that were alive shortly before now. On SQLite there are none.
 func Alive(q db.Querier, now time.Time) ([]Process, error) {
 	all, err := db.Collect(q, func(row db.Row) (p Process, err error) { return p, row.Scan(&p.ID, &p.KeyID) },
 		`SELECT id, coalesce(key_id, '') FROM processes WHERE seen_at > $1 ORDER BY id`, stamp.Of(now).Add(-aliveFor))
@@ -105,7 +105,7 @@ func Alive(q db.Querier, now time.Time) ([]Process, error) {
 	return all, nil
 }
 
-// end deletes the row of this process.
+// end deletes this process's row.
 func (p *Processes) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -114,7 +114,7 @@ func (p *Processes) end(ctx context.Context) {
 	}
 }
 
-// Count returns how many processes are alive. The one that asks always is.
+// Count returns how many processes are alive. It always includes this one.
 func (p *Processes) Count(ctx context.Context) (int, error) {
 	if p.DB.Dialect() == db.SQLite {
 		return 1, nil

@@ -1,14 +1,14 @@
-// Package status tells how an installation is doing: its version and processes, its database, the engines of
-// its regions, and what the webhooks of an organization are waiting for.
+// Package status reports the state of an installation: its version and processes, its database, its
+// regions' engines, and the deliveries that an organization's webhooks are waiting for.
 //
-// It owns the table processes, in which each process writes heartbeats (Processes). Handler puts the
-// status together from functions that other packages provide; the engines are checked at the same
-// time, with a timeout, and not more often than once in checkEvery (Engines).
+// It owns the table processes, to which each process writes heartbeats (Processes). Handler assembles
+// the status from functions that other packages provide. It checks all engines at once, with a
+// timeout, and at most once per checkEvery (Engines).
 package status
 
 import "steward/internal/stamp"
 
-// Status is how an installation is doing, as an organization sees it.
+// Status is an installation's state as an organization sees it.
 type Status struct {
 	Version      string        `json:"version" example:"v1.2.3"`
 	StartedAt    stamp.Time    `json:"started_at" format:"date-time" doc:"When the process that answers was started"`
@@ -22,7 +22,7 @@ type Status struct {
 	Webhooks     *Webhooks     `json:"webhooks,omitempty" doc:"Absent without the permission to read webhooks, and while the database cannot be used"`
 }
 
-// Database is the database of the installation.
+// Database is the installation's database.
 type Database struct {
 	_ struct{} `goName:"StatusDatabase"`
 
@@ -30,14 +30,14 @@ type Database struct {
 	OK     bool   `json:"ok" doc:"Whether it can be used" example:"true"`
 }
 
-// Disk is the disk of the data directory of the process that answers.
+// Disk is the volume with the responding process's data directory.
 type Disk struct {
 	_ struct{} `goName:"StatusDisk"`
 
 	OK bool `json:"ok" doc:"Whether there is space; if not, things can be read and deleted, but not added"`
 }
 
-// Node is a data directory, with what it has of an organization.
+// Node is a data directory, with the number of an organization's resources in it.
 type Node struct {
 	_ struct{} `goName:"StatusNode"`
 
@@ -55,8 +55,8 @@ type Region struct {
 	Engines RegionEngines `json:"engines"`
 }
 
-// RegionEngines are the engines of a region, by the type of resource that they provide. Those that the
-// region does not have are absent.
+// RegionEngines has a region's engines by resource type. Types that the region does not offer are
+// absent.
 type RegionEngines struct {
 	_ struct{} `goName:"StatusRegionEngines"`
 
@@ -65,14 +65,14 @@ type RegionEngines struct {
 	KV *EngineState `json:"kv,omitempty"`
 }
 
-// EngineState is how an engine is doing.
+// EngineState is an engine's state.
 type EngineState struct {
 	Engine string `json:"engine" doc:"What provides the resources, such as libsql, postgres or redis" example:"libsql"`
 	OK     bool   `json:"ok" doc:"Whether it can be used"`
 	Error  string `json:"error,omitempty" doc:"Why it cannot be used" example:"the connection was refused"`
 }
 
-// Backup is how the backups at a schedule are doing.
+// Backup is the state of scheduled backups.
 type Backup struct {
 	_ struct{} `goName:"StatusBackup"`
 
@@ -82,7 +82,7 @@ type Backup struct {
 	Missing       int64       `json:"missing,omitempty" doc:"Databases and key-value stores that the last backup does not have, because their files are in the data directories of other nodes" example:"2"`
 }
 
-// Certificate is a TLS certificate that the process that answers serves.
+// Certificate is a TLS certificate that the responding process serves.
 type Certificate struct {
 	_ struct{} `goName:"StatusCertificate"`
 
@@ -92,7 +92,7 @@ type Certificate struct {
 	LastError string      `json:"last_error,omitempty" doc:"Why it was not read, obtained or renewed when that was last tried; absent if it was" example:"the CA refused it with rateLimited; the log of the server says why"`
 }
 
-// Webhooks is what the webhooks of an organization are waiting for.
+// Webhooks sums up an organization's pending and failing deliveries.
 type Webhooks struct {
 	_ struct{} `goName:"StatusWebhooks"`
 
@@ -103,7 +103,7 @@ type Webhooks struct {
 	TailLag      float64     `json:"tail_lag_seconds" doc:"How long the oldest event has waited that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server; 0 if none waits" example:"0"`
 }
 
-// Failing is a destination that is failing: the last attempt of some of its deliveries failed.
+// Failing is a failing destination: some of its deliveries failed in their last attempt.
 type Failing struct {
 	_ struct{} `goName:"FailingDestination"`
 

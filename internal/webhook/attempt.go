@@ -13,31 +13,30 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Sender makes the attempts of deliveries, when the queue says so.
+// Sender makes delivery attempts when the queue asks for them.
 type Sender struct {
 	Store *Store
 	// Send makes one attempt. It returns when ctx ends.
 	Send func(ctx context.Context, r send.Request) send.Result
-	// Begin is called before each attempt with the traceparent of the receipt, or "". It returns the context
-	// of the attempt, and the traceparent that is sent in place of that of the receipt; "" sends that one.
-	// nil for none.
+	// Begin, if not nil, is called before each attempt with the receipt's traceparent, or "". It
+	// returns the attempt's context and the traceparent to send instead, or "" to send the receipt's.
 	Begin func(ctx context.Context, t *queue.Task, traceparent string) (context.Context, string)
-	// Delivered receives the result of each attempt ("success" or "failed") with its context, and how long it
-	// took; nil for none.
+	// Delivered, if not nil, receives each attempt's context, its result ("success" or "failed") and
+	// its duration.
 	Delivered func(ctx context.Context, result string, took time.Duration)
 
 	targets db.Cache[string, target]
 }
 
-// NewSender returns a sender whose cache of destinations is invalidated by changes on any replica.
+// NewSender returns a sender. Changes on any replica invalidate its cache of destinations.
 func NewSender(s *Store) *Sender {
 	sender := &Sender{Store: s}
 	s.DB.Watch(destinationsChanged, sender.targets.Forget)
 	return sender
 }
 
-// Scheduler returns a scheduler of the store's queue. It uses up to so many sockets at a time, and about
-// so many bytes of memory for what is sent.
+// Scheduler returns a scheduler for the store's queue. At any time it has at most the given number of
+// open sockets, and about that many bytes of payload in memory.
 func (s *Sender) Scheduler(sockets int, bytes int64) *queue.Scheduler {
 	scheduler := queue.NewScheduler(s.Store.Queue, sockets, bytes)
 	scheduler.Load = s.load
@@ -47,7 +46,7 @@ func (s *Sender) Scheduler(sockets int, bytes int64) *queue.Scheduler {
 	return scheduler
 }
 
-// target is a destination as deliveries need it.
+// target is a destination reduced to the fields a delivery needs.
 type target struct {
 	url         string
 	headers     map[string]string
@@ -57,7 +56,7 @@ type target struct {
 	signer      *send.Signer
 	deleted     bool
 	disabled    bool
-	fault       string // why nothing can be sent
+	fault       string // why we cannot send anything
 }
 
 // target returns a destination by its id alone, from the cache.
@@ -91,15 +90,15 @@ func (s *Sender) load(ctx context.Context, destinationID string, tasks []*queue.
 	return to.concurrency, s.Store.load(ctx, tasks)
 }
 
-// loadedRow is a row of the queue with what is needed of its receipt to send it.
+// loadedRow is a row in the queue with the parts of its receipt that we send.
 type loadedRow struct {
 	queue.Row
 	method, headers *string
 	body            []byte
 }
 
-// load reads the rows and receipts of tasks. A task whose receipt is no longer kept has none. A task
-// whose row is gone or malformed stays as it is: it must not keep others back.
+// load reads the rows and receipts of tasks. A task has no receipt if retention has removed it. If a
+// row is gone or malformed, its task stays as it is, so that it does not hold up the others.
 func (s *Store) load(ctx context.Context, tasks []*queue.Task) error {
 	keys := make(db.Bulk[string], len(tasks))
 	byKey := make(map[string]*queue.Task, len(tasks))
@@ -125,7 +124,7 @@ func (s *Store) load(ctx context.Context, tasks []*queue.Task) error {
 	return nil
 }
 
-// checkKeys returns an error if the keys of a row are not those of a delivery and a receipt.
+// checkKeys returns an error unless a row's keys name a delivery and a receipt.
 func checkKeys(r queue.Row) error {
 	if _, _, err := splitKey(r.Key, id.Delivery); err != nil {
 		return err
@@ -134,7 +133,7 @@ func checkKeys(r queue.Row) error {
 	return err
 }
 
-// fill sets what a task needs to be sent.
+// fill copies a loaded row into its task.
 func (s *Store) fill(t *queue.Task, r loadedRow) {
 	t.ReceiptKey = r.ReceiptKey
 	t.OrgID = r.OrgID
@@ -151,7 +150,7 @@ func (s *Store) fill(t *queue.Task, r loadedRow) {
 	t.Request = &queue.Request{Method: *r.method, Headers: headers, Body: r.body}
 }
 
-// attempt implements queue.Scheduler.Attempt: it sends a delivery, if it can be sent.
+// attempt implements queue.Scheduler.Attempt. If the delivery cannot be sent, the result says why.
 func (s *Sender) attempt(ctx context.Context, t *queue.Task) (queue.Result, error) {
 	r := queue.Result{Row: t.Row, Final: true}
 	to, err := s.target(ctx, t.DestinationID)
@@ -173,7 +172,7 @@ func (s *Sender) attempt(ctx context.Context, t *queue.Task) (queue.Result, erro
 		r, err = s.send(ctx, to, t)
 	}
 	r.At = stamp.Of(s.Store.Now())
-	if ctx.Err() != nil { // not the destination's fault
+	if ctx.Err() != nil { // we are stopping; the destination is not to blame
 		return r, ctx.Err()
 	}
 	return r, err

@@ -17,23 +17,23 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Status is the state of a delivery.
+// Status is a delivery's state.
 type Status string
 
-// The states. Accept, a failed attempt and delivery-retry create a Pending delivery; Finish alone
-// moves it on, once.
+// The states. Accept, a failed attempt, delivery-retry and a replay create a Pending delivery; only
+// Finish moves it on, once.
 const (
 	Pending Status = "pending" // waiting or being sent
 	Success Status = "success" // the destination answered with 2xx
-	Failed  Status = "failed"  // anything else; another attempt may follow
+	Failed  Status = "failed"  // any other outcome; another attempt may follow
 )
 
-// Filters of lists that are not states.
+// Statuses that lists can filter by, in addition to the states.
 const (
-	// Waiting are Pending deliveries that are not the first of their chain, so that the one before them
-	// failed.
+	// Waiting selects Pending deliveries that are retries: an earlier attempt in their chain failed.
 	Waiting Status = "waiting"
-	// Failing are Failed deliveries after which no attempt to deliver the same has ended.
+	// Failing selects Failed deliveries after which no attempt for the same receipt and destination
+	// has ended.
 	Failing Status = "failing"
 )
 
@@ -52,14 +52,14 @@ type Delivery struct {
 	Failing       bool            `json:"failing,omitempty" doc:"True if it failed and no later attempt to deliver the receipt to the destination has ended"`
 	NextDueAt     *stamp.Time     `json:"next_due_at,omitempty" format:"date-time" doc:"When the next attempt is due, if it is failing and another one waits"`
 	ReplayID      string          `json:"replay_id,omitempty" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt" doc:"Id of the replay that it belongs to, if any"`
-	// Receipt is nil for a receipt that is no longer kept, and outside of lists.
+	// Receipt is set only in lists, and only while we keep the receipt.
 	Receipt *DeliveredReceipt `json:"receipt,omitempty" doc:"In lists, what it delivers; absent if that is no longer kept"`
 
 	orgID string
-	key   string // of its row
+	key   string // the row's key
 }
 
-// newAttempt returns the row of a new attempt to deliver what a row says. It is due now.
+// newAttempt returns a row for another attempt at the same delivery, due now.
 func newAttempt(of queue.Row, now time.Time) queue.Row {
 	of.Key = of.ReceiptKey[:ulid.EncodedSize] + bare(id.At(id.Delivery, now))
 	of.Date = stamp.Of(now)
@@ -67,7 +67,7 @@ func newAttempt(of queue.Row, now time.Time) queue.Row {
 	return of
 }
 
-// pendingDelivery returns the delivery of a row in the queue.
+// pendingDelivery returns the delivery that a row in the queue stands for.
 func pendingDelivery(r queue.Row) Delivery {
 	return Delivery{
 		ID: r.DeliveryID(), Date: r.Date, WebhookID: r.WebhookID(), DestinationID: r.DestinationID, ReceiptID: r.ReceiptID(),
@@ -75,7 +75,7 @@ func pendingDelivery(r queue.Row) Delivery {
 	}
 }
 
-// Response is the response of a destination, as the API shows it.
+// Response is a destination's response as the API shows it.
 type Response struct {
 	_ struct{} `goName:"DeliveryResponse"`
 
@@ -84,10 +84,10 @@ type Response struct {
 	BodyOmitted    bool `json:"body_omitted,omitempty" doc:"True in long lists, where bodies are left out"`
 }
 
-// StoredResponse is a Response as JSON, which is how it is stored and shown.
+// StoredResponse is a Response as JSON. We store and show the same text.
 type StoredResponse string
 
-// storedResponse returns the response of an attempt as it is stored, or "" if there was none.
+// storedResponse encodes an attempt's response, or returns "" if there was none.
 func storedResponse(r *send.Response) (string, error) {
 	if r == nil {
 		return "", nil
@@ -117,7 +117,7 @@ func (StoredResponse) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[Response](), true, "")
 }
 
-// MarshalJSON returns the response.
+// MarshalJSON returns the stored text.
 func (r StoredResponse) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
 // AppendJSON implements encode.Appender.
@@ -159,7 +159,7 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 // MarshalJSON is AppendJSON for encoding/json.
 func (d Delivery) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
 
-// statusOf returns the state of a delivery after an attempt.
+// statusOf returns the state in which an attempt leaves its delivery.
 func statusOf(r queue.Result) Status {
 	if r.Error == "" {
 		return Success
@@ -167,7 +167,7 @@ func statusOf(r queue.Result) Status {
 	return Failed
 }
 
-// retryOf returns the attempt that follows a failed one, and false if there is none.
+// retryOf returns the attempt that follows a failed one, and false if none does.
 func retryOf(r queue.Result) (queue.Row, bool) {
 	if !r.IsRetried() {
 		return queue.Row{}, false

@@ -25,7 +25,7 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Destination is a URL that the requests of a webhook are forwarded to.
+// Destination is a URL to which we forward a webhook's requests.
 type Destination struct {
 	ID        string          `json:"id" example:"whds_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	CreatedAt stamp.Time      `json:"created_at" format:"date-time"`
@@ -44,13 +44,13 @@ type Destination struct {
 	version    int64
 }
 
-// DestinationRef names a destination of a webhook.
+// DestinationRef names a webhook's destination.
 type DestinationRef struct{ OrgID, WebhookID, ID string }
 
 // ETag returns the row's version.
 func (d Destination) ETag() string { return page.ETag(d.version) }
 
-// SDK returns the destination for the SDK face: SDKs know no other type than url.
+// SDK returns the destination for the SDK face: SDKs know only the type url.
 func (d Destination) SDK() any { return d.forSDK() }
 
 func (d Destination) forSDK() Destination {
@@ -58,7 +58,7 @@ func (d Destination) forSDK() Destination {
 	return d
 }
 
-// Destinations is the list of the destinations of a webhook.
+// Destinations lists a webhook's destinations.
 type Destinations []Destination
 
 // SDK returns the list for the SDK face.
@@ -70,10 +70,10 @@ func (l Destinations) SDK() any {
 	return shown
 }
 
-// types are the names of the only type of destination.
+// types are three names for the one type we have.
 var types = []string{"url", "http", "webhook"}
 
-// Config is a destination's settings. Unknown keys are stored and returned as they are.
+// Config is a destination's settings. We store unknown keys and return them unchanged.
 type Config struct {
 	URL            string
 	Headers        map[string]string
@@ -85,7 +85,7 @@ type Config struct {
 	raw json.RawMessage
 }
 
-// Defaults and limits of a destination's settings.
+// Defaults and limits for a destination's settings.
 const (
 	defaultTimeout = 15
 	defaultRetries = 8
@@ -94,8 +94,8 @@ const (
 	maxConfig      = 64 << 10
 )
 
-// UnmarshalJSON decodes the settings. Keys that are absent or null have their defaults. Names match
-// exactly, so that an unknown "URL" is not taken for "url". Values are validated by check.
+// UnmarshalJSON decodes the settings and applies defaults to absent and null keys. Names match
+// exactly, so that an unknown "URL" does not pass for "url". Call check to validate the values.
 func (c *Config) UnmarshalJSON(text []byte) error {
 	keys := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &keys); err != nil {
@@ -118,7 +118,7 @@ func pick(value json.RawMessage, into any) error {
 	return json.Unmarshal(value, into)
 }
 
-// whole is an integer in any form that JSON has for it: 5, 5.0 or 5e0.
+// whole accepts an integer in any form JSON allows: 5, 5.0 or 5e0.
 type whole int
 
 func (w *whole) UnmarshalJSON(text []byte) error {
@@ -130,7 +130,7 @@ func (w *whole) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON returns what was sent.
+// MarshalJSON returns the settings as the client sent them.
 func (c Config) MarshalJSON() ([]byte, error) {
 	if c.raw == nil {
 		return []byte("{}"), nil
@@ -138,8 +138,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return c.raw, nil
 }
 
-// Schema documents the known keys. The ranges are also in check, which validates settings that do
-// not come by HTTP.
+// Schema documents the known keys. check repeats the ranges for settings that do not arrive over HTTP.
 func (Config) Schema(huma.Registry) *huma.Schema {
 	number := func(least, most, fallback float64, doc string) *huma.Schema {
 		return &huma.Schema{Type: "integer", Minimum: &least, Maximum: &most, Default: fallback, Nullable: true, Description: doc}
@@ -184,7 +183,7 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(len(c.raw) <= maxConfig, "body.config", "expected at most %d bytes", maxConfig)
 }
 
-// reachable reports whether requests can be sent to a URL.
+// reachable reports whether we could send requests to a URL.
 func reachable(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -200,15 +199,16 @@ func (c Config) disable() (Config, error) {
 	return c.edit(func(keys map[string]json.RawMessage) { keys["disabled"] = json.RawMessage("true") })
 }
 
-// mask is shown in place of values that a caller may not see.
+// mask replaces values that a caller may not see.
 const mask = "***"
 
-// masked returns the settings without the values of headers.
+// masked returns the settings with every header value masked.
 func (c Config) masked() (Config, error) {
 	return c.mapHeaders(func(string, string) string { return mask })
 }
 
-// unmasked returns the settings with the values of before where c has a mask: it was made of what a caller has seen.
+// unmasked returns the settings with before's values wherever c has a mask: a caller who saw masked
+// settings sends the masks back.
 func (c Config) unmasked(before Config) (Config, error) {
 	if !slices.Contains(slices.Collect(maps.Values(c.Headers)), mask) {
 		return c, nil
@@ -221,7 +221,7 @@ func (c Config) unmasked(before Config) (Config, error) {
 	})
 }
 
-// mapHeaders returns the settings with other values of headers.
+// mapHeaders returns the settings with each header value mapped.
 func (c Config) mapHeaders(value func(name, value string) string) (Config, error) {
 	headers := make(map[string]string, len(c.Headers))
 	for name, before := range c.Headers {
@@ -239,7 +239,7 @@ func (c Config) mapHeaders(value func(name, value string) string) (Config, error
 	})
 }
 
-// edit returns the settings with changes to what is stored and shown, which then has each key once.
+// edit returns the settings with their JSON changed. Afterwards each key appears once.
 func (c Config) edit(change func(keys map[string]json.RawMessage)) (Config, error) {
 	keys := map[string]json.RawMessage{}
 	if err := json.Unmarshal(c.raw, &keys); err != nil {
@@ -300,7 +300,7 @@ func (p DestinationPatch) Check(faults *errs.Faults) {
 
 const secretPrefix = "whsec_"
 
-// newSecret returns a Standard Webhooks secret of 32 random bytes.
+// newSecret returns a Standard Webhooks secret with 32 random bytes.
 func newSecret() string {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails (crypto/rand)

@@ -18,26 +18,26 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// maxFailing is how many failing destinations are listed.
+// maxFailing bounds the list of failing destinations.
 const maxFailing = 100
 
-// Health is what an organization's webhooks are doing now.
+// Health sums up an organization's webhooks at this moment.
 type Health struct {
 	Pending int64 // deliveries that are waiting or being sent
-	// OldestDueAt is when the first pending delivery is or was due; nil if none is pending.
+	// OldestDueAt is the due time of the first pending delivery; nil if none is pending.
 	OldestDueAt *stamp.Time
-	// Failing are destinations that are failing, those that began last first, and FailingTotal is how many
-	// there are.
+	// Failing lists failing destinations, the most recent first, up to a limit. FailingTotal counts
+	// them all.
 	Failing      []FailingDestination
 	FailingTotal int64
-	// TailLag is how long the oldest event that live tails may not show yet has waited.
+	// TailLag is how long live tails have had to withhold the oldest event.
 	TailLag time.Duration
 }
 
-// maxFailingCounted bounds what CountFailing reads.
+// maxFailingCounted bounds the rows that CountFailing reads.
 const maxFailingCounted = 10_000
 
-// CountFailing returns how many destinations of all organizations are failing, counted up to 10,000.
+// CountFailing counts the failing destinations in all organizations, up to 10,000.
 func (s *Store) CountFailing(ctx context.Context) (n int64, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT count(*) FROM
 		(SELECT 1 FROM webhook_destinations WHERE failing_since IS NOT NULL LIMIT $1) counted`, maxFailingCounted).Scan(&n)
@@ -47,8 +47,8 @@ func (s *Store) CountFailing(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// FailingState tells of the chains of a destination whose last ended attempt failed. A destination is failing
-// from its first failed attempt until one succeeds while none waits for a retry.
+// FailingState sums up the chains to a destination whose last ended attempt failed. A destination is
+// failing from its first failed attempt until an attempt succeeds while no other waits for a retry.
 type FailingState struct {
 	_ struct{} `goName:"WebhookFailingState"`
 
@@ -64,21 +64,21 @@ type FailingDestination struct {
 	WebhookID     string
 	WebhookName   string
 	DestinationID string
-	Host, Path    string // of its URL
+	Host, Path    string // from its URL
 	FailingState
 }
 
-// streak is what the results of a destination in one transaction say about its health.
+// streak sums up a destination's health from its results in one transaction.
 type streak struct {
-	succeeded bool       // one of them is a success
-	failed    bool       // one of them failed and waits for its retry, or failed for good after the last success
-	since     stamp.Time // the first of those
-	lastError string     // of the last of those
+	succeeded bool       // at least one succeeded
+	failed    bool       // one failed and waits for its retry, or failed for good after the last success
+	since     stamp.Time // the first such failure
+	lastError string     // from the last such failure
 	ended     int64      // how many failed for good after the last success
 }
 
-// streaks returns the streaks of the destinations of some results. Results of attempts that were not
-// made, since the destination was deleted or disabled or the receipt is gone, say nothing.
+// streaks returns the destinations' streaks. It ignores attempts that we did not make, because the
+// destination was deleted or disabled or the receipt is gone: they say nothing about health.
 func streaks(results []queue.Result) map[string]streak {
 	ordered := slices.SortedStableFunc(slices.Values(results), func(a, b queue.Result) int { return cmp.Compare(a.At, b.At) })
 	ordered = slices.DeleteFunc(ordered, func(r queue.Result) bool { return r.Final })
@@ -99,7 +99,7 @@ func streaks(results []queue.Result) map[string]streak {
 	return all
 }
 
-// add adds a result, which was followed by a success or not.
+// add adds a result. recovered reports whether a success followed it.
 func (s streak) add(r queue.Result, recovered bool) streak {
 	if statusOf(r) == Success || recovered && !r.IsRetried() {
 		return s
@@ -115,12 +115,12 @@ func (s streak) add(r queue.Result, recovered bool) streak {
 	return s
 }
 
-// firstWaiting selects from the waiting attempts of destination d the one that is due first.
+// firstWaiting picks the first due among destination d's waiting attempts.
 const firstWaiting = ` FROM webhook_queue q WHERE q.destination_id = d.id AND q.retries > 0 ORDER BY q.due_at, q.key LIMIT 1`
 
-// writeHealth notes for destinations how their last attempts ended, after what follows them was added to
-// the queue. Only that of a destination that fails, or has failed until now, is written. A destination
-// that another transaction has locked is left out: its next attempts are noted.
+// writeHealth records destinations' health. Call it once the next attempts are in the queue. It writes
+// only destinations that fail now or have failed until now. It skips a destination that another
+// transaction has locked, because we will record its next attempts anyway.
 func writeHealth(tx *db.Tx, results []queue.Result) error {
 	all := streaks(results)
 	skip := db.SkipLocked(tx.Dialect())
@@ -156,8 +156,8 @@ func writeHealth(tx *db.Tx, results []queue.Result) error {
 	return nil
 }
 
-// countRetried notes that a chain which had failed for good has another attempt, so that it is not
-// counted twice.
+// countRetried takes a chain that had failed for good out of the count, because another attempt
+// follows and will count it again.
 func countRetried(tx *db.Tx, last Delivery) error {
 	if _, err := tx.Exec(`UPDATE webhook_destinations SET failing_count = failing_count - 1 WHERE id = $1 AND failing_count > 0
 		AND failing_since <= (SELECT finished_at FROM webhook_deliveries WHERE key = $2)`, last.DestinationID, last.key); err != nil {
@@ -166,7 +166,7 @@ func countRetried(tx *db.Tx, last Delivery) error {
 	return nil
 }
 
-// clearHealth forgets how the last attempts of a destination ended.
+// clearHealth forgets a destination's health.
 func clearHealth(tx *db.Tx, destinationID string) error {
 	if _, err := tx.Exec(`UPDATE webhook_destinations SET failing_since = NULL, failing_count = 0, last_error = NULL
 		WHERE id = $1 AND failing_since IS NOT NULL`, destinationID); err != nil {
@@ -175,7 +175,7 @@ func clearHealth(tx *db.Tx, destinationID string) error {
 	return nil
 }
 
-// noteWaiting notes that a destination whose health was forgotten is failing, if attempts of it wait for a
+// noteWaiting marks a destination with forgotten health as failing again if any attempts wait for a
 // retry.
 func noteWaiting(tx *db.Tx, destinationID string) error {
 	if _, err := tx.Exec(`UPDATE webhook_destinations AS d SET failing_since = (SELECT q.date`+firstWaiting+`),
@@ -187,8 +187,8 @@ func noteWaiting(tx *db.Tx, destinationID string) error {
 	return nil
 }
 
-// Health returns what the webhooks of an organization are doing. Its cost is the number of webhooks
-// and destinations, not of deliveries.
+// Health returns an organization's Health. Its cost grows with the number of webhooks and
+// destinations, not with their deliveries.
 func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 	q := s.DB.Read(ctx)
 	sums, err := totals.Sum(q, orgID)
@@ -211,23 +211,24 @@ func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 	return h, err
 }
 
-// TailLag returns how many seconds the events of any organization have waited at most until live tails may show them.
+// TailLag returns, in seconds, the longest time that live tails have had to withhold any
+// organization's events.
 func (s *Store) TailLag(ctx context.Context) (float64, error) {
 	lag, err := eventlog.MaxLag(s.DB.Read(ctx), stamp.Of(time.Now()))
 	return lag.Seconds(), err
 }
 
-// maxCounted is up to how many waiting attempts of a destination are counted.
+// maxCounted bounds the count of a destination's waiting attempts.
 var maxCounted = strconv.Itoa(page.MaxCounted)
 
-// failingColumns are the columns of a FailingState of destination d. Waiting attempts are looked for only if
-// it is failing.
+// failingColumns are destination d's columns for a FailingState. They look for waiting attempts only
+// if d is failing.
 var failingColumns = `d.failing_since, d.failing_count, d.last_error,
 	CASE WHEN d.failing_since IS NOT NULL THEN (SELECT count(*) FROM (SELECT 1 FROM webhook_queue q
 		WHERE q.destination_id = d.id AND q.retries > 0 ORDER BY q.due_at, q.key LIMIT ` + maxCounted + `) AS counted) END,
 	CASE WHEN d.failing_since IS NOT NULL THEN (SELECT q.due_at` + firstWaiting + `) END`
 
-// failingRow is a FailingState as a row has it.
+// failingRow is a FailingState as scanned from a row.
 type failingRow struct {
 	since, waiting *int64
 	ended          int64
@@ -251,13 +252,13 @@ func (r *failingRow) failing() *FailingState {
 	return f
 }
 
-// failingText lists the destinations of an organization that are failing, those that began last first.
+// failingText lists an organization's failing destinations, the most recent first.
 var failingText = `SELECT d.webhook_id, w.name, d.id, d.config, ` + failingColumns + `
 	FROM (SELECT * FROM webhook_destinations WHERE org_id = $1 AND failing_since IS NOT NULL
 		ORDER BY failing_since DESC LIMIT $2) AS d
 	JOIN webhooks w ON w.org_id = d.org_id AND w.id = d.webhook_id ORDER BY d.failing_since DESC`
 
-// failing returns some destinations that are failing.
+// failing returns up to maxFailing failing destinations.
 func (s *Store) failing(q db.Querier, orgID string) ([]FailingDestination, error) {
 	found, err := db.Collect(q, s.scanFailing, failingText, orgID, maxFailing)
 	if err != nil {
@@ -277,8 +278,8 @@ func (s *Store) scanFailing(row db.Row) (f FailingDestination, err error) {
 	return f, nil
 }
 
-// placeOf returns the host and the path of a destination's URL, or "" if its config cannot be read. The
-// query may have credentials in it.
+// placeOf returns the host and path in a destination's URL, or "" if its config cannot be read. It
+// omits the query, which may contain credentials.
 func (s *Store) placeOf(config []byte) (host, path string) {
 	text, err := s.Ring.Open(configPurpose, config)
 	if err != nil {

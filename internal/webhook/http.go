@@ -17,31 +17,30 @@ import (
 type Handler struct {
 	Store *Store
 	Stats *stats.Store
-	// BaseURL is the beginning of ingest URLs.
+	// BaseURL is the start of ingest URLs.
 	BaseURL string
-	// Send makes one attempt to send a test, as the scheduler does for deliveries.
+	// Send makes one attempt to send a test, just as the scheduler does for deliveries.
 	Send func(ctx context.Context, r send.Request) send.Result
 
 	tests running
 }
 
-// Path has the parameters in the paths of a webhook.
+// Path has the parameter in a webhook's paths.
 type Path struct {
 	ID string `path:"webhookId" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 }
 
-// DestinationPath has the parameters in the paths of a destination.
+// DestinationPath has the parameters in a destination's paths.
 type DestinationPath struct {
 	Path
 	DestinationID string `path:"destinationId" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 }
 
-// of returns the destination of an organization.
 func (p DestinationPath) of(orgID string) DestinationRef {
 	return DestinationRef{OrgID: orgID, WebhookID: p.ID, ID: p.DestinationID}
 }
 
-// ReceiptPath has the parameters in the paths of a receipt.
+// ReceiptPath has the parameters in a receipt's paths.
 type ReceiptPath struct {
 	Path
 	ReceiptID string `path:"receiptId" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
@@ -76,7 +75,7 @@ func (h *Handler) Get(ctx context.Context, in *Path) (Webhook, error) {
 	return h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
 }
 
-// ListRequest is a request for a list of webhooks.
+// ListRequest asks for a list of webhooks.
 type ListRequest struct {
 	page.Paging
 	Internal page.Opt[bool] `query:"internal" nullable:"false" doc:"Only webhooks that the system manages, or with false only the others; by default all"`
@@ -151,8 +150,8 @@ func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 	})
 }
 
-// Destinations handles GET /webhook/destination-list/{webhookId}. Not everybody sees the values of the headers,
-// which are often credentials.
+// Destinations handles GET /webhook/destination-list/{webhookId}. It masks header values for some
+// callers because they are often credentials.
 func (h *Handler) Destinations(ctx context.Context, in *Path) (Destinations, error) {
 	caller := auth.From(ctx)
 	all, err := h.Store.Destinations(ctx, caller.OrgID, in.ID)
@@ -192,7 +191,7 @@ func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	return web.None{}, h.Store.DeleteDestination(ctx, in.of(auth.From(ctx).OrgID), in.IfMatch)
 }
 
-// ReceiptsRequest is a request for a list of receipts.
+// ReceiptsRequest asks for a list of receipts.
 type ReceiptsRequest struct {
 	Path
 	page.Paging
@@ -200,7 +199,8 @@ type ReceiptsRequest struct {
 	ReceiptFilter
 }
 
-// Receipts handles GET /webhook/receipt-list/{webhookId}. Not everybody sees credentials in headers.
+// Receipts handles GET /webhook/receipt-list/{webhookId}. It masks credentials in headers for some
+// callers.
 func (h *Handler) Receipts(ctx context.Context, in *ReceiptsRequest) (Receipts, error) {
 	var faults errs.Faults
 	f := in.ReceiptFilter
@@ -221,8 +221,8 @@ func (h *Handler) Receipts(ctx context.Context, in *ReceiptsRequest) (Receipts, 
 	return Receipts{result}, nil
 }
 
-// Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}. Not everybody sees credentials in its
-// headers.
+// Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}. It masks credentials in headers
+// for some callers.
 func (h *Handler) Receipt(ctx context.Context, in *ReceiptPath) (Receipt, error) {
 	caller := auth.From(ctx)
 	r, err := h.Store.Receipt(ctx, caller.OrgID, in.ID, in.ReceiptID)
@@ -232,14 +232,14 @@ func (h *Handler) Receipt(ctx context.Context, in *ReceiptPath) (Receipt, error)
 	return r.withPayload(), err
 }
 
-// Payload handles GET /webhook/receipt-payload/{webhookId}/{receiptId}. It returns the body as it
-// was received, but not its Content-Type: a browser must not run it with the origin of this API.
+// Payload handles GET /webhook/receipt-payload/{webhookId}/{receiptId}. It returns the body as we
+// received it, but without its Content-Type: a browser must not run it with this API's origin.
 func (h *Handler) Payload(ctx context.Context, in *ReceiptPath) (web.Raw, error) {
 	r, err := h.Store.Receipt(ctx, auth.From(ctx).OrgID, in.ID, in.ReceiptID)
 	return web.Raw{ContentType: "application/octet-stream", Bytes: r.body}, err
 }
 
-// DeliveriesRequest is a request for a list of deliveries.
+// DeliveriesRequest asks for a list of deliveries.
 type DeliveriesRequest struct {
 	Path
 	page.Paging
@@ -258,7 +258,7 @@ func (h *Handler) Deliveries(ctx context.Context, in *DeliveriesRequest) (page.P
 	return h.Store.Deliveries(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
 }
 
-// RetryRequest is the body of a request to retry a delivery, which has no fields.
+// RetryRequest is the empty body of a request to retry a delivery.
 type RetryRequest struct{}
 
 // Retry handles POST /webhook/delivery-retry/{webhookId}/{deliveryId}.

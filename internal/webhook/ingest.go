@@ -17,47 +17,48 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// maxFields bounds the header fields of a request.
+// maxFields bounds a request's header fields.
 const maxFields = 200
 
-// Ingest accepts requests at /in/{id}/{token}. It is not in the route table: its callers are not
-// callers of the API.
+// Ingest accepts requests at /in/{id}/{token}. It is not in the route table because its callers have
+// no API credentials.
 type Ingest struct {
 	Store *Store
 	// Limit is the largest body, in bytes.
 	Limit int64
-	// Memory is for the requests that are being received or wait to be stored. Those that find no room
-	// are refused with 503.
+	// Memory holds the requests we are receiving or waiting to store. We refuse a request with 503 if
+	// it doesn't fit.
 	Memory *budget.Pool
 
-	// Disk is that of the database, unless it is elsewhere.
+	// Disk is the volume that holds the database, or nil if the database is on another server.
 	Disk *disk.Space
-	// Accepted and Refused receive the outcome of each request; nil for none.
+	// Accepted and Refused, if not nil, receive each request's outcome.
 	Accepted func(orgID string)
 	Refused  func(reason string)
 
-	// Traceparent returns what is stored in place of the traceparent of a request, and "" to store that; nil for
-	// none.
+	// Traceparent, if not nil, returns the traceparent to store instead of the request's own, or "" to
+	// keep that.
 	Traceparent func(context.Context) string
 
 	tokens db.Cache[string, token]
 }
 
-// token is a webhook's organization and the hash of its token.
+// token is a webhook's organization and its token's hash.
 type token struct {
 	orgID string
 	hash  [sha256.Size]byte
 }
 
-// NewIngest returns an Ingest with so many bytes of memory for requests, or eight times the largest
-// one if that is more. Its cache is invalidated by changes on any replica.
+// NewIngest returns an Ingest whose requests share the given memory, in bytes, or eight times the
+// largest request if that is more. Changes on any replica invalidate its cache.
 func NewIngest(s *Store, limit, memory int64) *Ingest {
 	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*budget.RequestBytes)}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	return in
 }
 
-// ServeHTTP stores a request. It responds with 200 when receipt, deliveries and counts are durable.
+// ServeHTTP stores a request. It responds with 200 once the receipt, deliveries and counts are
+// durable.
 func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	receiptID, err := in.accept(w, r)
 	if err != nil {
@@ -79,7 +80,8 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE")
 		return "", errs.New(errs.MethodNotAllowed, "every method but OPTIONS is allowed here")
 	}
-	// Not cancelled when the client goes away: some close their side of the connection after the body.
+	// A client that goes away must not cancel the write: some close their side of the connection after
+	// the body.
 	ctx := context.WithoutCancel(r.Context())
 	if n := countFields(r.Header); n > maxFields {
 		return "", errs.New(errs.HeadersTooLarge, "the request has %d header fields; at most %d are accepted", n, maxFields)
@@ -104,7 +106,7 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 	return a.receipt.ID, err
 }
 
-// newArrival returns the receipt of a request. Its id and date are set when it is stored.
+// newArrival returns a request's receipt. acceptBatch sets its id and date.
 func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
 	headers := send.Fields(r)
 	if in.Traceparent != nil {
@@ -126,11 +128,11 @@ func countFields(h http.Header) (n int) {
 	return n
 }
 
-// body reads the whole body. It returns TooLarge, also for a chunked one, Malformed if it ends early
-// or is not sent in time, and Unavailable if there is no memory for it.
+// body reads the whole body. It returns TooLarge (for a chunked body too), Malformed if the body ends
+// early or arrives too slowly, and Unavailable if there is no memory for it.
 func (in *Ingest) body(w http.ResponseWriter, r *http.Request, memory *budget.Charge) ([]byte, error) {
 	if r.ContentLength > in.Limit {
-		w.Header().Set("Connection", "close") // the rest is not read
+		w.Header().Set("Connection", "close") // we don't read the rest
 		return nil, in.tooLarge()
 	}
 	if !memory.Take(budget.RequestBytes + headerBytes(r)) {
@@ -160,7 +162,7 @@ func (in *Ingest) body(w http.ResponseWriter, r *http.Request, memory *budget.Ch
 	return nil, errs.New(errs.Malformed, "the body could not be read to its end")
 }
 
-// headerBytes returns about what the query and header of a request take in memory.
+// headerBytes estimates the memory that a request's query and header take.
 func headerBytes(r *http.Request) int64 {
 	n := len(r.URL.RawQuery)
 	for name, values := range r.Header {
@@ -177,7 +179,8 @@ func (in *Ingest) tooLarge() error {
 	return errs.New(errs.TooLarge, "the body is larger than %d bytes", in.Limit)
 }
 
-// check compares a token and returns the webhook's organization. Every mistake gets the same error.
+// check compares a token and returns the webhook's organization. All mistakes get the same error, so
+// that a caller cannot probe for ids.
 func (in *Ingest) check(ctx context.Context, webhookID, value string) (string, error) {
 	t, err := in.token(ctx, webhookID)
 	if errors.Is(err, db.ErrNoRows) || errs.KindOf(err) == errs.Invalid {

@@ -32,13 +32,14 @@ type Receipt struct {
 
 	orgID string
 	body  []byte
-	// headerText is Headers as a JSON object, which responses and deliveries use as it is. In a receipt
-	// that is to be stored it is sealed.
+	// headerText is Headers as a JSON object, which responses and deliveries use unparsed. Until the
+	// receipt is stored, it is sealed.
 	headerText string
-	masked     bool // by Masked
+	masked     bool // the credentials show as ***
 }
 
-// ETag returns the same for every receipt, since none ever changes, and another one for every masked one.
+// ETag is constant because receipts never change. A masked receipt has another one because it reads
+// differently.
 func (r Receipt) ETag() string {
 	if r.masked {
 		return page.ETag(2)
@@ -46,8 +47,8 @@ func (r Receipt) ETag() string {
 	return page.ETag(1)
 }
 
-// withPayload returns the receipt with the payload in place of the body. A body that was not read
-// is omitted. The body of a JSON string is kept, for the SDK face.
+// withPayload moves the body into the payload. It omits a body that we did not read. If the body is a
+// JSON string, we keep its raw bytes too, because the SDK face returns those.
 func (r Receipt) withPayload() Receipt {
 	if int64(len(r.body)) != r.Size {
 		return r.withoutPayload()
@@ -64,7 +65,7 @@ func (r Receipt) withPayload() Receipt {
 		value = value.Clone()
 		r.body = body
 	}
-	if err := value.Compact(); err != nil { // it is not JSON
+	if err := value.Compact(); err != nil { // not JSON
 		r.Payload = encode.String(nil, string(body))
 		r.body = nil
 		return r
@@ -113,8 +114,7 @@ func (r Receipt) AppendJSON(to []byte) ([]byte, error) {
 // MarshalJSON is AppendJSON for encoding/json.
 func (r Receipt) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 
-// SDK returns the receipt for the SDK face, where a payload that is a string is base64 of the raw
-// bytes.
+// SDK returns the receipt for the SDK face, which expects a string payload as base64 of the raw bytes.
 func (r Receipt) SDK() any { return r.forSDK() }
 
 func (r Receipt) forSDK() Receipt {
@@ -126,7 +126,7 @@ func (r Receipt) forSDK() Receipt {
 		return r
 	}
 	var text string
-	if err := json.Unmarshal(r.Payload, &text); err == nil { // it was made here
+	if err := json.Unmarshal(r.Payload, &text); err == nil { // we encoded it in withPayload
 		r.Payload = inBase64([]byte(text))
 	}
 	return r

@@ -9,22 +9,22 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Request headers often have credentials, so they are sealed where they are stored, and viewers do not see
-// those values (hasCredential). The column is text: a sealed value in base64, or the JSON object itself in
-// rows of versions that did not seal it. It stands before the body, which lists do not read.
+// Request headers often carry credentials, so we seal them in the database and hide the values that
+// hasCredential picks from viewers. The column is text: a sealed value in base64, or a plain JSON
+// object in rows from versions that did not seal it. It comes before the body, which lists do not
+// read.
 
-// headerPurpose is bound to the webhook, so that headers that are copied to a receipt of another one do not
-// open.
+// headerPurpose binds headers to their webhook: copied to another webhook's receipt, they do not open.
 func headerPurpose(webhookID string) string { return "webhook.receipt.headers:" + webhookID }
 
-// sealHeaders returns headers, a JSON object, as they are stored.
+// sealHeaders seals a JSON object for the headers column.
 func (s *Store) sealHeaders(webhookID, text string) string {
 	return base64.RawStdEncoding.EncodeToString(s.Ring.Seal(headerPurpose(webhookID), []byte(text)))
 }
 
-// openHeaders returns what was given to sealHeaders.
+// openHeaders reverses sealHeaders.
 func (s *Store) openHeaders(webhookID, stored string) (string, error) {
-	if strings.HasPrefix(stored, "{") { // of an earlier version
+	if strings.HasPrefix(stored, "{") { // from an earlier version
 		return stored, nil
 	}
 	sealed, err := base64.RawStdEncoding.DecodeString(stored)
@@ -38,8 +38,8 @@ func (s *Store) openHeaders(webhookID, stored string) (string, error) {
 	return string(text), nil
 }
 
-// openListed opens the headers of a receipt that is shown among others. It has none if they are damaged,
-// so that the others are shown.
+// openListed opens the headers of a listed receipt. Damaged headers show as none, so that one bad
+// receipt does not hide the rest of the list.
 func (s *Store) openListed(r *Receipt) {
 	text, err := s.openHeaders(r.WebhookID, r.headerText)
 	if err != nil {
@@ -49,10 +49,11 @@ func (s *Store) openListed(r *Receipt) {
 	r.headerText = text
 }
 
-// MasksCredentials reports whether a caller does not see the credentials in headers of receipts and destinations.
+// MasksCredentials reports whether the caller sees *** instead of the credentials in receipts' and
+// destinations' headers.
 func MasksCredentials(c *auth.Caller) bool { return c.Role == auth.Viewer || c.Stale }
 
-// hasCredential reports whether the value of a header is a credential, by its lower-case name.
+// hasCredential reports whether a header with this lower-case name carries a credential.
 func hasCredential(name string) bool {
 	switch name {
 	case "authorization", "cookie", "proxy-authorization":

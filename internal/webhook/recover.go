@@ -12,7 +12,7 @@ import (
 	"steward/internal/page"
 )
 
-// maxRecoverRate is the highest rate that can be asked for.
+// maxRecoverRate is the highest rate you can ask for, in attempts per second.
 const maxRecoverRate = 1000
 
 // RecoverRequest is the body of a request to recover a destination.
@@ -29,7 +29,7 @@ func (r RecoverRequest) Check(faults *errs.Faults) {
 	}
 }
 
-// Recovered is the response to it.
+// Recovered is the response to a RecoverRequest.
 type Recovered struct {
 	_ struct{} `goName:"WebhookRecovered"`
 
@@ -65,7 +65,8 @@ func (h *Handler) RecoverDestination(ctx context.Context, in *struct {
 	})
 }
 
-// countWaiting returns how many attempts of a destination wait and are not due yet. It returns NotFound.
+// countWaiting counts the destination's waiting attempts that are not due yet. It returns NotFound if
+// there is no such destination.
 func (s *Store) countWaiting(ctx context.Context, to DestinationRef) (n int64, err error) {
 	q := s.DB.Read(ctx)
 	if _, err := findDestination(q, to); err != nil {
@@ -74,7 +75,8 @@ func (s *Store) countWaiting(ctx context.Context, to DestinationRef) (n int64, e
 	return s.Queue.CountWaiting(q, to.ID)
 }
 
-// findDestination reports whether a destination of a webhook is disabled. It returns NotFound.
+// findDestination reports whether a webhook's destination is disabled. It returns NotFound if there is
+// none.
 func findDestination(q db.Querier, to DestinationRef) (disabled bool, err error) {
 	if _, err := get(q, to.OrgID, to.WebhookID); err != nil {
 		return false, err
@@ -90,7 +92,7 @@ func findDestination(q db.Querier, to DestinationRef) (disabled bool, err error)
 	return disabled, nil
 }
 
-// Recover makes the waiting attempts of a destination due, as queue.Store.Recover does. It returns
+// Recover makes a destination's waiting attempts due, as queue.Store.Recover does. It returns
 // NotFound, or Conflict if the destination is disabled.
 func (s *Store) Recover(ctx context.Context, to DestinationRef, rate int64) (n int64, done bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {

@@ -7,9 +7,9 @@ import (
 	"steward/internal/db"
 )
 
-// RemoveOrg removes the webhooks of an organization with all that they hold, in small transactions. It
-// reports whether nothing is left. The organization must have been deleted long ago: its webhooks take
-// nothing in.
+// RemoveOrg removes an organization's webhooks with everything in them, in small transactions, and
+// reports whether nothing is left. Call it only long after the organization was deleted, when its
+// webhooks can no longer accept requests.
 func (r *Retention) RemoveOrg(ctx context.Context, orgID string) (done bool, err error) {
 	webhookIDs, err := db.Collect(r.Store.DB.Read(ctx), db.Value[string], `SELECT id FROM webhooks WHERE org_id = $1`, orgID)
 	if err != nil {
@@ -32,8 +32,8 @@ func (r *Retention) RemoveOrg(ctx context.Context, orgID string) (done bool, err
 	return len(left) == 0, err
 }
 
-// sweepOrg removes what the deleted webhooks of an organization have left. Their tombstones need not be
-// kept for requests that began earlier.
+// sweepOrg removes whatever an organization's deleted webhooks have left. No request can still be
+// under way, so their tombstones can go at once.
 func (r *Retention) sweepOrg(ctx context.Context, orgID string) error {
 	deleted, err := r.tombstones(ctx, orgID)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Retention) sweepOrg(ctx context.Context, orgID string) error {
 	return nil
 }
 
-// tombstones returns the deleted webhooks of an organization.
+// tombstones returns an organization's deleted webhooks.
 func (r *Retention) tombstones(ctx context.Context, orgID string) ([]string, error) {
 	webhookIDs, err := db.Collect(r.Store.DB.Read(ctx), db.Value[string],
 		`SELECT webhook_id FROM webhook_tombstones WHERE org_id = $1`, orgID)
@@ -57,5 +57,5 @@ func (r *Retention) tombstones(ctx context.Context, orgID string) ([]string, err
 	return webhookIDs, nil
 }
 
-// Caches are the names of the caches that depend on whether an organization is deleted.
+// Caches names the caches that depend on whether an organization is deleted.
 func Caches() []string { return []string{tokensChanged} }

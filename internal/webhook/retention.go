@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// sweepRows bounds what one transaction removes, so that ingest hardly waits for it.
+	// sweepRows bounds the rows that one transaction removes, so that ingest hardly waits for it.
 	sweepRows = 500
-	// sweepRounds bounds the transactions for one webhook before the next one is swept, and
-	// sweepFor one run.
+	// sweepRounds bounds the transactions for one webhook before we sweep the next one, and sweepFor
+	// bounds one run.
 	sweepRounds = 50
 	sweepFor    = time.Minute
-	// tombstoneFor is how long a tombstone is kept: longer than an ingest transaction that began
+	// tombstoneFor is how long we keep a tombstone: longer than any ingest transaction that began
 	// before the webhook was deleted.
 	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries after their retention, and those of deleted webhooks.
-// Counters stay; those of a webhook go with it.
+// Retention removes receipts and deliveries after their retention, and everything a deleted webhook
+// left. An organization's counters stay forever; a webhook's go with it.
 type Retention struct {
 	Store *Store
-	// Keep is the retention of webhooks that have none of their own.
+	// Keep is the retention for webhooks without their own.
 	Keep time.Duration
 
-	more bool // the last sweep has left something
+	more bool // the last sweep left something
 }
 
-// Run removes expired leases, and sweeps until nothing is left or its time is over.
+// Run removes expired leases, and sweeps until nothing is left or its time is up.
 func (r *Retention) Run(ctx context.Context) error {
 	if err := r.Store.Queue.PurgeLeases(ctx); err != nil {
 		return err
@@ -84,22 +84,22 @@ func (r *Retention) sweep(ctx context.Context) error {
 	}
 }
 
-// swept is a webhook whose rows are removed.
+// swept is a webhook whose rows we remove.
 type swept struct {
 	orgID, webhookID string
-	deletedAt        stamp.Time // of one that was deleted
-	retentionSeconds *int64     // of one that was not, if it has its own
+	deletedAt        stamp.Time // if it was deleted
+	retentionSeconds *int64     // its own retention, if it has one
 }
 
 const (
 	endedOnly = ` AND status <> 'pending'`
-	// unusedOnly are receipts of which nothing is pending.
+	// unusedOnly keeps receipts that a pending delivery still needs.
 	unusedOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
 		WHERE d.receipt_id = '` + id.Receipt + `_' || substr(webhook_receipts.key, 27) AND d.status = 'pending')`
 )
 
-// sweepExpired removes what is older than the retention of a webhook: deliveries that have ended,
-// and receipts of which nothing is pending.
+// sweepExpired removes deliveries and receipts beyond a webhook's retention, but neither pending
+// deliveries nor the receipts they need.
 func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	keep := r.Keep
 	if w.retentionSeconds != nil {
@@ -117,8 +117,8 @@ func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	return err
 }
 
-// sweepLog removes events from the log that are older than the longest retention of their
-// organization.
+// sweepLog removes events from the log once they are older than their organization's longest
+// retention.
 func (r *Retention) sweepLog(ctx context.Context) error {
 	for after := ""; ; {
 		orgIDs, err := eventlog.Organizations(r.Store.DB.Read(ctx), after)
@@ -142,7 +142,7 @@ func (r *Retention) sweepLog(ctx context.Context) error {
 	}
 }
 
-// sweepDeleted removes everything of a deleted webhook, and at last its tombstone.
+// sweepDeleted removes everything a deleted webhook left, and finally its tombstone.
 func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 	for _, table := range []string{queueTable, deliveryTable, receiptTable} {
 		all, err := r.remove(ctx, w, table, "", keysOf(w.webhookID, nil, nil))
@@ -169,7 +169,7 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 	})
 }
 
-// removeReplays deletes replays of a webhook, which are few.
+// removeReplays deletes a webhook's replays in one transaction, since there are few.
 func (r *Retention) removeReplays(ctx context.Context, w swept, condition string, args ...any) error {
 	where := ` FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2` + condition
 	args = append([]any{w.orgID, w.webhookID}, args...)
@@ -188,8 +188,8 @@ func (r *Retention) removeReplays(ctx context.Context, w swept, condition string
 	})
 }
 
-// removeCounts deletes the counts of a deleted webhook in small transactions. It reports whether all
-// were deleted.
+// removeCounts deletes a deleted webhook's counts in small transactions and reports whether none is
+// left.
 func (r *Retention) removeCounts(ctx context.Context, w swept) (all bool, err error) {
 	for range sweepRounds {
 		var n int64
@@ -208,9 +208,10 @@ func (r *Retention) removeCounts(ctx context.Context, w swept) (all bool, err er
 	return false, nil
 }
 
-// remove deletes rows in small transactions. It reads before it writes: where there is nothing to
-// delete there is no transaction, and rows that must stay are passed over once. Rows that another
-// transaction has locked are left to the next run. It reports whether all were deleted.
+// remove deletes rows in small transactions and reports whether none is left. It reads before it
+// writes: where there is nothing to delete we need no transaction, and we pass over rows that must
+// stay once rather than in every batch. Rows that another transaction has locked wait for the next
+// run.
 func (r *Retention) remove(ctx context.Context, w swept, table, condition string, keys keyRange) (all bool, err error) {
 	some := someKeys(table, condition)
 	for range sweepRounds {
@@ -234,7 +235,7 @@ func (r *Retention) remove(ctx context.Context, w swept, table, condition string
 	return false, nil
 }
 
-// someKeys selects the first keys of a range for which a condition holds.
+// someKeys selects the first keys in a range that meet a condition.
 func someKeys(table, condition string) string {
 	return `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
 }
@@ -262,7 +263,7 @@ func (r *Retention) removeBatch(ctx context.Context, w swept, table, condition s
 	return n, err
 }
 
-// deleteRows deletes some rows of a range, but none that another transaction has locked.
+// deleteRows deletes some rows in a range, skipping rows that another transaction has locked.
 func deleteRows(tx *db.Tx, table, condition string, keys keyRange) (int64, error) {
 	n, err := tx.Exec(`DELETE FROM `+table+` WHERE key IN (`+someKeys(table, condition)+db.SkipLocked(tx.Dialect())+`)`+condition,
 		keys.from, keys.to, sweepRows)

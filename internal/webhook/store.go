@@ -21,8 +21,8 @@ import (
 	"steward/internal/webhook/queue"
 )
 
-// Store has the SQL of this package. The other store_*.go files are parts of it: destinations,
-// receipts and how they are accepted, lists, and how deliveries end.
+// Store has this package's SQL. The other store_*.go files add to it: destinations, accepting
+// receipts, lists, and finishing deliveries.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
@@ -32,9 +32,10 @@ type Store struct {
 	Audit *audit.Store
 	// Queue has the pending deliveries.
 	Queue *queue.Store
-	// Logged is called after events of organizations were committed to the log; nil for none.
+	// Logged, if not nil, is called after a transaction has committed events of these organizations.
 	Logged func(orgIDs []string)
-	// Replayed counts first attempts of replays that have ended, in the same transaction; nil for none.
+	// Replayed, if not nil, counts the first attempts of replays that have ended, in the same
+	// transaction.
 	Replayed func(tx *db.Tx, ended []ReplayResult) error
 
 	arrivals db.Gather[*arrival]
@@ -54,7 +55,6 @@ func scanWebhook(row db.Row) (w Webhook, err error) {
 	return w, err
 }
 
-// rawOf returns stored JSON, or null.
 func rawOf(text *string) json.RawMessage {
 	if text == nil {
 		return json.RawMessage("null")
@@ -62,7 +62,7 @@ func rawOf(text *string) json.RawMessage {
 	return json.RawMessage(*text)
 }
 
-// textOf returns JSON to be stored, or nil for null.
+// textOf returns the text to store, or nil for null.
 func textOf(raw json.RawMessage) *string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -71,8 +71,7 @@ func textOf(raw json.RawMessage) *string {
 	return &s
 }
 
-// Create inserts a webhook of the caller and returns the token of its ingest URL, of which only a
-// hash is stored.
+// Create inserts the caller's webhook and returns the token in its ingest URL.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (token string, err error) {
 	w.orgID = caller.OrgID
 	w.CreatedBy = caller.Actor()
@@ -85,11 +84,11 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (tok
 	return token, err
 }
 
-// Creator is an organization and the user in it for whom the system creates something.
+// Creator is an organization and the user in it on whose behalf the system creates something.
 type Creator struct{ OrgID, UserID string }
 
-// CreateInternalTx inserts a system webhook with metadata, in the transaction of what it is for,
-// and returns its id.
+// CreateInternalTx inserts a system webhook with metadata and returns its id. It runs in the
+// transaction that creates the webhook's owner.
 func (s *Store) CreateInternalTx(tx *db.Tx, by Creator, name string, metadata map[string]string) (string, error) {
 	w, err := NewWebhook{Name: name, Internal: true, Metadata: metadata}.build(s.Now())
 	if err != nil {
@@ -118,7 +117,7 @@ func (s *Store) insert(tx *db.Tx, w Webhook) (token string, err error) {
 	return token, nil
 }
 
-// Get returns a webhook of the organization, or NotFound.
+// Get returns the organization's webhook, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, webhookID string) (Webhook, error) {
 	return get(s.DB.Read(ctx), orgID, webhookID)
 }
@@ -127,7 +126,7 @@ func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
 	return found(q.Row(`SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID), webhookID)
 }
 
-// found returns the webhook of a row, or NotFound.
+// found returns a row's webhook, or NotFound.
 func found(row db.Row, webhookID string) (Webhook, error) {
 	w, err := scanWebhook(row)
 	if errors.Is(err, db.ErrNoRows) {
@@ -139,8 +138,8 @@ func found(row db.Row, webhookID string) (Webhook, error) {
 	return w, nil
 }
 
-// webhookList returns the webhooks of an organization, newest first: all, or if internal is not nil, those
-// that are internal or not.
+// webhookList returns an organization's webhooks, newest first. If internal is not nil, it returns
+// only those where internal has this value.
 func webhookList(orgID string, internal *bool) list.Query[Webhook] {
 	where := list.Where(`org_id = ?`, orgID)
 	if internal != nil {
@@ -152,7 +151,7 @@ func webhookList(orgID string, internal *bool) list.Query[Webhook] {
 	}
 }
 
-// List returns a page of the webhooks of webhookList.
+// List returns a page of webhookList.
 func (s *Store) List(ctx context.Context, orgID string, internal *bool, p page.Paging) (page.Page[Webhook], error) {
 	q := s.DB.Read(ctx)
 	total, err := webhookList(orgID, internal).Count(q)
@@ -163,7 +162,7 @@ func (s *Store) List(ctx context.Context, orgID string, internal *bool, p page.P
 }
 
 // forChange locks and returns a webhook that a user may change. It returns NotFound, Forbidden for an
-// internal one, and PreconditionFailed.
+// internal webhook, or PreconditionFailed.
 func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
 	w, err := found(tx.Row(`UPDATE webhooks SET version = version WHERE org_id = $1 AND id = $2 RETURNING `+webhookColumns,
 		orgID, webhookID), webhookID)
@@ -176,7 +175,7 @@ func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook,
 	return w, match.Check(w)
 }
 
-// Update changes a webhook. Errors are Invalid and those of forChange.
+// Update changes a webhook. It returns Invalid, or an error from forChange.
 func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, match page.IfMatch) (w Webhook, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if w, err = forChange(tx, orgID, webhookID, match); err != nil {
@@ -198,7 +197,7 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 	return w, err
 }
 
-// Rotate gives a webhook a new token; the old one is refused from then on. Errors are those of
+// Rotate gives a webhook a new token, and we refuse the old one from then on. It returns errors from
 // forChange.
 func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.IfMatch) (w Webhook, token string, err error) {
 	token = id.Secret(tokenSize)
@@ -224,7 +223,7 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.
 	return w, token, err
 }
 
-// Delete removes a webhook with everything that belongs to it. Errors are those of forChange.
+// Delete removes a webhook with everything in it. It returns errors from forChange.
 func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := forChange(tx, orgID, webhookID, match); err != nil {
@@ -237,8 +236,8 @@ func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match page.
 	})
 }
 
-// DeleteInternalTx removes a webhook, internal or not, in the transaction of what it was for. Its
-// receipts and deliveries cannot be reached any more; a tombstone has Retention remove them.
+// DeleteInternalTx removes a webhook, internal or not, in the transaction that removes its owner. Its
+// receipts and deliveries are out of reach from then on; the tombstone tells Retention to remove them.
 func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 	if _, err := tx.Exec(`DELETE FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID); err != nil {
 		return fmt.Errorf("delete webhook: %w", err)
@@ -256,11 +255,11 @@ func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 	return tx.Invalidate(destinationsChanged)
 }
 
-// tokenPurpose is that of sealed tokens.
+// tokenPurpose seals tokens.
 const tokenPurpose = "webhook.token"
 
-// Token returns the token in the URL of a webhook. It returns NotFound for a webhook of which only the hash
-// of the token is stored, and Forbidden for one that the system manages.
+// Token returns the token in a webhook's URL. It returns NotFound if an earlier version created the
+// webhook and stored only the token's hash, and Forbidden if the system manages the webhook.
 func (s *Store) Token(ctx context.Context, orgID, webhookID string) (string, error) {
 	q := s.DB.Read(ctx)
 	w, err := get(q, orgID, webhookID)
@@ -286,8 +285,8 @@ func (s *Store) Token(ctx context.Context, orgID, webhookID string) (string, err
 	return string(token), nil
 }
 
-// token returns the organization and the token's hash of a webhook, or ErrNoRows, also if the organization
-// was deleted.
+// token returns a webhook's organization and its token's hash. It returns ErrNoRows if the webhook is
+// gone or its organization was deleted.
 func (s *Store) token(ctx context.Context, webhookID string) (orgID string, hash []byte, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT org_id, token_hash FROM webhooks WHERE id = $1
 		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = webhooks.org_id)`, webhookID).Scan(&orgID, &hash)

@@ -15,19 +15,19 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// arrival is a receipt that is to be stored.
+// arrival is a receipt to store.
 type arrival struct {
 	receipt *Receipt
-	err     error // what is wrong with this one alone
+	err     error // a fault in this receipt alone
 }
 
-// Bytes is about what the receipt adds to a transaction.
+// Bytes estimates how much the receipt adds to a transaction.
 func (a *arrival) Bytes() int { return 512 + len(a.receipt.headerText) + len(a.receipt.body) }
 
-// Org returns the organization of the webhook, for db.Gather.
+// Org returns the webhook's organization, for db.Gather.
 func (a *arrival) Org() string { return a.receipt.orgID }
 
-// hookKey names a webhook of an organization.
+// hookKey names an organization's webhook.
 type hookKey struct{ orgID, webhookID string }
 
 func (r *Receipt) hook() hookKey { return hookKey{r.orgID, r.WebhookID} }
@@ -35,9 +35,9 @@ func (r *Receipt) hook() hookKey { return hookKey{r.orgID, r.WebhookID} }
 // errNoWebhook is the error for every wrong ingest URL.
 func errNoWebhook() error { return errs.New(errs.NotFound, "there is no webhook at this URL") }
 
-// Accept stores a receipt with its deliveries and counters, together with those that arrive at the
-// same time; nil means that it is durable. It returns NotFound if the webhook is gone; other errors
-// are those of db.Write.
+// Accept stores a receipt with its deliveries and counters, in one transaction with others that arrive
+// at the same time. Once it returns nil, the receipt is durable. It returns NotFound if the webhook is
+// gone, and otherwise errors from db.Write.
 func (s *Store) Accept(ctx context.Context, a *arrival) error {
 	if err := s.arrivals.Do(ctx, s.DB, a, s.acceptBatch); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (s *Store) Accept(ctx context.Context, a *arrival) error {
 	return a.err
 }
 
-// AcceptEventsTx stores events of the system as receipts of an internal webhook, in the transaction
-// that makes them true. It stores nothing while the webhook has no destination.
+// AcceptEventsTx stores system events as an internal webhook's receipts, in the transaction that makes
+// them true. It stores nothing while the webhook has no destination.
 func (s *Store) AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]byte) error {
 	var destinations int
 	if err := tx.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`,
@@ -75,7 +75,7 @@ func (s *Store) AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]by
 	return nil
 }
 
-// receiptRow is a row of webhook_receipts.
+// receiptRow is a row in webhook_receipts.
 type receiptRow struct {
 	Key                                    string
 	Date                                   stamp.Time
@@ -108,7 +108,7 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		r.ID = id.At(id.Receipt, now)
 		r.Date = stamp.Of(now)
 		if r.body == nil {
-			r.body = []byte{} // nil would be NULL
+			r.body = []byte{} // nil would become NULL
 		}
 		key := rowKey(r.WebhookID, r.ID)
 		log.add(r.orgID, key)
@@ -143,8 +143,8 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	return sums.write(tx)
 }
 
-// enabledDestinations returns the enabled destinations of the webhooks of a batch. A webhook that
-// is gone has no entry.
+// enabledDestinations returns the enabled destinations of a batch's webhooks. A webhook that is gone
+// has no entry.
 func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
 	type hookRow struct{ OrgID, ID string }
 	hooks := db.Bulk[hookRow]{}
@@ -179,7 +179,7 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 	return enabled, nil
 }
 
-// deliveryRow is a pending delivery to be inserted.
+// deliveryRow is a pending delivery to insert.
 type deliveryRow struct {
 	Key, DestinationID, ReceiptID string
 	Date                          stamp.Time
@@ -187,7 +187,7 @@ type deliveryRow struct {
 	ReplayID                      string
 }
 
-// insertDeliveries inserts pending deliveries, and their rows into the queue.
+// insertDeliveries inserts pending deliveries and queues them.
 func insertDeliveries(tx *db.Tx, rows db.Bulk[queue.Row]) error {
 	deliveries := make(db.Bulk[deliveryRow], len(rows))
 	for i, r := range rows {

@@ -22,19 +22,19 @@ const maxDestinations = 100
 // destinationsChanged names the caches of destinations.
 const destinationsChanged = "webhook.destinations"
 
-// The purposes of what is sealed, one for each column.
+// We seal each column for its own purpose.
 const (
 	secretPurpose = "webhook.destination.secret"
 	configPurpose = "webhook.destination.config"
 )
 
-// errUnreadable says that a destination's config or secret was sealed with another master key, or
-// is damaged.
+// errUnreadable means that a destination's config or secret is damaged, or sealed with another master
+// key.
 var errUnreadable = errors.New("webhook: destination cannot be read")
 
 const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret`
 
-// scanDestination scans destinationColumns and more.
+// scanDestination scans destinationColumns, then more.
 func (s *Store) scanDestination(row db.Row, more ...any) (Destination, error) {
 	var d Destination
 	var config, secret []byte
@@ -72,8 +72,8 @@ func (s *Store) unseal(d *Destination, config, secret []byte) error {
 	return nil
 }
 
-// CreateDestination adds a destination to a webhook, also to an internal one. It returns NotFound
-// for the webhook, and Conflict if it has too many destinations.
+// CreateDestination adds a destination to a webhook, even to an internal one. It returns NotFound if
+// there is no such webhook, and Conflict if the webhook has too many destinations.
 func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webhookID string, d Destination) (Destination, error) {
 	d.orgID = caller.OrgID
 	d.WebhookID = webhookID
@@ -90,7 +90,7 @@ func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webh
 	return d, err
 }
 
-// CreateDestinationTx adds a destination that the system owns, in the transaction of what it is for.
+// CreateDestinationTx adds a system-owned destination, in the transaction that creates its owner.
 func (s *Store) CreateDestinationTx(tx *db.Tx, by Creator, webhookID string, n NewDestination) (Destination, error) {
 	d, err := n.build(s.Now())
 	if err != nil {
@@ -153,15 +153,15 @@ func (s *Store) scanListed(row db.Row) (Destination, error) {
 	return d, err
 }
 
-// HasDestinationTx reports whether a webhook has a destination, so that callers need not make an
-// event that nobody gets.
+// HasDestinationTx reports whether a webhook has a destination. Without one, callers can skip making
+// an event that nobody would get.
 func (s *Store) HasDestinationTx(tx *db.Tx, orgID, webhookID string) (bool, error) {
 	n, err := countDestinations(tx, orgID, webhookID)
 	return n > 0, err
 }
 
 // destinationForChange returns a destination that a user may change. It returns NotFound, Forbidden
-// for an internal one, and PreconditionFailed.
+// for an internal destination, or PreconditionFailed.
 func (s *Store) destinationForChange(tx *db.Tx, to DestinationRef, match page.IfMatch) (Destination, error) {
 	d, err := s.destinationOf(tx, to)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Store) destinationForChange(tx *db.Tx, to DestinationRef, match page.If
 	return d, match.Check(d)
 }
 
-// UpdateDestination replaces a destination's config; nil changes nothing. Errors are those of
+// UpdateDestination replaces a destination's config; nil changes nothing. It returns errors from
 // destinationForChange.
 func (s *Store) UpdateDestination(
 	ctx context.Context, to DestinationRef, c *Config, match page.IfMatch,
@@ -217,8 +217,8 @@ func (s *Store) saveConfig(tx *db.Tx, d *Destination) error {
 	return tx.Invalidate(destinationsChanged)
 }
 
-// disableGone disables a destination that answered with 410, unless it was deleted or disabled
-// meanwhile.
+// disableGone disables a destination that responded with 410, unless it has been deleted or disabled
+// in the meantime.
 func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 	d, err := s.destination(tx, destinationID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -233,8 +233,8 @@ func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 	return s.saveConfig(tx, &d)
 }
 
-// DeleteDestination removes a destination. Its deliveries stay listed; pending ones fail. Errors
-// are those of destinationForChange.
+// DeleteDestination removes a destination. Its deliveries stay listed; pending ones fail. It returns
+// errors from destinationForChange.
 func (s *Store) DeleteDestination(ctx context.Context, to DestinationRef, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := s.destinationForChange(tx, to, match); err != nil {
@@ -245,7 +245,7 @@ func (s *Store) DeleteDestination(ctx context.Context, to DestinationRef, match 
 		if err != nil {
 			return fmt.Errorf("delete destination: %w", err)
 		}
-		if n == 0 { // another request was faster
+		if n == 0 { // another request got there first
 			return errs.Missing("destination", to.ID)
 		}
 		if err := tx.Invalidate(destinationsChanged); err != nil {
@@ -255,7 +255,7 @@ func (s *Store) DeleteDestination(ctx context.Context, to DestinationRef, match 
 	})
 }
 
-// destinationOf returns a destination, or NotFound for it or its webhook.
+// destinationOf returns a destination, or NotFound if it or its webhook does not exist.
 func (s *Store) destinationOf(q db.Querier, to DestinationRef) (Destination, error) {
 	if _, err := get(q, to.OrgID, to.WebhookID); err != nil {
 		return Destination{}, err
@@ -280,7 +280,7 @@ func (s *Store) destination(q db.Querier, destinationID string) (Destination, er
 	return d, nil
 }
 
-// destinationState reports whether a destination exists, and whether it is disabled.
+// destinationState reports whether a destination exists and is disabled.
 func destinationState(q db.Querier, destinationID string) (exists, disabled bool, err error) {
 	err = q.Row(`SELECT disabled FROM webhook_destinations WHERE id = $1`, destinationID).Scan(&disabled)
 	if errors.Is(err, db.ErrNoRows) {

@@ -14,13 +14,13 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Finish writes how attempts ended, in one transaction: success, or failed and the next attempt,
-// and the counters. It returns those results, and those of deliveries that another transaction has
-// locked, for which it does not wait. It leaves out results of destinations whose lease this process has
-// lost, and of deliveries that have ended already.
+// Finish writes in one transaction how attempts ended: success, or failed with the next attempt, and
+// the counters. It returns the results that it counted, and separately those whose delivery another
+// transaction has locked: it does not wait for them. It drops results for destinations whose lease
+// this process has lost, and for deliveries that have already ended.
 func (s *Store) Finish(ctx context.Context, results []queue.Result) (counted, locked []queue.Result, err error) {
-	// Sorted, since rows with neighbouring keys share pages. A delivery whose lease was lost and
-	// taken again may end twice here.
+	// We sort because rows with neighbouring keys share pages, and drop duplicates: a delivery can end
+	// twice here if we lost its lease and took it again.
 	results = slices.Clone(results)
 	slices.SortStableFunc(results, func(a, b queue.Result) int { return cmp.Compare(a.Row.Key, b.Row.Key) })
 	results = slices.CompactFunc(results, func(a, b queue.Result) bool { return a.Row.Key == b.Row.Key })
@@ -47,10 +47,10 @@ func (s *Store) Finish(ctx context.Context, results []queue.Result) (counted, lo
 	return counted, locked, nil
 }
 
-// withoutLocked locks the deliveries of results that are pending. It separates them from those that
-// another transaction has locked, such as that of a replica which is frozen, and leaves out the others.
+// withoutLocked locks the results' pending deliveries. It separates those that another transaction has
+// locked, such as a frozen replica's, and drops results whose delivery is no longer pending.
 func withoutLocked(tx *db.Tx, results []queue.Result) (free, locked []queue.Result, err error) {
-	if tx.Dialect() == db.SQLite { // has one writer
+	if tx.Dialect() == db.SQLite { // SQLite has one writer
 		return results, nil, nil
 	}
 	const pending = `SELECT d.key FROM webhook_deliveries d JOIN webhook_queue q ON q.key = d.key
@@ -63,7 +63,7 @@ func withoutLocked(tx *db.Tx, results []queue.Result) (free, locked []queue.Resu
 	return free, locked, err
 }
 
-// split separates results by whether a statement returns the keys of their deliveries.
+// split separates the results whose keys a statement returns from the others.
 func split(tx *db.Tx, results []queue.Result, text string) (found, others []queue.Result, err error) {
 	keys := make(db.Bulk[string], len(results))
 	for i, r := range results {
@@ -87,7 +87,7 @@ func split(tx *db.Tx, results []queue.Result, text string) (found, others []queu
 	return found, others, nil
 }
 
-// leasesOf returns the destinations of results that are leased to this process.
+// leasesOf returns the results' destinations that are leased to this process.
 func (s *Store) leasesOf(tx *db.Tx, results []queue.Result) (map[string]bool, error) {
 	asked := map[string]bool{}
 	var destinationIDs []string
@@ -100,7 +100,6 @@ func (s *Store) leasesOf(tx *db.Tx, results []queue.Result) (map[string]bool, er
 	return s.Queue.Held(tx, destinationIDs)
 }
 
-// endedRow is how an attempt ended.
 type endedRow struct {
 	Key             string
 	Status          Status
@@ -108,14 +107,14 @@ type endedRow struct {
 	Error, Response *string
 }
 
-// endPending writes how attempts ended. Its condition is one of which PostgreSQL has no statistics: these say
-// that no delivery is pending when they were taken at a quiet time, and then it would read all deliveries
-// and compare each one that is pending with all values.
+// endPending writes how attempts ended. The CASE hides its condition from PostgreSQL's statistics. If
+// they were taken at a quiet time, they say that no delivery is pending, and PostgreSQL would read all
+// deliveries and compare each pending one with every value.
 const endPending = `UPDATE webhook_deliveries SET status = v.status, failed = (v.status = 'failed'),
 	failing = (v.status = 'failed'), finished_at = v.finished_at, error = v.error, response = v.response
 	{FROM v} WHERE key = v.key AND CASE WHEN webhook_deliveries.status = 'pending' THEN 1 END = 1`
 
-// endDeliveries writes the state of deliveries, and returns those that were pending.
+// endDeliveries writes the deliveries' states and returns the results whose delivery was pending.
 func endDeliveries(tx *db.Tx, results []queue.Result) ([]queue.Result, error) {
 	ended := make(db.Bulk[endedRow], len(results))
 	for i, r := range results {
@@ -135,22 +134,22 @@ func endDeliveries(tx *db.Tx, results []queue.Result) ([]queue.Result, error) {
 	return counted, nil
 }
 
-// failingBefore finds the failing deliveries of a receipt to a destination that come before another one.
-// Within a chain they are in the order of their numbers, since replicas have different clocks. Its
-// conditions leave only the index of the receipt to choose.
+// failingBefore finds the failing attempts that precede another one for the same receipt and
+// destination. Within a chain we order them by number, since replicas' clocks differ. The conditions
+// leave the planner only the receipt's index.
 const failingBefore = `SELECT (SELECT string_agg(d.key, ' ') FROM webhook_deliveries d
 		WHERE d.receipt_id = v.receipt_id AND d.destination_id || '' = v.destination_id AND CASE WHEN d.failing THEN 1 END = 1
 		AND CASE WHEN d.replay_id = v.replay_id THEN d.retries < v.retries ELSE d.key < v.key END)
 	FROM {v}`
 
-// attempt is what failingBefore has to know of a delivery.
+// attempt is failingBefore's input.
 type attempt struct {
 	Key, ReceiptID, DestinationID, ReplayID string
 	Retries                                 int
 }
 
-// endFailing notes that attempts before those that have ended are not the last ones any more. The first
-// attempt of a receipt has none before it.
+// endFailing marks the attempts before those that have just ended as superseded. A receipt's first
+// attempt has none before it.
 func endFailing(tx *db.Tx, results []queue.Result) error {
 	var ended db.Bulk[attempt]
 	for _, r := range results {
@@ -174,8 +173,8 @@ func endFailing(tx *db.Tx, results []queue.Result) error {
 	return nil
 }
 
-// follow writes what comes after ended deliveries: they leave the queue, destinations that are gone
-// are disabled, the next attempts are added, the health of destinations is noted, and all is counted.
+// follow writes everything that an ended delivery entails: it leaves the queue, a destination that is
+// gone is disabled, the next attempt is added, and we note the destination's health and count it all.
 func (s *Store) follow(tx *db.Tx, results []queue.Result) error {
 	done := db.Bulk[string]{}
 	log := eventLog{}

@@ -7,7 +7,7 @@ import (
 	"steward/internal/db"
 )
 
-// DeliveryStates counts the destinations of a receipt by how the last attempt that has ended went.
+// DeliveryStates counts a receipt's destinations by the outcome of their last ended attempt.
 type DeliveryStates struct {
 	_ struct{} `goName:"WebhookDeliveryStates"`
 
@@ -16,13 +16,13 @@ type DeliveryStates struct {
 	Pending   int64 `json:"pending" doc:"Destinations for which no attempt has ended yet" example:"1"`
 }
 
-// statesOf counts the states of receipts. CROSS JOIN keeps SQLite from reading all deliveries first.
+// statesOf counts receipts' states. CROSS JOIN keeps SQLite from reading all deliveries first.
 const statesOf = `SELECT of.receipt_id, SUM(of.ended - of.failing), SUM(of.failing), SUM(1 - of.ended) FROM (
 		SELECT d.receipt_id, MAX(CASE WHEN d.failing THEN 1 ELSE 0 END) AS failing, MAX(CASE WHEN d.status <> 'pending' THEN 1 ELSE 0 END) AS ended
 		FROM {v} CROSS JOIN webhook_deliveries d WHERE d.receipt_id = v.value GROUP BY d.receipt_id, d.destination_id
 	) of GROUP BY of.receipt_id`
 
-// addStates adds to the receipts of a page how their deliveries stand.
+// addStates adds delivery states to a page's receipts.
 func addStates(q db.Querier, page []Receipt) error {
 	var receipts db.Bulk[string]
 	for _, r := range page {
@@ -45,7 +45,7 @@ func addStates(q db.Querier, page []Receipt) error {
 	return nil
 }
 
-// DeliveredReceipt is what lists of deliveries tell of their receipts.
+// DeliveredReceipt is a receipt's summary in lists of deliveries.
 type DeliveredReceipt struct {
 	_ struct{} `goName:"WebhookDeliveredReceipt"`
 
@@ -54,11 +54,11 @@ type DeliveredReceipt struct {
 	Preview     string `json:"preview" doc:"The first 256 bytes of the body; empty if it is not text" example:"{\"order\":1042,\"state\":\"paid\"}"`
 }
 
-// receiptsOf has the beginnings of the bodies of receipts.
+// receiptsOf reads the start of each receipt's body.
 const receiptsOf = `SELECT r.key, r.content_type, r.size, substr(r.body, 1, 256)
 	FROM {v} CROSS JOIN webhook_receipts r WHERE r.key = v.value`
 
-// addReceipts adds to the deliveries of a page what they deliver, unless it is no longer kept.
+// addReceipts adds receipts to a page's deliveries. A receipt that we no longer keep stays nil.
 func addReceipts(q db.Querier, webhookID string, page []Delivery) error {
 	var keys db.Bulk[string]
 	receipts := map[string]*DeliveredReceipt{}
@@ -86,8 +86,8 @@ func addReceipts(q db.Querier, webhookID string, page []Delivery) error {
 	return nil
 }
 
-// textOfHead returns the beginning of a body of some size without a character that was cut, or "" if it is
-// not text.
+// textOfHead returns a body's head as text, or "" if it is not text. size is the whole body's. If the
+// head is shorter, the cut may have split its last character, which we then drop.
 func textOfHead(head []byte, size int64) string {
 	if int64(len(head)) < size {
 		for range utf8.UTFMax - 1 {

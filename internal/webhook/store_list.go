@@ -15,28 +15,29 @@ import (
 	"steward/internal/stamp"
 )
 
-// ReceiptFilter selects the receipts of a list. Empty fields match all.
+// ReceiptFilter selects receipts for a list. Empty fields match all.
 type ReceiptFilter struct {
-	// Receipts are from Since on and before Until.
+	// Since is inclusive, Until is not.
 	Since, Until *stamp.Time
 }
 
-// Filter selects the deliveries of a list. Empty fields match all.
+// Filter selects deliveries for a list. Empty fields match all.
 type Filter struct {
 	Status        Status `query:"status" enum:"pending,waiting,success,failed,failing" doc:"Only those with this status; waiting are pending ones whose attempt before failed, failing are failed ones after which no attempt to deliver the same has ended"`
 	DestinationID string `query:"destinationId" doc:"Only those to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
-	// Deliveries are from Since on and before Until.
+	// Since is inclusive, Until is not.
 	Since, Until *stamp.Time
 }
 
-// isQueued reports whether the queue has all rows that match: every pending delivery is there. The
-// few of one receipt are found by its id.
+// isQueued reports whether we can list from the queue, where every pending delivery is. A single
+// receipt has few deliveries, so we find those by its id instead.
 func (f Filter) isQueued() bool {
 	return (f.Status == Pending || f.Status == Waiting) && f.ReceiptID == ""
 }
 
-// retriesOnly returns the condition of the indexes of waiting attempts, if the filter is for them.
+// retriesOnly returns the condition of the partial indexes over waiting attempts, if the filter asks
+// for those.
 func (f Filter) retriesOnly() string {
 	if f.Status == Waiting {
 		return " AND retries > 0"
@@ -44,19 +45,20 @@ func (f Filter) retriesOnly() string {
 	return ""
 }
 
-// isByDestination reports whether the rows are read from an index of the destination and the key.
+// isByDestination reports whether we read the rows from an index over the destination and the key.
 func (f Filter) isByDestination() bool {
 	return f.DestinationID != "" && f.ReceiptID == "" && !f.isQueued()
 }
 
-// isCut reports whether rows are read that are older than the list. PostgreSQL before 18 goes through all
-// entries of the destination in an index when it finds none below the range, so where the index has nothing
-// but what is listed, older rows are read instead, as many as the limit allows, and left out.
+// isCut reports whether we read past the end of the list and drop the older rows. PostgreSQL before 18
+// goes through all of a destination's index entries when it finds none below the range. Where the
+// index holds nothing but rows that the list shows, it is cheaper to read on into older rows, up to
+// the limit, and drop those.
 func (f Filter) isCut() bool {
 	return f.isByDestination() && (f.Status == "" || f.Status == Failed || f.Status == Failing)
 }
 
-// narrow adds the conditions that the range of an index does not meet.
+// narrow adds the conditions that the index range does not cover.
 func (f Filter) narrow(where *list.Conditions) {
 	switch {
 	case f.isQueued():
@@ -67,21 +69,21 @@ func (f Filter) narrow(where *list.Conditions) {
 	case f.Status == Waiting:
 		where.Add(`status = 'pending' AND retries > 0`)
 	case f.Status == Failed && f.ReceiptID == "":
-		where.Add(`failed = true`) // the condition of partial indexes
+		where.Add(`failed = true`) // the partial indexes' condition
 	case f.Status == Failing && f.ReceiptID == "":
 		where.Add(`failing = true`)
 	case f.Status == Failing:
-		where.Add(`CASE WHEN failing THEN 1 END = 1`) // not a condition for an index
+		where.Add(`CASE WHEN failing THEN 1 END = 1`) // hidden from indexes
 	default:
 		where.Equal(`status`, string(f.Status))
 	}
 	if !f.isByDestination() {
-		where.Equal(`destination_id || ''`, f.DestinationID) // not a condition for an index
+		where.Equal(`destination_id || ''`, f.DestinationID) // hidden from indexes
 	}
 	where.Equal(`receipt_id`, f.ReceiptID)
 }
 
-// receiptList returns the receipts of a webhook that a filter selects, newest first.
+// receiptList returns a webhook's receipts, newest first, narrowed by a filter.
 func (s *Store) receiptList(webhookID string, f ReceiptFilter) list.Query[Receipt] {
 	keys := keysOf(webhookID, f.Since, f.Until)
 	l := list.Query[Receipt]{
@@ -94,12 +96,12 @@ func (s *Store) receiptList(webhookID string, f ReceiptFilter) list.Query[Receip
 	return l
 }
 
-// deliveryList returns the deliveries of a webhook that a filter selects, newest first. isShort is what
-// Filter.isShort has returned.
+// deliveryList returns a webhook's deliveries, newest first, narrowed by a filter. Pass it the result
+// of Filter.isShort.
 //
-// The conditions and the order leave one index to choose, whatever the database expects of the values:
-// that of the destination, of failed or failing deliveries, or of both; else the primary key, or the index of the
-// receipt, which has few deliveries.
+// The conditions and the order leave the database one index to choose, whatever it expects of the
+// values: the one over the destination, over failed or failing deliveries, or over both; otherwise the
+// primary key, or the index over the receipt, which has few deliveries.
 func deliveryList(orgID, webhookID string, f Filter, isShort bool) list.Query[Delivery] {
 	keys := keysOf(webhookID, f.Since, f.Until)
 	l := list.Query[Delivery]{
@@ -131,8 +133,9 @@ func deliveryList(orgID, webhookID string, f Filter, isShort bool) list.Query[De
 	return l
 }
 
-// queue returns the table of a list of queued deliveries. The rows of a destination are in the order in
-// which they are due: if they are few, they are read before any other condition is met, and sorted.
+// queue returns the table for a list of queued deliveries. The queue keeps a destination's rows in the
+// order they are due, not in the list's. If there are few, we read them all before we apply any other
+// condition, and sort them.
 func (f Filter) queue(isShort bool) list.SQL {
 	if !isShort {
 		return list.Text(queueTable)
@@ -141,8 +144,8 @@ func (f Filter) queue(isShort bool) list.SQL {
 		ORDER BY destination_id, due_at, key LIMIT `+strconv.Itoa(page.MaxCounted)+`) due`, f.DestinationID)
 }
 
-// isShort reports whether the list is that of a destination of which the queue has at most page.MaxCounted
-// rows.
+// isShort reports whether the list is for one destination with at most page.MaxCounted rows in the
+// queue.
 func (f Filter) isShort(q db.Querier) (bool, error) {
 	if !f.isQueued() || f.DestinationID == "" {
 		return false, nil
@@ -161,7 +164,7 @@ const (
 	queueTable    = "webhook_queue"
 )
 
-// receiptColumns are followed by the body.
+// The body follows receiptColumns.
 const receiptColumns = receiptIDColumn + `, date, method, query, remote_addr, content_type, size, headers`
 
 // listedBody leaves out a body that is too large for a list.
@@ -171,7 +174,7 @@ func (r *Receipt) columns() []any {
 	return []any{&r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body}
 }
 
-// receiptScanner returns a function that reads the rows of a page.
+// receiptScanner returns a function that reads the rows of one page, within the page's budget.
 func (s *Store) receiptScanner(webhookID string) func(db.Row) (Receipt, error) {
 	var budget page.Budget
 	return func(row db.Row) (Receipt, error) {
@@ -187,8 +190,8 @@ func (s *Store) receiptScanner(webhookID string) func(db.Row) (Receipt, error) {
 	}
 }
 
-// Receipts returns a page of a webhook's receipts, newest first, or NotFound. Their Headers are not
-// decoded.
+// Receipts returns a page of a webhook's receipts, newest first, or NotFound. It does not decode their
+// Headers.
 func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f ReceiptFilter, p page.Paging) (page.Page[Receipt], error) {
 	q := s.DB.Read(ctx)
 	if _, err := get(q, orgID, webhookID); err != nil {
@@ -236,15 +239,15 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 	return r, nil
 }
 
-// deliveryColumns has the times from the queue, where every pending delivery is. The conditions and the
-// order by which the next attempt is found leave only the index of the receipt to choose.
+// deliveryColumns takes the due times from the queue, where every pending delivery is. The conditions
+// and the order that find the next attempt leave the planner only the receipt's index.
 const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response, replay_id,
 	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END,
 	failing, CASE WHEN failing THEN (SELECT (SELECT due_at FROM webhook_queue q WHERE q.key = n.key) FROM webhook_deliveries n
 		WHERE n.receipt_id = webhook_deliveries.receipt_id AND n.destination_id || '' = webhook_deliveries.destination_id
 		AND n.status = 'pending' ORDER BY n.key || '' DESC LIMIT 1) END`
 
-// queueColumns are the same of a row of the queue.
+// queueColumns yields the same columns from a row in the queue.
 const queueColumns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, replay_id, due_at,
 	false, NULL`
 
@@ -262,7 +265,7 @@ func scanDelivery(row db.Row, hook hookKey) (Delivery, error) {
 	return d, err
 }
 
-// deliveryScanner returns a function that reads the rows of a page.
+// deliveryScanner returns a function that reads the rows of one page, within the page's budget.
 func deliveryScanner(hook hookKey) func(db.Row) (Delivery, error) {
 	var budget page.Budget
 	return func(row db.Row) (Delivery, error) {

@@ -12,10 +12,10 @@ import (
 	"steward/internal/webhook/eventlog"
 )
 
-// LogChanged is the name under which replicas notify each other of new events in the log.
+// LogChanged is the topic on which replicas tell each other about new events in the log.
 const LogChanged = "webhook.log"
 
-// eventLog collects the events of a transaction: the keys of their rows, by organization.
+// eventLog collects a transaction's events: their rows' keys, by organization.
 type eventLog map[string][]string
 
 func (l eventLog) add(orgID, key string) { l[orgID] = append(l[orgID], key) }
@@ -40,11 +40,10 @@ func (s *Store) logEvents(tx *db.Tx, kind eventlog.Kind, at stamp.Time, events e
 	return nil
 }
 
-// keyToLoad is the key of a row to read, with its organization and webhook.
 type keyToLoad struct{ Key, OrgID, WebhookID string }
 
-// keysToLoad returns the table of rows to read for events: their key, organization and webhook. A
-// webhook that was deleted has rows until they are swept, but shows none.
+// keysToLoad lists the rows to read for events. The queries join it with webhooks, which hides the
+// rows that a deleted webhook still has until they are swept.
 func keysToLoad(orgID string, keys []string) db.Bulk[keyToLoad] {
 	rows := make(db.Bulk[keyToLoad], len(keys))
 	for i, key := range keys {
@@ -53,7 +52,8 @@ func keysToLoad(orgID string, keys []string) db.Bulk[keyToLoad] {
 	return rows
 }
 
-// ReceiptsByKey returns receipts as lists show them, by their keys. Those that are gone are left out.
+// ReceiptsByKey returns receipts by their keys, in the form lists show. It leaves out those that are
+// gone.
 func (s *Store) ReceiptsByKey(ctx context.Context, orgID string, keys []string) (map[string]Receipt, error) {
 	found := make(map[string]Receipt, len(keys))
 	_, err := db.CollectBulk(s.DB.Read(ctx), keysToLoad(orgID, keys), func(row db.Row) (key string, err error) {
@@ -72,7 +72,7 @@ func (s *Store) ReceiptsByKey(ctx context.Context, orgID string, keys []string) 
 	return found, nil
 }
 
-// DeliveriesByKey returns deliveries by their keys. Those that are gone are left out.
+// DeliveriesByKey returns deliveries by their keys. It leaves out those that are gone.
 func (s *Store) DeliveriesByKey(ctx context.Context, orgID string, keys []string) (map[string]Delivery, error) {
 	found := make(map[string]Delivery, len(keys))
 	_, err := db.CollectBulk(s.DB.Read(ctx), keysToLoad(orgID, keys), func(row db.Row) (key string, err error) {

@@ -14,25 +14,27 @@ import (
 	"steward/internal/webhook/queue"
 )
 
-// Replay names a replay of a webhook. Package replay owns replays.
+// Replay names a webhook's replay. Package replay owns replays.
 type Replay struct{ OrgID, WebhookID, ID string }
 
 // Redelivery is a receipt that a replay delivers to a destination.
 type Redelivery struct {
 	ReceiptKey    string
 	DestinationID string
-	Size          int64 // of the receipt's headers and body
+	Size          int64 // the receipt's headers and body, in bytes
 }
 
-// Redeliveries are deliveries of a replay. The first is due at a time, and each after the one before it.
+// Redeliveries are a replay's deliveries. The first is due at Due, the others follow at intervals of
+// Every.
 type Redeliveries struct {
 	Items []Redelivery
 	Due   stamp.Time
 	Every time.Duration
 }
 
-// Redeliver schedules deliveries of a replay. If the destination has an attempt of the receipt that waits
-// for a retry, that is due then; if not, one is added to the queue, which begins a chain of its own.
+// Redeliver schedules a replay's deliveries. If an attempt for the same receipt and destination is
+// already waiting for a retry, that one becomes due at the given time. Otherwise we queue a new one,
+// which begins its own chain.
 func (s *Store) Redeliver(tx *db.Tx, r Replay, all Redeliveries) error {
 	now := s.Now()
 	rows := make([]queue.Row, len(all.Items))
@@ -62,22 +64,22 @@ func (s *Store) Redeliver(tx *db.Tx, r Replay, all Redeliveries) error {
 	return sums.write(tx)
 }
 
-// waitingQuestion asks waitingOf for a receipt and a destination. Number is returned with the answer.
+// waitingQuestion is waitingOf's input. The answer repeats Number.
 type waitingQuestion struct {
 	Number                   int
 	ReceiptID, DestinationID string
 }
 
-// waitingOf finds a waiting attempt of a receipt to a destination. Its conditions and its order leave
-// only the index of the receipt to choose.
+// waitingOf finds an attempt that waits to deliver a receipt to a destination. The conditions and the
+// order leave the planner only the receipt's index.
 const waitingOf = `SELECT v.number, (SELECT d.key FROM webhook_deliveries d
 		WHERE d.receipt_id = v.receipt_id AND d.destination_id || '' = v.destination_id AND d.status = 'pending' AND d.retries > 0
 		ORDER BY d.key || '' DESC LIMIT 1)
 	FROM {v}`
 
-// withoutWaiting makes the waiting attempts of deliveries due when these are, has a replay count how they
-// end, and returns the other deliveries. An attempt that ends meanwhile, in another transaction, is not
-// waiting any more.
+// withoutWaiting returns the deliveries that must be added. For the others an attempt already waits:
+// it becomes due when the delivery would have been, and the replay counts its outcome. An attempt that
+// ends in another transaction in the meantime no longer counts as waiting.
 func withoutWaiting(tx *db.Tx, replayID string, all []queue.Row) (others []queue.Row, err error) {
 	asked := make(db.Bulk[waitingQuestion], len(all))
 	for i, d := range all {
@@ -115,16 +117,17 @@ func withoutWaiting(tx *db.Tx, replayID string, all []queue.Row) (others []queue
 	return others, nil
 }
 
-// ReplayResult is how many first attempts of a replay have ended, with the waiting ones that it made due.
+// ReplayResult counts a replay's first attempts that have ended, along with the waiting ones that it
+// made due.
 type ReplayResult struct {
 	Replay
 	Done, Failed int64
 }
 
-// replayResults collects what a transaction counts, by replay.
+// replayResults collects a transaction's counts, by replay.
 type replayResults map[string]*ReplayResult
 
-// add counts the result of a replay's own first attempt.
+// add counts a result if it is for a replay's own first attempt.
 func (p replayResults) add(r queue.Result) {
 	if r.Row.ReplayID != "" && r.Row.Retries == 0 {
 		p.count(r.Row.ReplayID, r)
@@ -141,7 +144,8 @@ func (p replayResults) count(replayID string, r queue.Result) {
 	}
 }
 
-// addWaiting counts results of attempts that replays have made due, while they are in the queue.
+// addWaiting counts results for waiting attempts that replays made due. Call it while they are still
+// in the queue.
 func (p replayResults) addWaiting(tx *db.Tx, results []queue.Result) error {
 	retries := db.Bulk[string]{}
 	byKey := map[string]queue.Result{}
@@ -163,7 +167,8 @@ func (p replayResults) addWaiting(tx *db.Tx, results []queue.Result) error {
 	return nil
 }
 
-// endReplayed counts first attempts that have ended, in the order of replays.
+// endReplayed reports the counts. It goes through replays in order, so that transactions cannot
+// deadlock.
 func (s *Store) endReplayed(tx *db.Tx, results replayResults) error {
 	if len(results) == 0 || s.Replayed == nil {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"steward/internal/webhook/queue"
 )
 
-// Retry returns the waiting attempt of a failed delivery's chain, which becomes due now, or a new
-// one. It returns NotFound, or Conflict if the delivery is not failed, its destination is gone or
-// disabled, or its receipt is no longer kept.
+// Retry makes the waiting attempt in a failed delivery's chain due now, or adds one, and returns it.
+// It returns NotFound, or Conflict if the delivery has not failed, its destination is gone or
+// disabled, or we no longer keep its receipt.
 func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) (next Delivery, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := get(tx, orgID, webhookID); err != nil {
@@ -37,7 +37,7 @@ func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) 
 	return next, err
 }
 
-// findDelivery returns the first delivery of a webhook for which a condition holds, or ErrNoRows.
+// findDelivery returns a webhook's first delivery that matches where, or ErrNoRows.
 func findDelivery(q db.Querier, hook hookKey, where string, args ...any) (Delivery, error) {
 	return scanDelivery(q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+where, args...), hook)
 }
@@ -66,8 +66,8 @@ func (s *Store) failedDelivery(tx *db.Tx, orgID, webhookID, deliveryID string) (
 	return d, nil
 }
 
-// lockReceipt locks the receipt of a delivery, so that concurrent retries wait for each other, and
-// returns the size of its headers and body.
+// lockReceipt locks a delivery's receipt, so that concurrent retries wait for each other, and returns
+// the size of its headers and body.
 func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
 	err = tx.Row(`UPDATE webhook_receipts SET size = size WHERE key = $1 RETURNING size + length(headers)`,
 		rowKey(d.WebhookID, d.ReceiptID)).Scan(&size)
@@ -80,8 +80,8 @@ func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
 	return size, nil
 }
 
-// retry makes the pending attempt that follows a failed one due now, or adds one. An attempt that
-// is due already stays as it is.
+// retry makes the pending attempt that follows a failed one due now, or adds one. An attempt that is
+// already due stays as it is.
 func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) {
 	last, err := findDelivery(tx, hookKey{failed.orgID, failed.WebhookID},
 		`receipt_id = $1 AND destination_id = $2 AND replay_id = $3 ORDER BY retries DESC, key DESC LIMIT 1`,
@@ -108,7 +108,7 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	return pendingDelivery(next), sums.write(tx)
 }
 
-// makeDue makes a pending delivery due now, unless it is already.
+// makeDue makes a pending delivery due now, unless it already is.
 func makeDue(tx *db.Tx, d Delivery, now stamp.Time) (Delivery, error) {
 	if d.DueAt != nil && *d.DueAt <= now {
 		return d, nil

@@ -10,15 +10,14 @@ import (
 	"steward/internal/id"
 )
 
-// webhookNames finds webhooks.
 var webhookNames = db.NameIndex{Table: "webhooks", ID: "id", Index: "webhooks_name"}
 
-// Search returns webhooks of an organization by id or words of the name.
+// Search finds the caller's webhooks by id or by words in their names.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return webhookNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }
 
-// SearchDestinations returns the destination of an organization with an id, named as its webhook.
+// SearchDestinations finds a destination by its id. The result carries the webhook's name.
 func (s *Store) SearchDestinations(ctx context.Context, caller *auth.Caller, text string, _ int) ([]db.Named, error) {
 	if !id.Is(id.Destination, text) {
 		return nil, nil
@@ -27,8 +26,8 @@ func (s *Store) SearchDestinations(ctx context.Context, caller *auth.Caller, tex
 		WHERE d.org_id = $1 AND d.id = $2`, caller.OrgID, text)
 }
 
-// SearchReceipts returns the receipt of an organization with an id, or that of the delivery with it, named
-// as its webhook.
+// SearchReceipts finds a receipt by its own id or by a delivery's. The result carries the webhook's
+// name.
 func (s *Store) SearchReceipts(ctx context.Context, caller *auth.Caller, text string, _ int) ([]db.Named, error) {
 	switch {
 	case id.Is(id.Receipt, text):
@@ -39,8 +38,8 @@ func (s *Store) SearchReceipts(ctx context.Context, caller *auth.Caller, text st
 	return nil, nil
 }
 
-// receiptOf returns the query for the receipt of a row, by the organization and the ULID of the row. Keys
-// begin with the webhook, so there is one lookup for each webhook of the organization.
+// receiptOf returns a query for the receipt behind a row, which it finds by organization and ULID.
+// Keys begin with the webhook, so it costs one lookup for each webhook in the organization.
 func receiptOf(table, receiptID string) string {
 	return `SELECT receipt_id, name, id FROM (
 			SELECT id, name, (SELECT ` + receiptID + ` FROM ` + table + ` WHERE key = substr(webhooks.id, 4) || $2) AS receipt_id
@@ -48,7 +47,7 @@ func receiptOf(table, receiptID string) string {
 		WHERE receipt_id IS NOT NULL LIMIT 1`
 }
 
-// findPart returns what a query finds, if anything: a part of a webhook.
+// findPart returns the part of a webhook that a query finds, if any.
 func (s *Store) findPart(ctx context.Context, query string, args ...any) ([]db.Named, error) {
 	var part db.Named
 	err := s.DB.Read(ctx).Row(query, args...).Scan(&part.ID, &part.Name, &part.Parent)

@@ -11,23 +11,23 @@ import (
 	"steward/internal/webhook/stats"
 )
 
-// totals are how many rows a webhook has.
+// totals counts each webhook's rows.
 var totals = db.NewCounters("webhook_totals",
 	[]string{"org_id", "webhook_id"}, []string{"receipts", "deliveries", "pending"})
 
-// tally collects what a transaction counts.
+// tally collects a transaction's counts.
 type tally struct {
 	events map[eventKey]stats.Count
 	totals map[hookKey]total
 }
 
-// eventKey is a minute of a webhook.
+// eventKey names a minute in a webhook's counts.
 type eventKey struct {
 	hook hookKey
 	at   stamp.Time
 }
 
-// total is how many rows a webhook has.
+// total counts a webhook's rows.
 type total struct{ receipts, deliveries, pending int64 }
 
 func newTally() *tally {
@@ -53,18 +53,15 @@ func (t *tally) total(orgID, webhookID string, n total) {
 	t.totals[key] = sum
 }
 
-// received counts a receipt.
 func (t *tally) received(r *Receipt) {
 	t.event(r.orgID, r.WebhookID, r.Date, stats.Count{Received: 1})
 	t.total(r.orgID, r.WebhookID, total{receipts: 1})
 }
 
-// scheduled counts a new delivery.
 func (t *tally) scheduled(d queue.Row) {
 	t.total(d.OrgID, d.WebhookID(), total{deliveries: 1, pending: 1})
 }
 
-// ended counts a result.
 func (t *tally) ended(r queue.Result) {
 	n := stats.Count{Delivered: 1}
 	if statusOf(r) == Failed {
@@ -89,7 +86,7 @@ func (t *tally) write(tx *db.Tx) error {
 	return nil
 }
 
-// totalOf returns how many rows a webhook has.
+// totalOf counts a webhook's rows.
 func (s *Store) totalOf(q db.Querier, orgID, webhookID string) (total, error) {
 	sums, err := totals.Sum(q, orgID, webhookID)
 	if err != nil {
@@ -98,7 +95,7 @@ func (s *Store) totalOf(q db.Querier, orgID, webhookID string) (total, error) {
 	return total{receipts: sums[0], deliveries: sums[1], pending: sums[2]}, nil
 }
 
-// QueueDepth returns how many deliveries are pending in all organizations.
+// QueueDepth counts the pending deliveries in all organizations.
 func (s *Store) QueueDepth(ctx context.Context) (int64, error) {
 	sums, err := totals.Sum(s.DB.Read(ctx))
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxTests is how many tests run at a time in this process, and maxOrgTests how many of them for one
-	// organization: a destination may take a minute to answer.
+	// maxTests bounds the tests that run at a time in this process, and maxOrgTests those from one
+	// organization: a destination may take a minute to respond.
 	maxTests    = 16
 	maxOrgTests = 4
 )
 
-// TestResponse is how a test of a destination ended. What the destination answered is absent if it
-// did not answer.
+// TestResponse is the outcome of testing a destination. The response's fields are absent if there was
+// none.
 type TestResponse struct {
 	_ struct{} `goName:"DestinationTest"`
 
@@ -35,7 +35,7 @@ type TestResponse struct {
 	Error      *string           `json:"error" doc:"Why a delivery would fail; null if it would succeed" example:"null"`
 }
 
-// testEvent is the body of a test.
+// testEvent is a test's body.
 type testEvent struct {
 	Type      string     `json:"type"`
 	Timestamp stamp.Time `json:"timestamp"`
@@ -47,7 +47,7 @@ type testData struct {
 	DestinationID string `json:"destination_id"`
 }
 
-// testRequest returns a signed event for a destination. Its ids are those of no receipt and no delivery.
+// testRequest returns a signed event for a destination. No receipt or delivery has its ids.
 func testRequest(d Destination, now time.Time) (send.Request, error) {
 	body, err := json.Marshal(testEvent{
 		Type: "webhook.test", Timestamp: stamp.Of(now), Data: testData{WebhookID: d.WebhookID, DestinationID: d.ID},
@@ -63,7 +63,8 @@ func testRequest(d Destination, now time.Time) (send.Request, error) {
 	}, nil
 }
 
-// testResponse returns what is shown of a result. A test disables nothing.
+// testResponse returns a result as the API shows it. Unlike a delivery, a test never disables the
+// destination.
 func testResponse(r send.Result, took time.Duration) TestResponse {
 	shown := TestResponse{DurationMS: took.Milliseconds()}
 	if r.Response != nil {
@@ -81,8 +82,8 @@ func testResponse(r send.Result, took time.Duration) TestResponse {
 	return shown
 }
 
-// TestDestination handles POST /webhook/destination-test/{webhookId}/{destinationId}. A disabled
-// destination can be tested, so that it can be enabled once it works.
+// TestDestination handles POST /webhook/destination-test/{webhookId}/{destinationId}. You can test a
+// disabled destination, to make sure it works before you enable it.
 func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (TestResponse, error) {
 	orgID := auth.From(ctx).OrgID
 	d, err := h.Store.destinationOf(h.Store.DB.Read(ctx), in.of(orgID))
@@ -114,7 +115,7 @@ type running struct {
 	byOrg map[string]int
 }
 
-// begin reports whether another test may run, and counts it.
+// begin counts another test, or reports false if none may run now.
 func (r *running) begin(orgID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,23 +1,23 @@
-// Package webhook owns webhooks: the URLs that accept requests, the destinations that they are forwarded to,
-// and what became of each. The packages replay and tail are built upon it.
+// Package webhook owns webhooks: the URLs that accept requests, the destinations we forward them to,
+// and the outcome of each delivery. The packages replay and tail build on it.
 //
-// How a request moves through it. Ingest (ingest.go) checks the token from a cache, reads the
-// bounded body and makes a Receipt. Receipts that arrive at the same time go to Store.Accept
-// together, which writes them, a pending Delivery and a row in the queue for each enabled
-// destination, and the counters, in one transaction. The 200 is sent after its commit, and the
-// scheduler of package queue is woken, which decides when each delivery is attempted. Sender
-// (attempt.go) loads its receipt and sends it through package send; Store.Finish (store_finish.go)
-// writes the results: success, or failed and the next attempt, and the counters.
+// A request moves through it like this. Ingest (ingest.go) checks the token against a cache, reads the
+// bounded body and makes a Receipt. Store.Accept gathers receipts that arrive at the same time and
+// commits them in one transaction: the receipts, the counters, and for each enabled destination a
+// pending Delivery with its row in the queue. Only then do we respond with 200 and wake the scheduler
+// (package queue), which decides when to attempt each delivery. Sender (attempt.go) loads the receipt
+// and sends it through package send. Store.Finish (store_finish.go) writes the results: success, or
+// failed with the next attempt, and the counters.
 //
-// Deliveries are sent at least once and recorded exactly once: Finish is fenced by the lease of the
-// destination. docs/states.md shows the states.
+// We send deliveries at least once and record them exactly once: the destination's lease fences
+// Finish. docs/states.md shows the states.
 //
-// Receipts and results are also written to the log of events (package eventlog), which the live tail
-// (package tail) reads.
+// Receipts and results also go to the event log (package eventlog), which the live tail (package tail)
+// reads.
 //
-// Ids are ULIDs, and rows are found by the webhook's and their own (key.go), so that lists, time
-// filters and retention are ranges of keys. Deleting a webhook removes it and its destinations at
-// once; Retention removes its receipts and deliveries later.
+// Ids are ULIDs, and a row's key joins the webhook's id and its own (key.go), so lists, time filters
+// and retention all work on key ranges. Deleting a webhook removes it and its destinations at once;
+// Retention removes its receipts and deliveries later.
 package webhook
 
 import (
@@ -38,7 +38,7 @@ const (
 	tokenSize      = 32
 )
 
-// Webhook is an endpoint that takes requests in.
+// Webhook is an endpoint that accepts requests.
 type Webhook struct {
 	ID          string          `json:"id" example:"wh_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	CreatedAt   stamp.Time      `json:"created_at" format:"date-time"`
@@ -67,7 +67,7 @@ type NewWebhook struct {
 	Metadata    map[string]string `json:"-"`
 }
 
-// build returns a webhook without its organization, or Invalid.
+// build returns Invalid for bad fields. It leaves the organization for the caller to set.
 func (n NewWebhook) build(now time.Time) (Webhook, error) {
 	w := Webhook{
 		ID: id.At(id.Webhook, now), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), Name: n.Name, Description: n.Description.Ptr(),
@@ -88,7 +88,7 @@ func (n NewWebhook) Check(faults *errs.Faults) {
 	Webhook{Name: n.Name, Description: n.Description.Ptr(), Retention: n.Retention.Ptr()}.inspect(faults)
 }
 
-// Patch is a partial update; fields that are not sent stay as they are.
+// Patch is a partial update. Fields you omit stay as they are.
 type Patch struct {
 	_ struct{} `goName:"WebhookPatch"`
 
@@ -103,7 +103,7 @@ func (p Patch) apply(w Webhook, now time.Time) (Webhook, error) {
 	w.UpdatedAt = stamp.Of(now)
 	w.version++
 	var faults errs.Faults
-	p.Check(&faults) // what stays may be older than a rule
+	p.Check(&faults) // only the patch's own fields: the stored ones may predate a rule
 	return w, faults.Err()
 }
 
@@ -135,7 +135,7 @@ func (w Webhook) inspect(faults *errs.Faults) {
 		"body.retention_seconds", "expected 60 to 315360000 seconds, or null")
 }
 
-// checkUserChange returns Forbidden for what the system manages.
+// checkUserChange returns Forbidden for something the system manages.
 func checkUserChange(internal bool, thing string) error {
 	if internal {
 		return errs.New(errs.Forbidden, "this %s is managed by the system and cannot be changed or deleted", thing)

@@ -1,4 +1,4 @@
-// Package mailtest is a mail server for tests, which keeps what it gets.
+// Package mailtest is a mail server for tests. It keeps the mail it gets.
 package mailtest
 
 import (
@@ -26,15 +26,15 @@ import (
 	"steward/internal/waittest"
 )
 
-// Server is a mail server on loopback. It can be stopped and started again at the same address.
+// Server is a mail server on loopback. You can stop it and start it again at the same address.
 type Server struct {
 	// Address is its host and port.
 	Address string
-	// User and Password must be given by clients, unless they are empty.
+	// Clients must give User and Password, unless they are empty.
 	User, Password string
-	// TLS is offered by STARTTLS, if it is set.
+	// If TLS is set, the server offers STARTTLS.
 	TLS *tls.Config
-	// Refuse returns the error for a recipient, if it is set.
+	// Refuse, if set, returns the error for a recipient.
 	Refuse func(to string) error
 
 	t    testing.TB
@@ -47,7 +47,7 @@ type Server struct {
 
 // Mail is a mail that the server got.
 type Mail struct {
-	From, To string // of the envelope
+	From, To string // from the envelope
 	Header   netmail.Header
 	Subject  string
 	Text     string
@@ -63,8 +63,8 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Prepare returns a mail server that is not started, so that its fields can be set. Nobody listens at its
-// address.
+// Prepare returns a mail server that is not started, so that you can set its fields. Nobody listens at
+// its address.
 func Prepare(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, Address: porttest.Address(porttest.Free(t))}
@@ -79,7 +79,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Certificate returns a certificate for 127.0.0.1, and the authority that has signed it.
+// Certificate returns a certificate for 127.0.0.1, and the authority that signed it.
 func Certificate() (*tls.Config, *x509.CertPool) {
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
@@ -89,10 +89,10 @@ func Certificate() (*tls.Config, *x509.CertPool) {
 	return &tls.Config{Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS12}, pool
 }
 
-// URL returns the URL of the server, as a setting.
+// URL returns the server's URL for the setting.
 func (s *Server) URL() string { return "smtp://" + s.Address }
 
-// Start starts the server, also again.
+// Start starts the server, possibly again.
 func (s *Server) Start() {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", s.Address)
@@ -103,10 +103,10 @@ func (s *Server) Start() {
 	server.TLSConfig = s.TLS
 	server.ErrorLog = silent{}
 	s.smtp = server
-	go func() { _ = server.Serve(listener) }() // it ends with an error when it is closed
+	go func() { _ = server.Serve(listener) }() // it ends with an error when we close it
 }
 
-// Stop stops the server: connections are refused.
+// Stop stops the server. From then on it refuses connections.
 func (s *Server) Stop() {
 	if s.smtp != nil {
 		_ = s.smtp.Close()
@@ -114,7 +114,7 @@ func (s *Server) Stop() {
 	s.smtp = nil
 }
 
-// Mails returns the mails to an address that the server has got, oldest first.
+// Mails returns the mails to an address, oldest first.
 func (s *Server) Mails(to string) []Mail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,28 +127,28 @@ func (s *Server) Mails(to string) []Mail {
 	return list
 }
 
-// All returns the number of all mails.
+// All returns the number of mails to anybody.
 func (s *Server) All() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.mails)
 }
 
-// Logins returns how often a client has signed in.
+// Logins returns how often clients have signed in.
 func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logins
 }
 
-// Wait waits for a number of mails to an address, and returns the last one.
+// Wait waits until n mails to an address have arrived, and returns the nth.
 func (s *Server) Wait(to string, n int) Mail {
 	s.t.Helper()
 	waittest.True(s.t, "mail to "+to, func() bool { return len(s.Mails(to)) >= n })
 	return s.Mails(to)[n-1]
 }
 
-// WaitSubject waits for a mail to an address with a subject, and returns the last one.
+// WaitSubject waits for a mail with an address and a subject, and returns the last such mail.
 func (s *Server) WaitSubject(to, subject string) (found Mail) {
 	s.t.Helper()
 	waittest.True(s.t, "mail to "+to+": "+subject, func() bool {
@@ -165,10 +165,10 @@ func (s *Server) WaitSubject(to, subject string) (found Mail) {
 
 var link = regexp.MustCompile(`(?m)^https?://\S+$`)
 
-// Link returns the link in the text of a mail.
+// Link returns the link in a mail's text.
 func (m Mail) Link() string { return link.FindString(m.Text) }
 
-// session is a connection of a client.
+// session is a client's connection.
 type session struct {
 	server   *Server
 	signedIn bool

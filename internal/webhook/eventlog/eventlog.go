@@ -1,11 +1,11 @@
-// Package eventlog owns the log of events: receipts and ended deliveries in the order of their commits, one
-// order for each organization. Its table is webhook_log.
+// Package eventlog owns the event log: receipts and ended deliveries in commit order, with one order
+// for each organization. Its table is webhook_log.
 //
-// Append writes the events of a transaction as part of it, many in one row. A reader begins at Head,
-// at the Position of an event that it was shown (Resume) or at a time (Seek), and goes on with After,
-// which returns what is settled only: nothing that commits later ever comes before it. Purge removes
-// the oldest events. What an event tells of is in the tables of package webhook, and may be gone from
-// there.
+// Append writes a transaction's events within that transaction, many to a row. A reader begins at
+// Head, at the Position of an event it has already seen (Resume) or at a time (Seek), and continues
+// with After. After returns only settled events: nothing that commits later can come before them.
+// Purge removes the oldest events. The receipts and deliveries themselves are in package webhook's
+// tables, and may be gone already.
 package eventlog
 
 import (
@@ -20,27 +20,26 @@ import (
 	"steward/internal/stamp"
 )
 
-// Kind is the kind of an event.
+// Kind tells events apart.
 type Kind string
 
-// The kinds of events.
 const (
-	Receipt  Kind = "receipt"  // a request was accepted
-	Delivery Kind = "delivery" // an attempt has ended
+	Receipt  Kind = "receipt"  // we accepted a request
+	Delivery Kind = "delivery" // an attempt ended
 )
 
-// Event is an entry of the log.
+// Event is an entry in the log.
 type Event struct {
 	Position
 	Kind Kind
 }
 
-// Position is a place in the log of an organization: after the event with a key, in the commit with
-// a number. At is when that was committed, for a log in which the event is not found. A position
-// without a key is before all events from At on.
+// Position is a place in an organization's log: just after the event with this key, in the commit with
+// this number. At is the commit's time; we resume there if the log no longer has the event. A position
+// without a key comes before all events from At on.
 type Position struct {
 	Number int64
-	Key    string // of the row of the receipt or delivery: the ULIDs of the webhook and its own
+	Key    string // the receipt's or delivery's row key: two ULIDs, the webhook's and its own
 	At     stamp.Time
 }
 
@@ -55,7 +54,7 @@ func (p Position) Compare(o Position) int {
 	return strings.Compare(p.Key, o.Key)
 }
 
-// String returns the position as text, which ParsePosition reads.
+// String encodes the position for ParsePosition.
 func (p Position) String() string {
 	raw := make([]byte, 16, 48)
 	binary.BigEndian.PutUint64(raw, uint64(p.Number))
@@ -63,14 +62,14 @@ func (p Position) String() string {
 	for i := 0; i < len(p.Key); i += ulid.EncodedSize {
 		u, err := ulid.Parse(p.Key[i : i+ulid.EncodedSize])
 		if err != nil {
-			continue // keys are made of ULIDs
+			continue // keys consist of ULIDs
 		}
 		raw = append(raw, u[:]...)
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// ParsePosition returns the position of a text, or Invalid at a location.
+// ParsePosition decodes a position, or returns Invalid for the field at location.
 func ParsePosition(location, text string) (Position, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) != 16 && len(raw) != 48 {
@@ -83,19 +82,19 @@ func ParsePosition(location, text string) (Position, error) {
 	return p, nil
 }
 
-// maxIDs bounds the events of a row.
+// maxIDs bounds the events in a row.
 const maxIDs = 128
 
-// row is a row of the log: events of one kind, webhook and commit.
+// row is a row in the log: events that share their kind, webhook and commit.
 type row struct {
 	number int64
-	key    string // of the first event
+	key    string // the first event's
 	kind   Kind
 	at     stamp.Time
 	ids    string // ULIDs
 }
 
-// rowsOf returns the rows for events with the given keys.
+// rowsOf packs events with the given keys into rows.
 func rowsOf(keys []string) (rows []row) {
 	sorted := slices.Sorted(slices.Values(keys))
 	for len(sorted) > 0 {
@@ -112,10 +111,9 @@ func rowsOf(keys []string) (rows []row) {
 	return rows
 }
 
-// hook returns the ULID of the webhook.
+// hook returns the webhook's ULID.
 func (r row) hook() string { return r.key[:ulid.EncodedSize] }
 
-// events returns the events of a row.
 func (r row) events() []Event {
 	events := make([]Event, 0, len(r.ids)/ulid.EncodedSize)
 	for i := 0; i < len(r.ids); i += ulid.EncodedSize {
@@ -125,7 +123,7 @@ func (r row) events() []Event {
 	return events
 }
 
-// has reports whether a position is that of an event of the row.
+// has reports whether the row contains the event at a position.
 func (r row) has(p Position) bool {
 	return r.number == p.Number && slices.ContainsFunc(r.events(), func(e Event) bool { return e.Key == p.Key })
 }

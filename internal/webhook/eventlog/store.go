@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// pageEvents is about how many events After returns, and scanRows how many rows it reads for
-	// them at most: those of other webhooks are passed over.
+	// After returns about pageEvents events. To find them it reads at most scanRows rows, because it
+	// passes over those from other webhooks.
 	pageEvents = 256
 	scanRows   = 1000
-	// maxSkew is how much earlier than its neighbours a commit may be dated: by the clock of
-	// another replica, or because its transaction took long.
+	// maxSkew is how much earlier than its neighbours a commit may be dated, because another replica's
+	// clock is slow or its transaction took long.
 	maxSkew = time.Minute
-	// purgeRows bounds what one transaction of Purge removes.
+	// purgeRows bounds the rows that one of Purge's transactions removes.
 	purgeRows = 500
 )
 
-// Batch is events of one kind and organization.
+// Batch is a set of events that share their kind and organization.
 type Batch struct {
 	OrgID string
 	Kind  Kind
 	At    stamp.Time
-	Keys  []string // of their rows
+	Keys  []string // their rows' keys
 }
 
 // Append adds events to the log.
@@ -62,7 +62,7 @@ func scanRow(from db.Row) (r row, err error) {
 	return r, from.Scan(&r.number, &r.key, &r.kind, &r.at, &r.ids)
 }
 
-// Head returns the position after the last settled event of an organization.
+// Head returns the position after an organization's last settled event.
 func Head(q db.Querier, orgID string) (Position, error) {
 	last, err := scanRow(q.Row(`SELECT `+columns+` FROM webhook_log WHERE org_id = $1 AND number < `+db.Settled(q.Dialect())+`
 		ORDER BY number DESC, key DESC LIMIT 1`, orgID))
@@ -76,7 +76,7 @@ func Head(q db.Querier, orgID string) (Position, error) {
 	return events[len(events)-1].Position, nil
 }
 
-// Newest returns the highest number in the log of an organization, which may not be settled yet.
+// Newest returns the highest number in an organization's log, which may not be settled yet.
 func Newest(q db.Querier, orgID string) (number int64, err error) {
 	err = q.Row(`SELECT number FROM webhook_log WHERE org_id = $1 ORDER BY number DESC, key DESC LIMIT 1`, orgID).Scan(&number)
 	if err != nil && !errors.Is(err, db.ErrNoRows) {
@@ -93,7 +93,7 @@ func IsSettled(q db.Querier, number int64) (settled bool, err error) {
 	return settled, nil
 }
 
-// holding returns the row that has the event at a position, or would have it.
+// holding returns the row that contains the event at a position, or would contain it.
 func holding(q db.Querier, orgID string, p Position) (row, error) {
 	r, err := scanRow(q.Row(`SELECT `+columns+` FROM webhook_log WHERE org_id = $1 AND number = $2 AND key <= $3
 		ORDER BY key DESC LIMIT 1`, orgID, p.Number, p.Key))
@@ -103,10 +103,10 @@ func holding(q db.Querier, orgID string, p Position) (row, error) {
 	return r, nil
 }
 
-// Resume returns where to go on after a position that a reader was given: there, at the oldest event
-// if that is later, or at the position's time if the log does not have its event, because the
-// database was restored from a backup. lost reports whether the event at the position was purged, and
-// others after it may have been too.
+// Resume returns the position from which a reader continues: normally its own. If the log begins
+// later, it is the oldest event. If the log lacks the event for any other reason, the database was
+// restored from a backup, and we continue from the position's time. lost reports whether the event was
+// purged, perhaps with others after it.
 func Resume(q db.Querier, orgID string, p Position) (from Position, lost bool, err error) {
 	if p.Key == "" {
 		from, err = Seek(q, orgID, p.At)
@@ -127,8 +127,8 @@ func Resume(q db.Querier, orgID string, p Position) (from Position, lost bool, e
 	return from, false, err
 }
 
-// firstFrom returns the position of the first commit from a number on, without a key, and reports
-// whether there is one.
+// firstFrom returns the position of the first commit with at least this number, without a key, and
+// reports whether there is one.
 func firstFrom(q db.Querier, orgID string, number int64) (p Position, found bool, err error) {
 	err = q.Row(`SELECT number, at FROM webhook_log WHERE org_id = $1 AND number >= $2 ORDER BY number, key LIMIT 1`,
 		orgID, number).Scan(&p.Number, &p.At)
@@ -141,14 +141,14 @@ func firstFrom(q db.Querier, orgID string, number int64) (p Position, found bool
 	return p, true, nil
 }
 
-// Seek returns the position before the first event that was committed at a time or later.
+// Seek returns the position before the first event committed at or after a time.
 func Seek(q db.Querier, orgID string, since stamp.Time) (Position, error) {
-	head, err := Head(q, orgID) // first, so that what is committed meanwhile comes after it
+	head, err := Head(q, orgID) // first, so that anything committed in the meantime comes after it
 	if err != nil {
 		return Position{}, err
 	}
 	low, high := int64(0), head.Number
-	for low < high { // the first number whose commit is recent enough, if times ascend
+	for low < high { // binary search for the first commit that is recent enough, if times ascend
 		middle := low + (high-low)/2
 		p, _, err := firstFrom(q, orgID, middle)
 		if err != nil {
@@ -175,17 +175,16 @@ func Seek(q db.Querier, orgID string, since stamp.Time) (Position, error) {
 // Page is a part of the log.
 type Page struct {
 	Events []Event
-	// End is the position after the page, also after events of other webhooks.
+	// End is the position after the page. It may lie after other webhooks' events.
 	End Position
 	// More reports whether there may be more.
 	More bool
-	// Lost reports whether the event at the position was purged, and others after it may have been
-	// too.
+	// Lost reports whether the event at the position was purged, perhaps with others after it.
 	Lost bool
 }
 
-// After returns the settled events after a position, in order. hook is the ULID of a webhook to leave
-// out all others, or empty.
+// After returns the settled events after a position, in order. If hook, a webhook's ULID, is not
+// empty, it returns only that webhook's events.
 func After(q db.Querier, orgID, hook string, p Position) (Page, error) {
 	first, err := holding(q, orgID, p)
 	if err != nil {
@@ -219,7 +218,7 @@ func After(q db.Querier, orgID, hook string, p Position) (Page, error) {
 	return page, nil
 }
 
-// add adds the events of a row that come after a position. A row of another webhook has none.
+// add adds a row's events that come after a position. A row from another webhook has no ids to add.
 func (p *Page) add(r row, after Position) {
 	if end := (Position{Number: r.number, Key: r.key, At: r.at}); end.Compare(p.End) > 0 {
 		p.End = end
@@ -232,7 +231,8 @@ func (p *Page) add(r row, after Position) {
 	}
 }
 
-// withLogs makes a table logs of all organizations that have events, by skipping from one to the next.
+// withLogs defines a table logs of all organizations that have events. It skips through the index from
+// one organization to the next.
 const withLogs = `WITH RECURSIVE logs(org_id) AS (
 		SELECT (SELECT org_id FROM webhook_log ORDER BY org_id LIMIT 1)
 		UNION ALL
@@ -240,7 +240,7 @@ const withLogs = `WITH RECURSIVE logs(org_id) AS (
 		FROM logs WHERE logs.org_id IS NOT NULL)
 	`
 
-// Last returns the highest number in the logs of all organizations.
+// Last returns the highest number in all organizations' logs.
 func Last(q db.Querier) (number int64, err error) {
 	err = q.Row(withLogs + `SELECT COALESCE(MAX((SELECT l.number FROM webhook_log l WHERE l.org_id = logs.org_id ORDER BY l.number DESC LIMIT 1)), 0)
 		FROM logs`).Scan(&number)
@@ -250,14 +250,14 @@ func Last(q db.Querier) (number int64, err error) {
 	return number, nil
 }
 
-// Lag returns how long the oldest event of an organization has waited to be settled; 0 if none waits. Events wait on PostgreSQL
-// only, while an older transaction is open anywhere on its server.
+// Lag returns how long an organization's oldest unsettled event has waited, or 0 if none waits. Events
+// wait only on PostgreSQL, while an older transaction is open anywhere on its server.
 func Lag(q db.Querier, orgID string, now stamp.Time) (time.Duration, error) {
 	return lag(q, now, `SELECT (SELECT at FROM webhook_log WHERE org_id = $1 AND number >= `+db.Settled(q.Dialect())+`
 		ORDER BY number, key LIMIT 1)`, orgID)
 }
 
-// MaxLag returns the longest Lag of all organizations.
+// MaxLag returns the longest Lag among all organizations.
 func MaxLag(q db.Querier, now stamp.Time) (time.Duration, error) {
 	return lag(q, now, withLogs+`SELECT MIN((SELECT l.at FROM webhook_log l WHERE l.org_id = logs.org_id AND l.number >= `+db.Settled(q.Dialect())+`
 		ORDER BY l.number, l.key LIMIT 1)) FROM logs`)
@@ -277,7 +277,7 @@ func lag(q db.Querier, now stamp.Time, oldest string, args ...any) (time.Duratio
 	return max(now.Sub(*at), 0), nil
 }
 
-// Organizations returns some organizations that have events, in order, after one.
+// Organizations returns the next organizations that have events, in order, after the given one.
 func Organizations(q db.Querier, after string) (orgIDs []string, err error) {
 	for len(orgIDs) < 100 {
 		err := q.Row(`SELECT org_id FROM webhook_log WHERE org_id > $1 ORDER BY org_id LIMIT 1`, after).Scan(&after)
@@ -292,8 +292,8 @@ func Organizations(q db.Querier, after string) (orgIDs []string, err error) {
 	return orgIDs, nil
 }
 
-// Purge removes the oldest events of an organization that were committed before a time, in small
-// transactions, until rounds are over. It reports whether it removed all of them.
+// Purge removes an organization's oldest events, committed before a time, in small transactions and at
+// most the given number of rounds. It reports whether none is left.
 func Purge(ctx context.Context, d *db.DB, orgID string, before stamp.Time, rounds int) (all bool, err error) {
 	for range rounds {
 		oldest, found, err := firstFrom(d.Read(ctx), orgID, 0)

@@ -1,15 +1,15 @@
 package queue
 
 const (
-	// shares is how many destinations at least it takes to use up the budget.
+	// shares is how many destinations it takes, at the least, to use up the budget.
 	shares = 16
-	// taskBytes is about what a delivery takes in memory besides its receipt.
+	// taskBytes estimates a delivery's memory without its receipt.
 	taskBytes = 1 << 10
 )
 
-// sendBudget bounds what deliveries take of the process: bytes in memory, and sockets. Each destination
-// may have a share of both. One that has nothing being sent may always start one delivery, if need
-// be from the reserve. Its methods are called with lanes.mu held.
+// sendBudget bounds the memory, in bytes, and the sockets that deliveries use in this process. Each
+// destination may have a share of both. A destination that is sending nothing may always start one
+// delivery, if need be from the reserve. Hold lanes.mu to call the methods.
 type sendBudget struct {
 	bytes, reserved            int64 // in use
 	sockets, reservedSockets   int
@@ -18,15 +18,15 @@ type sendBudget struct {
 	shares                     int
 }
 
-// charge is what a task takes of the budget.
+// charge is the part of the budget that a task uses.
 type charge struct {
 	bytes    int64
 	reserved bool
 }
 
-// newBudget returns a budget with so many sockets and bytes. A third of the sockets and half as many
-// bytes again are in reserve, for destinations that have nothing being sent, so that those that hang
-// cannot starve others.
+// newBudget returns a budget. On top of the bytes, half as many again are in reserve, and so is a
+// third of the sockets. The reserve serves destinations that are sending nothing, so that hanging ones
+// cannot starve them.
 func newBudget(sockets int, bytes int64) sendBudget {
 	reserve := max(1, sockets/3)
 	return sendBudget{
@@ -35,10 +35,10 @@ func newBudget(sockets int, bytes int64) sendBudget {
 	}
 }
 
-// share is how many bytes one destination may hold.
+// share returns how many bytes one destination may hold.
 func (b *sendBudget) share() int64 { return b.maxBytes / int64(b.shares) }
 
-// take charges a lane for bytes, and reports whether there was room. first says that the lane has
+// take charges a lane for bytes, and reports whether there was room. first means that the lane has
 // nothing else to send.
 func (b *sendBudget) take(n *lane, bytes int64, first bool) (charge, bool) {
 	switch {
@@ -51,14 +51,14 @@ func (b *sendBudget) take(n *lane, bytes int64, first bool) (charge, bool) {
 	return charge{}, false
 }
 
-// force charges a lane for bytes that it holds already.
+// force charges a lane for bytes that it already holds.
 func (b *sendBudget) force(n *lane, bytes int64) charge {
 	n.bytes += bytes
 	b.bytes += bytes
 	return charge{bytes: bytes}
 }
 
-// release gives back what was charged.
+// release gives back a charge.
 func (b *sendBudget) release(n *lane, c charge) {
 	if c.reserved {
 		b.reserved -= c.bytes
@@ -68,7 +68,7 @@ func (b *sendBudget) release(n *lane, c charge) {
 	b.bytes -= c.bytes
 }
 
-// takeSocket counts one more socket of a lane, and reports whether there was one.
+// takeSocket gives a lane another socket, and reports whether there was one.
 func (b *sendBudget) takeSocket(n *lane) bool {
 	switch {
 	case n.sockets < max(1, b.maxSockets/b.shares) && b.sockets < b.maxSockets:
@@ -83,7 +83,7 @@ func (b *sendBudget) takeSocket(n *lane) bool {
 	return false
 }
 
-// releaseSocket gives back a socket of a lane.
+// releaseSocket takes a socket back from a lane.
 func (b *sendBudget) releaseSocket(n *lane) {
 	if n.reservedSocket {
 		n.reservedSocket = false

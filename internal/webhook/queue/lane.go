@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// readAhead is the default of lanes.readAhead. A lane is read again when half of it is left.
+	// readAhead is the default for lanes.readAhead. We read a lane again when half of it is left.
 	readAhead = 1000
-	// renewBefore is how much of a lease may be left when it is renewed.
+	// renewBefore is how much of a lease may be left when we renew it.
 	renewBefore = LeaseFor / 2
-	// rereadAfter is when the queue is read from its head again although its first row is in flight: an
+	// After rereadAfter we read the queue from its head again, even if its first row is in flight: an
 	// earlier row may have been committed late.
 	rereadAfter = time.Second
-	// overlap is how much of what was read before is read again: rows are due in about the order in which they
+	// overlap is how far back we read again, because rows become due only roughly in the order they
 	// are committed.
 	overlap = 50 * time.Millisecond
-	// leaseBatch bounds how many leases are asked for in one transaction.
+	// leaseBatch bounds the leases that we ask for in one transaction.
 	leaseBatch = 500
 )
 
@@ -32,42 +32,42 @@ func (t *Task) compare(o *Task) int {
 type lane struct {
 	id    string
 	state laneState
-	lease stamp.Time // until when the destination is leased to this process
+	lease stamp.Time // the destination is leased to this process until then
 	used  stamp.Time // when it last had work
 	slots int        // the destination's concurrency
 
-	looked stamp.Time // when its queue was last read from its head
-	since  stamp.Time // the due time up to which it was read since then; 0 if it is to be read from its head
+	looked stamp.Time // when we last read its queue from the head
+	since  stamp.Time // the due time up to which we have read since then; 0 to read from the head
 
 	inFlight map[string]*Task // by row key: everything in memory, until its result is durable
-	pending  []*Task          // the tasks that are not being sent yet, in the order of the queue
+	pending  []*Task          // tasks that are not being sent yet, in queue order
 	sending  int
 	blocked  bool // it is in lanes.blocked
 
-	// What it takes of the budget.
+	// Its share of the budget.
 	bytes          int64
 	sockets        int
 	reservedSocket bool
 }
 
-// lanes decides what is read, leased and sent next. It does no I/O and starts no goroutines: the
-// Scheduler does, and reports what came of it.
+// lanes decides what we read, lease and send next. It does no I/O and starts no goroutines: the
+// Scheduler does, and reports the outcome.
 type lanes struct {
 	now func() time.Time
-	// readAhead is how many deliveries of a destination may wait in memory.
+	// readAhead bounds a destination's deliveries that wait in memory.
 	readAhead int
-	// reads and leases are signalled when a lane is queued for a reader or wants a lease.
+	// reads is signalled when a lane is queued for a reader, and leases when a lane wants a lease.
 	reads, leases chan struct{}
 
 	mu      sync.Mutex
 	byID    map[string]*lane
-	queue   []*lane // those to read, first in first out; what is not queued any more is passed over
-	blocked []*lane // have nothing being sent, and wait for the budget
+	queue   []*lane // lanes to read, first in first out; we skip those that no longer are in laneQueued
+	blocked []*lane // lanes that are sending nothing and wait for the budget
 	budget  sendBudget
 	closed  bool
 
-	// attempts counts the tasks that were returned to be sent, until their attempt has ended. None is
-	// added after close.
+	// attempts counts the tasks that were handed out to be sent and whose attempt has not ended. After
+	// close, none is added.
 	attempts sync.WaitGroup
 }
 
@@ -87,7 +87,8 @@ func (l *lanes) lane(destinationID string) *lane {
 	return n
 }
 
-// signal wakes a receiver of the channel, if there is one to wake.
+// signal wakes one of the channel's receivers. It never blocks: if the channel is full, they are about
+// to wake anyway.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -95,7 +96,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// wake notes that rows of these destinations were committed.
+// wake notes that rows for these destinations were committed.
 func (l *lanes) wake(destinationIDs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +105,8 @@ func (l *lanes) wake(destinationIDs []string) {
 	}
 }
 
-// discovered notes the first due row of destinations, as the database has them, and returns what
-// can be sent now.
+// discovered takes note of the due rows that a search found at the heads of queues, and returns the
+// tasks to send now.
 func (l *lanes) discovered(heads []Head) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,13 +126,13 @@ func (l *lanes) hasRoom(n *lane) bool {
 	return len(n.pending) <= l.readAhead/2 && n.bytes <= l.budget.share()/2
 }
 
-// Portion is what to read of a queue: so many rows that are due at a time or later.
+// Portion says which rows to read from a queue: up to Limit rows that are due at Since or later.
 type Portion struct {
 	Since stamp.Time
 	Limit int
 }
 
-// nextRead returns the next lane to read, or nil, and what to read of its queue.
+// nextRead returns the next lane to read, or nil, and the portion of its queue.
 func (l *lanes) nextRead() (*lane, Portion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +151,8 @@ func (l *lanes) nextRead() (*lane, Portion) {
 	return nil, Portion{}
 }
 
-// portion returns what to read of the queue of a lane. What is in flight is read too and left out.
+// portion returns the part of a lane's queue to read. It allows for rows in flight: the read finds
+// them too, and choose skips them.
 func (l *lanes) portion(n *lane) Portion {
 	now := stamp.Of(l.now())
 	p := Portion{Since: n.since.Add(-overlap), Limit: len(n.inFlight) + l.readAhead - len(n.pending)}
@@ -161,8 +163,8 @@ func (l *lanes) portion(n *lane) Portion {
 	return p
 }
 
-// choose returns a task for each row that is not in flight, as far as the budget has room, and
-// takes it from the budget. It reports whether rows were left for want of room.
+// choose returns a task for each row that is not in flight, charging it to the budget, until there is
+// no room. It reports whether it left rows for lack of room.
 func (l *lanes) choose(n *lane, rows []Row) (chosen []*Task, left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +185,7 @@ func (l *lanes) choose(n *lane, rows []Row) (chosen []*Task, left bool) {
 	return chosen, false
 }
 
-// readEnd is what a read has found.
+// readEnd is a read's outcome.
 type readEnd struct {
 	tasks []*Task
 	slots int  // the destination's concurrency
@@ -191,7 +193,7 @@ type readEnd struct {
 	left  bool // the budget had no room for some of them
 }
 
-// endRead adds the tasks that could be loaded to a lane, and returns what can be sent now.
+// endRead adds the tasks that Load could load to their lane, and returns those to send now.
 func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +225,7 @@ func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 	return start
 }
 
-// failRead ends a read that failed. The rows are discovered again.
+// failRead ends a failed read. The next search finds the rows again.
 func (l *lanes) failRead(n *lane, tasks []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,7 +236,7 @@ func (l *lanes) failRead(n *lane, tasks []*Task) {
 	l.fire(n, readEnded)
 }
 
-// dispatch returns the tasks of a lane that can be sent now, and counts them as being sent.
+// dispatch returns the lane's tasks to send now, and counts them as being sent.
 func (l *lanes) dispatch(n *lane) (start []*Task) {
 	if l.closed {
 		return nil
@@ -261,7 +263,7 @@ func (l *lanes) dispatch(n *lane) (start []*Task) {
 	return start
 }
 
-// block puts a lane that has nothing being sent into the list of those that wait for the budget.
+// block lets a lane that is sending nothing wait for the budget.
 func (l *lanes) block(n *lane) {
 	if !n.blocked {
 		n.blocked = true
@@ -269,8 +271,8 @@ func (l *lanes) block(n *lane) {
 	}
 }
 
-// unblock gives some lanes that wait for the budget another try, first in first out, and returns
-// what can be sent now.
+// unblock gives some of the lanes that wait for the budget another try, first in first out, and
+// returns the tasks to send now.
 func (l *lanes) unblock() (start []*Task) {
 	for range min(len(l.blocked), shares) {
 		n := l.blocked[0]
@@ -283,15 +285,15 @@ func (l *lanes) unblock() (start []*Task) {
 	return start
 }
 
-// offerRoom has a lane that waits for room read again, if there is some.
+// offerRoom lets a lane that waits for room read again, if there is some.
 func (l *lanes) offerRoom(n *lane) {
 	if l.hasRoom(n) {
 		l.fire(n, roomFound)
 	}
 }
 
-// sent notes that an attempt has ended with a result of some bytes, which is still to be written.
-// It returns what can be sent now.
+// sent notes that an attempt has ended. Its result takes the given bytes until it is written. sent
+// returns the tasks to send now.
 func (l *lanes) sent(t *Task, bytes int64) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,12 +303,12 @@ func (l *lanes) sent(t *Task, bytes int64) (start []*Task) {
 	t.Request = nil
 	l.budget.release(n, t.charge)
 	t.charge = l.budget.force(n, bytes+taskBytes)
-	start = append(l.unblock(), l.dispatch(n)...) // those that wait come first
+	start = append(l.unblock(), l.dispatch(n)...) // waiting lanes come first
 	l.offerRoom(n)
 	return start
 }
 
-// written notes that results are durable, and returns what can be sent now.
+// written notes that results are durable, and returns the tasks to send now.
 func (l *lanes) written(tasks []*Task) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -322,7 +324,7 @@ func (l *lanes) written(tasks []*Task) (start []*Task) {
 	return l.unblock()
 }
 
-// untried forgets a task whose delivery was not attempted. Its row is discovered again.
+// untried forgets a task that was not attempted. The next search finds its row again.
 func (l *lanes) untried(t *Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,7 +337,7 @@ func (l *lanes) abandon(t *Task) {
 	l.release(t)
 }
 
-// release forgets a task.
+// release forgets a task and gives back its charge.
 func (l *lanes) release(t *Task) {
 	n := t.lane
 	if n.inFlight[t.Key] == t {
@@ -346,8 +348,8 @@ func (l *lanes) release(t *Task) {
 	l.offerRoom(n)
 }
 
-// drop forgets what a lane has not sent, since its lease has ended. The rows stay in the queue for
-// whoever holds the next one.
+// drop forgets a lane's unsent tasks because its lease has ended. The rows stay in the queue for the
+// next holder.
 func (l *lanes) drop(n *lane) {
 	dropped := n.pending
 	n.pending = nil
@@ -363,7 +365,7 @@ func (l *lanes) drop(n *lane) {
 	l.fire(n, leaseEnded)
 }
 
-// leasesToTake returns destinations whose lease is wanted, or should be renewed.
+// leasesToTake returns destinations whose lease we want to take or renew.
 func (l *lanes) leasesToTake() (destinationIDs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -382,9 +384,9 @@ func (l *lanes) leasesToTake() (destinationIDs []string) {
 	return destinationIDs
 }
 
-// leased notes which of the leases that were asked for are held now. Another process has the
-// others, and sends their rows, or their renewal failed since somebody has locked their rows: they are
-// held until they expire.
+// leased notes which of the requested leases we hold. For the others there are two reasons. Either
+// another process holds the lease and sends the rows. Or the row was locked and we could not renew our
+// lease, which we then hold until it expires.
 func (l *lanes) leased(asked, held []string, until stamp.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,8 +410,8 @@ func (l *lanes) leased(asked, held []string, until stamp.Time) {
 	}
 }
 
-// expire drops what lanes hold whose lease has ended, and forgets lanes that had nothing to do for
-// long.
+// expire drops the unsent tasks of lanes whose lease has ended, and forgets lanes that had nothing to
+// do for a long time.
 func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -424,14 +426,14 @@ func (l *lanes) expire() {
 	}
 }
 
-// close stops all reading and sending; what is being sent goes on.
+// close stops all reading and starts no more attempts. Those under way go on.
 func (l *lanes) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-// inUse returns the bytes and sockets that are in use.
+// inUse returns the bytes and sockets in use.
 func (l *lanes) inUse() (bytes int64, sockets int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

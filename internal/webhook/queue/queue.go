@@ -1,22 +1,23 @@
-// Package queue owns the queue of deliveries: it decides when each is attempted.
+// Package queue owns the delivery queue and decides when to attempt each delivery.
 //
-// It owns the tables webhook_queue, webhook_leases and webhook_recoveries, which no other package writes,
-// and reads webhook_destinations to end what belonged to those that are gone. Package webhook is built upon it,
-// reads its tables in lists, and gives the Scheduler three functions: Load, Attempt and Finish.
+// It owns the tables webhook_queue, webhook_leases and webhook_recoveries, and no other package writes
+// them. It reads webhook_destinations to clean up after deleted destinations. Package webhook builds
+// on it: it reads the queue's tables for its lists, and gives the Scheduler three functions, Load,
+// Attempt and Finish.
 //
-// How a delivery moves through it. The transaction that stores a receipt adds a Row for each
-// destination (Insert), and Store.Notify wakes the Scheduler (scheduler.go) after the commit. The
-// Scheduler also discovers due rows by polling (Store.Heads). It leases their destinations (Store.Lease)
-// and reads their queues in order (Store.Due). What is read, leased and sent next is decided by lanes
-// (lane.go), one for each destination, whose states are moved by one table (transition.go), within a
-// budget of bytes and sockets (budget.go). Load reads the receipts of what was chosen, Attempt makes each
-// attempt in a goroutine of its own, and its Result is collected with others (results.go) until Finish
-// writes them: in one transaction the deliveries end, their rows are removed (Remove), and the next
-// attempts are added.
+// A delivery moves through it like this. The transaction that stores a receipt adds a Row for each
+// destination (Insert), and after the commit Store.Notify wakes the Scheduler (scheduler.go). The
+// Scheduler also polls for due rows (Store.Heads). It leases their destinations (Store.Lease) and
+// reads their queues in order (Store.Due). The lanes (lane.go), one for each destination, decide what
+// we read, lease and send next. A single table (transition.go) moves a lane from state to state, and
+// all lanes share a budget of bytes and sockets (budget.go). Load reads the receipts of the chosen
+// rows, and Attempt sends each in its own goroutine. We collect the Results (results.go) until Finish
+// writes them in one transaction, which ends the deliveries, removes their rows (Remove) and adds the
+// next attempts.
 //
-// A row stays in the queue until its delivery has ended, so a crash needs no recovery: the lease
-// expires, and whoever holds the next one finds the row. A recovery (recovery.go) is what a user asks
-// for: the waiting attempts of a destination are made due.
+// A row stays in the queue until its delivery has ended, so a crash needs no cleanup: the lease
+// expires, and the next process to hold it finds the row. A recovery (recovery.go) is something else:
+// a user's request to make all of a destination's waiting attempts due.
 package queue
 
 import (
@@ -29,65 +30,65 @@ import (
 	"steward/internal/stamp"
 )
 
-// DefaultConcurrency is how many attempts to a destination are made at the same time, unless it says
-// otherwise.
+// DefaultConcurrency is how many attempts we make at a time to a destination that sets no limit
+// itself.
 const DefaultConcurrency = 10
 
-// Row is a pending delivery in the queue. What Heads and Due return has only some of its fields.
+// Row is a pending delivery in the queue. Heads and Due fill only some of its fields.
 type Row struct {
-	Key           string // of the delivery
+	Key           string // the delivery's
 	DestinationID string
 	Date          stamp.Time // when the delivery was added
-	Retries       int        // the number of the attempt, from 0
+	Retries       int        // this attempt's number, from 0
 	ReceiptKey    string
 	OrgID         string
 	DueAt         stamp.Time
-	Size          int64  // of the receipt's headers and body
-	ReplayID      string // of the replay that it belongs to, or ""
+	Size          int64  // the receipt's headers and body, in bytes
+	ReplayID      string // the replay it belongs to, or ""
 }
 
-// A key is the ULID of the webhook, and then that of the delivery or the receipt.
+// A key is two ULIDs: the webhook's, then the delivery's or the receipt's.
 
-// WebhookID returns the id of the webhook.
+// WebhookID returns the webhook's id.
 func (r Row) WebhookID() string { return id.Webhook + "_" + r.Key[:ulid.EncodedSize] }
 
-// DeliveryID returns the id of the delivery.
+// DeliveryID returns the delivery's id.
 func (r Row) DeliveryID() string { return id.Delivery + "_" + r.Key[ulid.EncodedSize:] }
 
-// ReceiptID returns the id of the receipt.
+// ReceiptID returns the receipt's id.
 func (r Row) ReceiptID() string { return id.Receipt + "_" + r.ReceiptKey[ulid.EncodedSize:] }
 
-// Request is what was received, and is sent.
+// Request is the request that the webhook received and that we send on.
 type Request struct {
 	Method  string
 	Headers string // a JSON object
 	Body    []byte
 }
 
-// Task is a delivery in memory. Its row has its key, destination, due time and size from the start; the
-// rest is set by Load.
+// Task is a delivery in memory. At first its row has only the key, destination, due time and size;
+// Load sets the rest.
 type Task struct {
 	Row
-	Request *Request // nil before it is read, when it is no longer kept, and after the attempt
+	Request *Request // nil until loaded, after the attempt, and if we no longer keep the receipt
 
 	lane    *lane
-	charge  charge // what it takes of the budget
+	charge  charge // its share of the budget
 	written bool   // its result is durable, but its lane is still being read
 }
 
-// Result is how an attempt ended.
+// Result is an attempt's outcome.
 type Result struct {
 	Row Row
 	At  stamp.Time
 	// Error is empty for a success.
 	Error string
-	// Response is what the destination answered, as JSON, or "".
+	// Response is the destination's response as JSON, or "".
 	Response string
-	// RetryAfter is what the destination asked for, or 0.
+	// RetryAfter is the delay that the destination requested, or 0.
 	RetryAfter time.Duration
-	// Gone says that the destination wants no more deliveries.
+	// Gone reports whether the destination wants no more deliveries.
 	Gone bool
-	// Final says that no retry may follow, whatever MaxRetries is.
+	// Final reports whether retries are out of the question, whatever MaxRetries allows.
 	Final      bool
 	MaxRetries int
 }
@@ -97,15 +98,16 @@ func (r Result) IsRetried() bool {
 	return r.Error != "" && !r.Final && !r.Gone && r.Row.Retries < r.MaxRetries
 }
 
-// RetryAt returns when the attempt after a failed one is due.
+// RetryAt returns the due time for the attempt after a failed one.
 func (r Result) RetryAt() stamp.Time { return r.At.Add(pause(r.Row.Retries+1, r.RetryAfter)) }
 
-// backoff are the pauses before each retry; the last one is for all that follow.
+// backoff lists the pauses before each retry. The last one repeats.
 var backoff = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
 }
 
-// pause returns the time until retry n, from 1: what the destination asked for, or the policy ±20 %.
+// pause returns the time until retry n, from 1: the destination's wish if it has one, or else the
+// policy ±20 %.
 func pause(n int, retryAfter time.Duration) time.Duration {
 	if retryAfter > 0 {
 		return retryAfter

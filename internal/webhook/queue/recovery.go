@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// RecoverBatch is how many waiting attempts are made due in one transaction.
+	// RecoverBatch bounds the waiting attempts that one transaction makes due.
 	RecoverBatch = 1000
-	// recoverEvery is the time between two looks for recoveries that are not at their end.
+	// recoverEvery is the pause between two searches for unfinished recoveries.
 	recoverEvery = time.Second
-	// afterAll sorts after every key: `{` follows `z`.
+	// afterAll sorts after every key, because `{` follows `z`.
 	afterAll = "{"
 )
 
-// recovery is a destination whose waiting attempts are being made due. Its batches walk them in the order
-// in which they were due. An attempt that is made due gets an earlier place in that order, so it is not
-// found again; those that are added meanwhile, since an attempt failed once more, stay as they are.
+// recovery makes a destination's waiting attempts due. Its batches walk them in the order they were
+// due. An attempt that we make due moves to an earlier place in that order, so we do not find it
+// again. Attempts added in the meantime, because one failed again, stay as they are.
 type recovery struct {
 	destinationID string
-	rate          int64 // per second, 0 for none
+	rate          int64 // per second; 0 means no limit
 	startedAt     stamp.Time
-	nextDue       stamp.Time // of the next attempt
-	toDue         stamp.Time // the place that the walk has reached, with toKey
+	nextDue       stamp.Time // for the next attempt
+	toDue         stamp.Time // with toKey, the place the walk has reached
 	toKey         string
 }
 
@@ -38,8 +38,8 @@ type waitingRow struct {
 	due, date stamp.Time
 }
 
-// advance moves the walk past rows, and returns those that are due earlier than they were, with the new
-// time.
+// advance moves the walk past rows. It returns the rows that become due earlier than before, with the
+// new time.
 func (r *recovery) advance(rows []waitingRow, now stamp.Time) (changed []waitingRow) {
 	r.nextDue = max(r.nextDue, now)
 	for _, row := range rows {
@@ -57,8 +57,8 @@ func (r *recovery) advance(rows []waitingRow, now stamp.Time) (changed []waiting
 	return changed
 }
 
-// recoverLoop continues recoveries, whichever replica they were asked of. Each gets a batch in turn, and
-// the batches take at most half of the time.
+// recoverLoop continues recoveries, whichever replica started them. It gives each a batch in turn, and
+// pauses after each batch for as long as it took, so that recoveries use at most half of the time.
 func (s *Scheduler) recoverLoop(ctx context.Context) {
 	for sleep(ctx, recoverEvery) {
 		for busy := true; busy; {
@@ -67,7 +67,7 @@ func (s *Scheduler) recoverLoop(ctx context.Context) {
 	}
 }
 
-// recoverAll makes a batch of each recovery due, and reports whether there is more to do.
+// recoverAll makes one batch of each recovery due, and reports whether there is more to do.
 func (s *Scheduler) recoverAll(ctx context.Context) (busy bool) {
 	if s.Disk.Room() != nil {
 		return false

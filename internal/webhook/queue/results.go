@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// maxResults and maxResultBytes bound one transaction of results.
+	// maxResults and maxResultBytes bound one transaction's results.
 	maxResults     = 4096
 	maxResultBytes = 4 << 20
-	// resultDelay is how long results wait for others, and maxResultDelay how long while there are fewer than
-	// fewResults. Nobody waits for a result, and a transaction of many costs hardly more than one of a few.
-	// After a crash, what was sent in that time is sent once more.
+	// Results wait resultDelay for others to join them, and up to maxResultDelay while there are fewer
+	// than fewResults: nobody waits for a result, and writing many costs hardly more than writing a
+	// few. After a crash, we send once more whatever we sent in that time.
 	resultDelay    = 30 * time.Millisecond
 	maxResultDelay = 250 * time.Millisecond
 	fewResults     = 32
@@ -25,7 +25,7 @@ type ended struct {
 	result Result
 }
 
-// bytes is about what the result adds to a transaction.
+// bytes estimates how much the result adds to a transaction.
 func (e ended) bytes() int64 { return 256 + int64(len(e.result.Response)) }
 
 // resultQueue collects results and hands them to flush in batches.
@@ -34,7 +34,7 @@ type resultQueue struct {
 	queue chan ended
 	done  chan struct{}
 
-	mu     sync.RWMutex // held for reading while sending to queue, so that close does not close it meanwhile
+	mu     sync.RWMutex // put holds it for reading, so that close cannot close queue while it sends
 	closed bool
 }
 
@@ -83,7 +83,7 @@ func (q *resultQueue) batch(first ended) []ended {
 	return batch
 }
 
-// put adds a result. It waits while the queue is full, and reports false after close.
+// put adds a result. It waits while the queue is full, and returns false after close.
 func (q *resultQueue) put(e ended) bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -103,9 +103,9 @@ func (q *resultQueue) close() {
 	<-q.done
 }
 
-// finish writes results. It tries for as long as the database is unavailable, since they exist
-// nowhere else; once the process stops, only for the grace period, and then the deliveries are sent
-// once more by whoever comes next.
+// finish writes results. While the database is unavailable it keeps trying, since the results exist
+// nowhere else. Once the process stops, it tries only for the grace period; after that, the next
+// process sends the deliveries once more.
 func (s *Scheduler) finish(batch []ended) {
 	for {
 		locked, err := s.write(batch)
@@ -130,7 +130,7 @@ func (s *Scheduler) finish(batch []ended) {
 	s.start(s.lanes.written(tasks))
 }
 
-// putBack has results written later whose deliveries are locked, and returns the others.
+// putBack schedules another write for results whose deliveries are locked, and returns the others.
 func (s *Scheduler) putBack(batch []ended, locked []Result) (others []ended) {
 	isLocked := map[string]bool{}
 	for _, r := range locked {
@@ -159,9 +159,9 @@ func (s *Scheduler) write(batch []ended) (locked []Result, err error) {
 	return locked, err
 }
 
-// finishEach writes the results of a batch that failed as a whole one by one, so that a bad one
-// fails alone. What cannot be stored is the response, so the delivery ends without it. It returns the
-// results without those that are written later.
+// finishEach writes a failed batch's results one by one, so that a bad one fails alone. We suspect its
+// response, so that delivery ends without it. finishEach returns the results except those that are
+// locked, which are written later.
 func (s *Scheduler) finishEach(batch []ended) (others []ended) {
 	for _, e := range batch {
 		locked, err := s.write([]ended{e})

@@ -15,46 +15,46 @@ import (
 )
 
 const (
-	// pollEvery is how often the queue is searched for due rows that this process was not told of:
-	// retries, and what other replicas accepted.
+	// pollEvery is how often we search the queue for due rows that nobody told us about: retries, and
+	// deliveries that other replicas accepted.
 	pollEvery = 250 * time.Millisecond
-	// idlePollEvery takes its place while nothing is due, if other replicas tell of what they accept.
+	// idlePollEvery replaces it while nothing is due, if other replicas notify us.
 	idlePollEvery = time.Second
-	// maxPollPause bounds the pause between two searches that take long.
+	// maxPollPause bounds the pause after a search that took long.
 	maxPollPause = 5 * time.Second
-	// readers is how many queues are read at the same time.
+	// readers is how many queues we read at a time.
 	readers = 4
 	// readTimeout bounds one read, so that a queue that cannot be read does not occupy a reader.
 	readTimeout = 10 * time.Second
-	// gracePeriod is how long deliveries that are being sent may take once the process stops.
+	// gracePeriod is how long attempts under way may take once the process stops.
 	gracePeriod = 10 * time.Second
-	// logEvery bounds how often an error of the background is logged: while the database is
-	// unavailable each poll fails.
+	// logEvery limits how often we log background errors: while the database is unavailable, every
+	// poll fails.
 	logEvery = 10 * time.Second
 )
 
-// Scheduler has deliveries sent. The queue table is its only source of work: it discovers destinations
-// with due rows, leases them, reads their queues in order, has sent what it read, and has the results
-// written. Discovering, leasing and reading have goroutines of their own, so that a slow query
-// delays nothing else.
+// Scheduler sends deliveries. The queue table is its only source of work: it discovers destinations
+// with due rows, leases them, reads their queues in order, sends the deliveries and writes the
+// results. Discovering, leasing and reading run in separate goroutines, so that a slow query delays
+// nothing else.
 type Scheduler struct {
 	Store *Store
-	// Load sets what tasks of a destination need to be sent, and returns the destination's concurrency.
-	// A task whose row is gone or malformed keeps an empty ReceiptKey.
+	// Load fills in a destination's tasks, so that they can be sent, and returns the destination's
+	// concurrency. It leaves ReceiptKey empty in a task whose row is gone or malformed.
 	Load func(ctx context.Context, destinationID string, tasks []*Task) (concurrency int, err error)
-	// Attempt makes one attempt. It returns when ctx ends. An error means that it was not made, or was
-	// cut off.
+	// Attempt makes one attempt. It returns when ctx ends. An error means that no attempt was made, or
+	// that it was cut off.
 	Attempt func(ctx context.Context, t *Task) (Result, error)
-	// Finish writes how attempts ended, in one transaction: those whose destination is leased to this
-	// process, and whose delivery is pending. It returns them, and those whose delivery another
-	// transaction has locked.
+	// Finish writes in one transaction how attempts ended. It skips results unless the destination is
+	// leased to this process and the delivery is pending. It returns the results it wrote, and
+	// separately those whose delivery another transaction has locked.
 	Finish func(ctx context.Context, results []Result) (counted, locked []Result, err error)
 	Log    *slog.Logger
-	// Exclusive says that no other process uses the database, so that leases found at the start are
-	// those of a process that died.
+	// Exclusive reports whether no other process uses the database. Then any leases found at the start
+	// come from a process that died.
 	Exclusive bool
-	// Disk is that of the database, unless it is elsewhere. While it is almost full, what is due waits:
-	// its results could not be stored.
+	// Disk is the volume that holds the database, or nil if the database is on another server. While
+	// it is almost full, due deliveries wait because we could not store their results.
 	Disk *disk.Space
 
 	lanes    *lanes
@@ -64,12 +64,12 @@ type Scheduler struct {
 	noLease  chan []string   // destinations without a row in webhook_leases
 	cut      context.Context // ends attempts when the grace period is over
 	lastLog  atomic.Int64
-	giveUp   atomic.Int64 // when results that cannot be written are given up; 0 while the process runs
-	oldestAt atomic.Int64 // the due time of the oldest due row, 0 for none
+	giveUp   atomic.Int64 // when to give up results that cannot be written; 0 while the process runs
+	oldestAt atomic.Int64 // the oldest due row's due time, 0 for none
 }
 
-// NewScheduler returns a scheduler that uses up to so many sockets at a time, and about so many bytes
-// of memory for what it sends.
+// NewScheduler returns a scheduler. At any time it has at most the given number of open sockets, and
+// about that many bytes of payload in memory.
 func NewScheduler(s *Store, sockets int, bytes int64) *Scheduler {
 	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets, bytes), poll: make(chan struct{}, 1), noLease: make(chan []string, 1)}
 	c.spawn = func(t *Task) { go c.deliver(t) }
@@ -78,10 +78,10 @@ func NewScheduler(s *Store, sockets int, bytes int64) *Scheduler {
 	return c
 }
 
-// Wake notes that rows of these destinations were committed.
+// Wake notes that rows for these destinations were committed.
 func (s *Scheduler) Wake(destinationIDs []string) { s.lanes.wake(destinationIDs) }
 
-// Run works until ctx ends. Then what is being sent may finish within the grace period; everything
+// Run works until ctx ends. Attempts under way may then finish within the grace period; everything
 // else stays in the queue.
 func (s *Scheduler) Run(ctx context.Context) {
 	var cut context.CancelFunc
@@ -89,7 +89,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	defer cut()
 	if s.Exclusive {
 		if err := s.Store.DropLeases(ctx); err != nil {
-			s.logError("drop the leases of an earlier process", err) // they expire
+			s.logError("drop the leases of an earlier process", err) // never mind: they expire
 		}
 	}
 	go s.results.run()
@@ -132,7 +132,8 @@ func (s *Scheduler) waitForSending(limit time.Duration) bool {
 	}
 }
 
-// discoverLoop searches the queue for due rows, when another replica tells of some and at every poll.
+// discoverLoop searches the queue for due rows at every poll, and whenever another replica notifies
+// us.
 func (s *Scheduler) discoverLoop(ctx context.Context) {
 	earliest, pause := time.Now(), pollEvery
 	for {
@@ -145,7 +146,7 @@ func (s *Scheduler) discoverLoop(ctx context.Context) {
 				return
 			}
 		}
-		// The search takes longer the more destinations have rows, 70 ms for 10,000: it may take a
+		// The more destinations have rows, the longer the search takes: 70 ms for 10,000. It may use a
 		// tenth of the time.
 		began := time.Now()
 		pause = s.discover(ctx)
@@ -153,7 +154,7 @@ func (s *Scheduler) discoverLoop(ctx context.Context) {
 	}
 }
 
-// sleep waits, and reports whether ctx has not ended.
+// sleep waits, and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -163,7 +164,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// discover searches the queue once, and returns when to search it again.
+// discover searches the queue once, and returns the pause before the next search.
 func (s *Scheduler) discover(ctx context.Context) (pause time.Duration) {
 	pause = pollEvery
 	if s.Store.DB.Notifies() {
@@ -199,7 +200,7 @@ func (s *Scheduler) discover(ctx context.Context) (pause time.Duration) {
 	return pause
 }
 
-// addLeases has rows of leases added, unless that is being done.
+// addLeases asks addLoop for lease rows, unless it is busy.
 func (s *Scheduler) addLeases(destinationIDs []string) {
 	if len(destinationIDs) == 0 {
 		return
@@ -210,8 +211,8 @@ func (s *Scheduler) addLeases(destinationIDs []string) {
 	}
 }
 
-// addLoop adds rows of leases. It is apart from leaseLoop, since an INSERT waits for another one of the
-// same row that is not committed.
+// addLoop adds lease rows. It is separate from leaseLoop because an INSERT waits if another
+// transaction has inserted the same row and not committed yet.
 func (s *Scheduler) addLoop(ctx context.Context) {
 	for {
 		select {
@@ -225,7 +226,7 @@ func (s *Scheduler) addLoop(ctx context.Context) {
 	}
 }
 
-// leaseLoop takes leases that are wanted, and renews those that are in use.
+// leaseLoop takes the leases that lanes want, and renews those in use.
 func (s *Scheduler) leaseLoop(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -254,7 +255,7 @@ func (s *Scheduler) takeLeases(ctx context.Context) {
 	s.lanes.leased(wanted, held, until)
 }
 
-// readLoop reads the queues of lanes, one after the other.
+// readLoop reads lanes' queues, one after the other.
 func (s *Scheduler) readLoop(ctx context.Context) {
 	for {
 		select {
@@ -268,7 +269,7 @@ func (s *Scheduler) readLoop(ctx context.Context) {
 	}
 }
 
-// read reads the queue of a lane. What is in flight is left out: it stays in the queue until its result is
+// read reads a lane's queue. It skips rows in flight, which stay in the queue until their results are
 // written.
 func (s *Scheduler) read(ctx context.Context, n *lane, p Portion) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -289,7 +290,7 @@ func (s *Scheduler) due(ctx context.Context, n *lane, p Portion) ([]Row, error) 
 	return s.Store.Due(ctx, n.id, p)
 }
 
-// load reads the deliveries of the rows that are not in flight, and starts what can be sent.
+// load reads the deliveries for rows that are not in flight, and starts those that can be sent.
 func (s *Scheduler) load(ctx context.Context, n *lane, rows []Row, more bool) {
 	chosen, left := s.lanes.choose(n, rows)
 	concurrency, err := s.Load(ctx, n.id, chosen)
@@ -301,15 +302,15 @@ func (s *Scheduler) load(ctx context.Context, n *lane, rows []Row, more bool) {
 	s.start(s.lanes.endRead(n, readEnd{tasks: chosen, slots: concurrency, more: more, left: left}))
 }
 
-// start sends tasks, each in a goroutine of its own.
+// start sends each task in its own goroutine.
 func (s *Scheduler) start(tasks []*Task) {
 	for _, t := range tasks {
 		s.spawn(t)
 	}
 }
 
-// deliver makes one attempt and hands on its result. A delivery that was not tried, or that was cut
-// off because the process stops, stays in the queue.
+// deliver makes one attempt and passes on its result. If we did not try the delivery, or cut it off
+// because the process stops, it stays in the queue.
 func (s *Scheduler) deliver(t *Task) {
 	defer s.lanes.attempts.Done()
 	result, err := s.Attempt(s.cut, t)
@@ -320,7 +321,7 @@ func (s *Scheduler) deliver(t *Task) {
 	s.start(next)
 }
 
-// logError logs an error of the background, if there is one, but not more often than logEvery.
+// logError logs a background error, if there is one, at most once per logEvery.
 func (s *Scheduler) logError(what string, err error) {
 	now := time.Now().UnixNano()
 	last := s.lastLog.Load()
@@ -330,7 +331,8 @@ func (s *Scheduler) logError(what string, err error) {
 	s.Log.Error("deliveries are delayed", "step", what, "error", err)
 }
 
-// isUnavailable reports whether to try again what has no effect the second time.
+// isUnavailable reports whether to try again. The results may be stored already, but writing them
+// twice does no harm.
 func isUnavailable(err error) bool {
 	return errs.KindOf(err) == errs.Unavailable || db.IsOutcomeUnknown(err)
 }
@@ -338,11 +340,11 @@ func isUnavailable(err error) bool {
 // Stats are figures for an operator.
 type Stats struct {
 	OldestDue time.Duration // how long the oldest due delivery has been waiting
-	Bytes     int64         // in memory, to be sent or written
+	Bytes     int64         // in memory, to send or to write
 	Sockets   int           // in use
 }
 
-// Stats returns the figures of this process.
+// Stats returns this process's figures.
 func (s *Scheduler) Stats() Stats {
 	stats := Stats{}
 	if at := stamp.Time(s.oldestAt.Load()); at != 0 {

@@ -9,22 +9,22 @@ import (
 	"steward/internal/stamp"
 )
 
-// changed is the name under which replicas notify each other of new rows in the queue.
+// changed is the topic on which replicas tell each other about new rows in the queue.
 const changed = "webhook.queue"
 
-// Store has the SQL of this package, for one process.
+// Store has this package's SQL, for one process.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Owner names this process in leases.
 	Owner string
-	// Wake is called after rows of these destinations were committed; nil in a process that sends
+	// Wake is called after rows for these destinations were committed; nil in a process that sends
 	// nothing.
 	Wake func(destinationIDs []string)
 }
 
-// Notify tells this process and other replicas that rows of destinations were committed, or are due
-// earlier than they were.
+// Notify tells this process and other replicas that rows for these destinations were committed, or
+// became due sooner.
 func (s *Store) Notify(destinationIDs []string) {
 	if s.Wake != nil {
 		s.Wake(destinationIDs)
@@ -32,7 +32,6 @@ func (s *Store) Notify(destinationIDs []string) {
 	s.DB.Notify(changed)
 }
 
-// Insert adds rows.
 func Insert(tx *db.Tx, rows db.Bulk[Row]) error {
 	if err := rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
 		SELECT v.key, v.destination_id, v.date, v.retries, v.receipt_key, v.org_id, v.due_at, v.size, v.replay_id FROM {v}`); err != nil {
@@ -41,7 +40,7 @@ func Insert(tx *db.Tx, rows db.Bulk[Row]) error {
 	return nil
 }
 
-// Remove deletes the rows of deliveries that have ended.
+// Remove deletes rows whose deliveries have ended.
 func Remove(tx *db.Tx, keys db.Bulk[string]) error {
 	if err := keys.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
 		return fmt.Errorf("remove from queue: %w", err)
@@ -49,10 +48,11 @@ func Remove(tx *db.Tx, keys db.Bulk[string]) error {
 	return nil
 }
 
-// Range are keys from one on, and before another.
+// Range is half-open: it includes From and excludes To.
 type Range struct{ From, To string }
 
-// RemoveRange deletes up to limit rows, and returns how many. Rows that another transaction has locked stay.
+// RemoveRange deletes up to limit rows and returns their number. It skips rows that another
+// transaction has locked.
 func RemoveRange(tx *db.Tx, keys Range, limit int) (int64, error) {
 	n, err := tx.Exec(`DELETE FROM webhook_queue WHERE key IN (SELECT key FROM webhook_queue WHERE key >= $1 AND key < $2
 		ORDER BY key LIMIT $3`+db.SkipLocked(tx.Dialect())+`)`, keys.From, keys.To, limit)
@@ -70,7 +70,7 @@ func MakeDue(tx *db.Tx, key string, at stamp.Time) error {
 	return nil
 }
 
-// Replayed is a row that a replay makes due at a time, in place of a delivery of its own.
+// Replayed is a row that a replay makes due instead of adding its own delivery.
 type Replayed struct {
 	Key      string
 	DueAt    stamp.Time
@@ -78,7 +78,7 @@ type Replayed struct {
 }
 
 // MakeReplayedDue makes rows due, unless they are due earlier, and notes the replays. It returns the
-// numbers of those that are in the queue.
+// indexes of the rows that it found in the queue.
 func MakeReplayedDue(tx *db.Tx, rows db.Bulk[Replayed]) ([]int, error) {
 	found, err := rows.Changed(tx, `UPDATE webhook_queue SET replays = replays || ' ' || v.replay_id,
 		due_at = CASE WHEN due_at > v.due_at THEN v.due_at ELSE due_at END {FROM v} WHERE key = v.key`)
@@ -88,13 +88,13 @@ func MakeReplayedDue(tx *db.Tx, rows db.Bulk[Replayed]) ([]int, error) {
 	return found, nil
 }
 
-// Replays are the replays that have made a row due.
+// Replays lists the replays that made a row due.
 type Replays struct {
 	Key string
 	IDs string // separated by blanks
 }
 
-// ReplaysOf returns the replays of rows. Rows without any are left out.
+// ReplaysOf returns rows' replays. It leaves out rows without any.
 func ReplaysOf(tx *db.Tx, keys db.Bulk[string]) ([]Replays, error) {
 	found, err := db.CollectBulk(tx, keys, func(row db.Row) (r Replays, err error) {
 		return r, row.Scan(&r.Key, &r.IDs)
@@ -105,16 +105,16 @@ func ReplaysOf(tx *db.Tx, keys db.Bulk[string]) ([]Replays, error) {
 	return found, nil
 }
 
-// Head is the first row of a destination's queue.
+// Head is the first row in a destination's queue.
 type Head struct {
-	Row          // its key, destination and due time
+	Row          // key, destination and due time only
 	Leased  bool // by another process
-	noLease bool // it has no row in webhook_leases, which an older version has removed
+	noLease bool // it has no row in webhook_leases because an older version removed it
 }
 
-// Heads returns the first row of the queue of each destination, if it is due now or within a time, and
-// the organization was not deleted. It jumps from one destination to the next in the index, so its cost
-// is the number of destinations with rows, not the number of rows.
+// Heads returns the first row in each destination's queue if it is due within the given time and the
+// organization was not deleted. It jumps from one destination to the next in the index, so its cost
+// grows with the destinations that have rows, not with the rows.
 func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error) {
 	now := stamp.Of(s.Now())
 	heads, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (h Head, err error) {
@@ -135,8 +135,8 @@ func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error)
 	return heads, nil
 }
 
-// Due returns due rows of a destination's queue, in order: their keys, due times and sizes. There are none
-// if the organization was deleted.
+// Due returns the due rows in a destination's queue, in order, with their keys, due times and sizes
+// only. It returns none if the organization was deleted.
 func (s *Store) Due(ctx context.Context, destinationID string, p Portion) ([]Row, error) {
 	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Row, error) {
 		r := Row{DestinationID: destinationID}

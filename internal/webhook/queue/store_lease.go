@@ -15,19 +15,19 @@ const LeaseFor = 30 * time.Second
 
 var leaseMicros = strconv.FormatInt(LeaseFor.Microseconds(), 10)
 
-// A destination has a row in webhook_leases from its creation on, so that taking a lease is an UPDATE
-// that leaves out rows which somebody else has locked: an INSERT would wait for them. Nobody holds the
-// lease of a row without an owner.
+// A destination gets its row in webhook_leases when it is created. Taking a lease is therefore an
+// UPDATE, which can skip rows that somebody else has locked; an INSERT would wait for them. While a
+// row has no owner, nobody holds the lease.
 
-// leaseRow is the lease of a destination.
+// leaseRow is a destination's lease.
 type leaseRow struct {
 	DestinationID, Owner string
 	ExpiresAt            stamp.Time
 }
 
-// Lease takes or renews the leases of destinations for this process. It returns when they expire,
-// and which of them it holds: those that nobody else held, or whose lease had expired, and whose row
-// is not locked.
+// Lease takes or renews destinations' leases for this process, and returns their expiry and the
+// destinations it got. It gets a lease that it holds already, that nobody holds, or that its holder
+// let expire, but never one whose row is locked.
 func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp.Time, held []string, err error) {
 	until = stamp.Of(s.Now()).Add(LeaseFor)
 	wanted := make(db.Bulk[leaseRow], len(destinationIDs))
@@ -48,12 +48,12 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 	return until, held, nil
 }
 
-// addLeases adds the rows of destinations that have none.
+// addLeases adds rows for destinations that have none.
 func (s *Store) addLeases(ctx context.Context, destinationIDs []string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error { return AddLeases(tx, destinationIDs) })
 }
 
-// AddLeases adds the rows of leases, which nobody holds yet, of destinations that have none.
+// AddLeases adds lease rows, held by nobody, for destinations that have none.
 func AddLeases(tx *db.Tx, destinationIDs db.Bulk[string]) error {
 	if err := destinationIDs.Send(tx, `INSERT INTO webhook_leases (destination_id, owner, expires_at)
 		SELECT v.value, '', 0 FROM {v} WHERE true ON CONFLICT (destination_id) DO NOTHING`); err != nil {
@@ -62,7 +62,7 @@ func AddLeases(tx *db.Tx, destinationIDs db.Bulk[string]) error {
 	return nil
 }
 
-// Held returns those of some destinations that are leased to this process.
+// Held returns the destinations, among these, that are leased to this process.
 func (s *Store) Held(tx *db.Tx, destinationIDs []string) (map[string]bool, error) {
 	wanted := make(db.Bulk[leaseRow], len(destinationIDs))
 	for i, destinationID := range destinationIDs {
@@ -80,7 +80,8 @@ func (s *Store) Held(tx *db.Tx, destinationIDs []string) (map[string]bool, error
 	return held, nil
 }
 
-// ReleaseLeases gives up all leases of this process, so that others need not wait until they expire.
+// ReleaseLeases gives up all leases this process holds, so that others need not wait until they
+// expire.
 func (s *Store) ReleaseLeases(ctx context.Context) error {
 	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE destination_id IN (
 		SELECT destination_id FROM webhook_leases WHERE owner = $1`+db.SkipLocked(s.DB.Dialect())+`)`, s.Owner); err != nil {
@@ -89,7 +90,7 @@ func (s *Store) ReleaseLeases(ctx context.Context) error {
 	return nil
 }
 
-// DropLeases ends all leases. No other process may use the database.
+// DropLeases ends all leases. Call it only while no other process uses the database.
 func (s *Store) DropLeases(ctx context.Context) error {
 	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE owner <> ''`); err != nil {
 		return fmt.Errorf("drop leases: %w", err)
@@ -97,12 +98,12 @@ func (s *Store) DropLeases(ctx context.Context) error {
 	return nil
 }
 
-// unusedLeases are those of deleted destinations that have nothing in the queue any more.
+// unusedLeases selects the leases of deleted destinations that have nothing left in the queue.
 const unusedLeases = `SELECT l.destination_id FROM webhook_leases l WHERE l.expires_at < $1
 	AND NOT EXISTS (SELECT 1 FROM webhook_destinations d WHERE d.id = l.destination_id)
 	AND NOT EXISTS (SELECT 1 FROM webhook_queue q WHERE q.destination_id = l.destination_id)`
 
-// PurgeLeases removes the leases of deleted destinations that expired long ago.
+// PurgeLeases removes deleted destinations' leases long after they expired.
 func (s *Store) PurgeLeases(ctx context.Context) error {
 	before := stamp.Of(s.Now()).Add(-time.Hour)
 	found, err := db.Collect(s.DB.Read(ctx), db.Value[string], unusedLeases+` LIMIT 1`, before)

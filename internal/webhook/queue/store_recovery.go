@@ -12,15 +12,14 @@ import (
 	"steward/internal/stamp"
 )
 
-// laterText lists the waiting attempts of a destination after a place, in the order in which they are
-// due.
+// laterText lists a destination's waiting attempts after a place, in the order they are due.
 const laterText = ` FROM webhook_queue WHERE destination_id = $1 AND retries > 0 AND (due_at, key) > ($2, $3)
 	ORDER BY due_at, key LIMIT `
 
-// maxWaiting is up to how many waiting attempts are counted.
+// maxWaiting bounds the count of waiting attempts.
 const maxWaiting = 1_000_000
 
-// CountWaiting returns how many attempts of a destination wait and are not due yet, up to maxWaiting.
+// CountWaiting counts the destination's waiting attempts that are not due yet, up to maxWaiting.
 func (s *Store) CountWaiting(q db.Querier, destinationID string) (n int64, err error) {
 	if err := q.Row(`SELECT count(*) FROM (SELECT 1`+laterText+strconv.Itoa(maxWaiting)+`) AS waiting`,
 		destinationID, stamp.Of(s.Now()), afterAll).Scan(&n); err != nil {
@@ -29,9 +28,9 @@ func (s *Store) CountWaiting(q db.Querier, destinationID string) (n int64, err e
 	return n, nil
 }
 
-// Recover makes the waiting attempts of a destination due: the first at once and so many per second, or
-// all now if rate is 0. It returns how many of them it found in one batch, and whether those are all; if
-// not, the others follow in the background.
+// Recover makes a destination's waiting attempts due: the first at once and then rate per second, or
+// all now if rate is 0. It returns how many it found in its first batch, and whether those were all.
+// If not, the rest follow in the background.
 func (s *Store) Recover(tx *db.Tx, destinationID string, rate int64) (n int64, done bool, err error) {
 	r := newRecovery(destinationID, rate, stamp.Of(s.Now()))
 	if err := r.insert(tx); err != nil {
@@ -40,8 +39,8 @@ func (s *Store) Recover(tx *db.Tx, destinationID string, rate int64) (n int64, d
 	return s.recoverBatch(tx, r)
 }
 
-// insert stores a recovery, in place of one that is not at its end. The row is locked before those of the
-// queue are, by everybody.
+// insert stores a recovery and replaces an unfinished one. Everybody locks this row before any in the
+// queue, so that nobody deadlocks.
 func (r recovery) insert(tx *db.Tx) error {
 	if _, err := tx.Exec(`INSERT INTO webhook_recoveries (destination_id, rate, started_at, next_due, to_due, to_key)
 		VALUES (@destination_id, @rate, @started_at, @next_due, @to_due, @to_key) ON CONFLICT (destination_id) DO UPDATE SET rate = excluded.rate,
@@ -55,8 +54,8 @@ func (r recovery) insert(tx *db.Tx) error {
 	return nil
 }
 
-// recoverBatch makes the next attempts of a recovery due, and stores how far it is; at its end the row
-// goes. It returns how many attempts it found.
+// recoverBatch makes a recovery's next attempts due and saves its progress; at the end it deletes the
+// row. It returns how many attempts it found.
 func (s *Store) recoverBatch(tx *db.Tx, r recovery) (n int64, done bool, err error) {
 	rows, err := db.Collect(tx, func(row db.Row) (w waitingRow, err error) {
 		return w, row.Scan(&w.key, &w.due, &w.date)
@@ -79,8 +78,8 @@ func (s *Store) recoverBatch(tx *db.Tx, r recovery) (n int64, done bool, err err
 	return int64(len(rows)), false, nil
 }
 
-// setDue sets the due times of waiting attempts, in the order of their keys. Those that have ended or are
-// due earlier stay as they are.
+// setDue sets waiting attempts' due times, in key order. It leaves attempts alone that have ended or
+// are due earlier.
 func setDue(tx *db.Tx, rows []waitingRow) error {
 	slices.SortFunc(rows, func(a, b waitingRow) int { return cmp.Compare(a.key, b.key) })
 	type attempt struct {
@@ -105,8 +104,8 @@ func deleteRecovery(tx *db.Tx, destinationID string) error {
 	return nil
 }
 
-// Recovering returns some destinations of all organizations that are being recovered, in the order of
-// their ids after one.
+// Recovering returns some destinations with a recovery, from all organizations, in the order of their
+// ids after the given one.
 func (s *Store) Recovering(ctx context.Context, after string) ([]string, error) {
 	some, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT destination_id FROM webhook_recoveries
 		WHERE destination_id > $1 ORDER BY destination_id LIMIT 100`, after)
@@ -116,9 +115,9 @@ func (s *Store) Recovering(ctx context.Context, after string) ([]string, error) 
 	return some, nil
 }
 
-// ContinueRecovery makes the next attempts of a destination due, and reports whether there are more. It
-// does nothing if another process is doing that. The recovery of a destination that was deleted or
-// disabled ends.
+// ContinueRecovery makes a destination's next attempts due, and reports whether there are more. It
+// does nothing if another process is doing so. It ends the recovery if the destination was deleted or
+// disabled.
 func (s *Store) ContinueRecovery(ctx context.Context, destinationID string) (more bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		more = false

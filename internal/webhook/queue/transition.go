@@ -6,13 +6,13 @@ import (
 	"steward/internal/stamp"
 )
 
-// laneState says what is known of the due rows of a destination's queue.
+// laneState tells how much we know about the due rows in a destination's queue.
 type laneState int
 
-// The states of a lane. docs/states.md shows what moves it from one to another.
+// A lane's states. docs/states.md shows the events that move it from one to another.
 const (
-	laneIdle    laneState = iota // nothing is known to be due
-	laneWanted                   // rows are due, but the lease is not held
+	laneIdle    laneState = iota // we know of nothing due
+	laneWanted                   // rows are due, but we do not hold the lease
 	laneQueued                   // rows are due, and the lane waits for a reader
 	laneReading                  // a reader reads the queue
 	laneStale                    // as laneReading, and more rows were committed since the read began
@@ -27,20 +27,19 @@ func (s laneState) String() string {
 // isReading reports whether a reader works on the lane.
 func (s laneState) isReading() bool { return s == laneReading || s == laneStale }
 
-// laneEvent is what happens to a lane.
+// laneEvent is something that happens to a lane.
 type laneEvent int
 
-// The events.
 const (
-	rowsDue      laneEvent = iota // rows were committed or discovered, or were left by a read and have room
-	leaseGranted                  // the lease was taken or renewed
-	leaseHeld                     // the lease was found to be held, by seekLease
+	rowsDue      laneEvent = iota // rows were committed or discovered, or a read left them and there is room now
+	leaseGranted                  // we took or renewed the lease
+	leaseHeld                     // seekLease found that we hold the lease
 	leaseRefused                  // the lease has ended, and another process has it or its row is locked
 	leaseEnded                    // the lease has ended, and there was nothing to drop
-	tasksDropped                  // the lease has ended, and tasks that were not sent were dropped
+	tasksDropped                  // the lease has ended, and we dropped unsent tasks
 	readerFree                    // a reader has come to the lane
 	readEnded                     // the reader is done, or has failed
-	rowsLeft                      // a read that has just ended left rows, for which there is no room
+	rowsLeft                      // a read that has just ended left rows for lack of room
 	roomFound                     // there is room for more rows
 	laneEvents
 )
@@ -52,37 +51,36 @@ func (e laneEvent) String() string {
 	}[e]
 }
 
-// laneAction is what a transition does besides changing the state.
+// laneAction is a transition's side effect.
 type laneAction int
 
-// The actions. The last three are those of the caller of fire.
+// The actions. fire carries out the first ones and leaves the last three to its caller.
 const (
 	noAction    laneAction = iota
-	seekLease              // leaseHeld follows, if the lease is held; if not, the lease loop is to ask for it
-	askForLease            // the lease loop is to ask for the lease
-	waitForRead            // the lane is added to those to read
+	seekLease              // if we hold the lease, leaseHeld follows; if not, the lease loop asks for it
+	askForLease            // the lease loop asks for the lease
+	waitForRead            // the lane joins the queue for readers
 	startRead              // the reader reads the queue
-	readAgain              // the rows that were committed during the read are to be read
-	waitForRoom            // the lane waits for the budget, if nothing of it is in memory
+	readAgain              // read the rows that were committed during the read
+	waitForRoom            // the lane waits for the budget, if it has nothing in memory
 )
 
 func (a laneAction) String() string {
 	return []string{"", "seek lease", "ask for lease", "wait for read", "start read", "read again", "wait for room"}[a]
 }
 
-// transition is what an event does to a lane in some state.
+// transition is an event's effect on a lane in a given state.
 type transition struct {
 	next   laneState
 	action laneAction
-	// never says that the event cannot happen in that state.
+	// never reports whether the event cannot happen in that state.
 	never bool
 }
 
-// never is the transition of events that cannot happen in a state.
+// never marks events that cannot happen in a state.
 var never = transition{never: true}
 
-// transitions has all that can happen to a lane, by its state and the event. It is the only place that
-// moves a lane from one state to another.
+// transitions lists every lane state and event. Nothing else moves a lane from one state to another.
 var transitions = [laneStates][laneEvents]transition{
 	laneIdle: {
 		rowsDue:      {next: laneWanted, action: seekLease},
@@ -177,7 +175,7 @@ func (l *lanes) fire(n *lane, e laneEvent) laneAction {
 	return t.action
 }
 
-// seekLease has a lane read, if its lease is held, or leased first.
+// seekLease queues a lane for a reader if we hold its lease. If not, it asks for the lease first.
 func (l *lanes) seekLease(n *lane) {
 	now := stamp.Of(l.now())
 	n.used = now

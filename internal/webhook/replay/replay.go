@@ -1,16 +1,16 @@
-// Package replay owns replays: receipts of a webhook that are delivered again, of a stretch of time. Its
-// table is webhook_replays.
+// Package replay owns replays, which deliver a webhook's receipts from a period again. Its table is
+// webhook_replays.
 //
-// A replay is a row. Create checks and counts what it selects; the Worker, which runs on one replica
-// at a time, walks its receipts in the order of their keys and adds ordinary deliveries, which are
-// sent like all others. Deliveries and the place that the walk has reached are written in one
-// transaction, so that a worker that takes over, after a crash too, adds none twice. Where an attempt of
-// the receipt waits for its retry, that is made due and counted, and none is added. Package webhook
-// reports the first attempts that have ended (Ended); with the last of them the replay is done.
+// A replay is a row. Create checks the request and counts the deliveries it selects. The Worker, which
+// runs on one replica at a time, walks the receipts in key order and adds ordinary deliveries, which
+// are sent like all others. One transaction writes the deliveries and the walk's new place, so a
+// worker that takes over, even after a crash, adds none twice. If an attempt for the receipt is
+// already waiting for its retry, the worker adds none, but makes that one due and counts it. Package
+// webhook reports first attempts as they end (Ended); the last one completes the replay.
 // docs/states.md shows the states.
 //
-// At most window deliveries of a replay are under way, so that others to the same destination wait
-// for few of them, and a slow destination slows down the replay and nothing else.
+// At most window deliveries of a replay are under way. Other deliveries to the same destination wait
+// behind few of them, and a slow destination slows down the replay and nothing else.
 package replay
 
 import (
@@ -25,14 +25,14 @@ import (
 	"steward/internal/webhook"
 )
 
-// State is the state of a replay.
+// State is a replay's state.
 type State string
 
 // The states. Create makes a Running replay; the others are final.
 const (
-	Running   State = "running"   // deliveries are being added, or their first attempts have not all ended
-	Done      State = "done"      // the first attempts of all deliveries have ended: by Ended, or by the worker
-	Cancelled State = "cancelled" // no more deliveries are added: by Cancel
+	Running   State = "running"   // deliveries are being added, or some first attempts have not ended
+	Done      State = "done"      // all first attempts have ended; set by Ended, or by the worker
+	Cancelled State = "cancelled" // no more deliveries are added; set by Cancel
 )
 
 // Replay is a replay as the API shows it.
@@ -63,7 +63,7 @@ type Replay struct {
 	nextDue   stamp.Time
 }
 
-// Count is the result of a dry run.
+// Count is a dry run's result.
 type Count struct {
 	_ struct{} `goName:"ReplayCount"`
 
@@ -75,7 +75,7 @@ func (r Replay) Alternative() (status int, value any, ok bool) {
 	return http.StatusOK, Count{Total: r.Total}, r.dryRun
 }
 
-// maxRate is the highest rate that can be asked for.
+// maxRate is the highest rate you can ask for, in deliveries per second.
 const maxRate = 10_000
 
 // NewReplay is the body of a create request.
@@ -94,7 +94,7 @@ type NewReplay struct {
 // Check implements web.Checked.
 func (n NewReplay) Check(faults *errs.Faults) { n.build(faults, time.Now()) }
 
-// build returns a replay without its organization and webhook.
+// build returns a replay. It leaves the organization and webhook for Plan to set.
 func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 	r := Replay{
 		ID: id.At(id.Replay, now), State: Running, CreatedAt: stamp.Of(now), Until: stamp.Of(now), dryRun: n.DryRun,
@@ -113,7 +113,7 @@ func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 		r.Rate = *rate
 		faults.Check(*rate >= 1 && *rate <= maxRate, "body.rate", "expected 1 to %d", maxRate)
 	}
-	r.Until = min(r.Until, stamp.Of(now)) // what arrives later is delivered anyway
+	r.Until = min(r.Until, stamp.Of(now)) // later receipts are delivered anyway
 	faults.Check(r.Since <= r.Until || n.Since == "", "body.since", "expected a time before until and not in the future")
 	return r
 }
@@ -127,10 +127,9 @@ func (r Replay) pace() time.Duration {
 }
 
 const (
-	// window is how many deliveries of a replay may be under way: added, and their first attempt
-	// has not ended.
+	// window bounds a replay's deliveries under way: those added whose first attempt has not ended.
 	window = 128
-	// ahead is how long before they are due deliveries are added.
+	// ahead is how long before their due time we add deliveries.
 	ahead = 2 * time.Second
 )
 

@@ -19,33 +19,33 @@ import (
 )
 
 const (
-	// maxRunning is how many replays of a webhook may run at the same time.
+	// maxRunning bounds the replays of a webhook that run at the same time.
 	maxRunning = 10
-	// pageReceipts is how many receipts are looked at with one statement.
+	// pageReceipts bounds the receipts that one statement looks at.
 	pageReceipts = 500
-	// pageReplays is how many replays the worker has in memory.
+	// pageReplays bounds the replays that the worker has in memory.
 	pageReplays = 100
-	// countFor is how long a request counts; the worker counts the rest.
+	// countFor bounds the time a request counts; the worker counts the rest.
 	countFor = time.Second
-	// dryRunFor is how long a dry run counts.
+	// dryRunFor bounds the time a dry run counts.
 	dryRunFor = 30 * time.Second
 )
 
-// Store has the SQL of this package.
+// Store has this package's SQL.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Audit records who did something, in the same transaction.
 	Audit *audit.Store
 	Hooks *webhook.Store
-	// Wake is called after a replay was created; nil for none.
+	// Wake, if not nil, is called after a replay was created.
 	Wake func()
 
-	// counting is held while a page is counted: dry runs of long times take turns, and one core.
+	// counting is held while we count a page, so that long dry runs take turns and use one core.
 	counting sync.Mutex
 }
 
-// changed is the name under which replicas notify each other of new replays.
+// changed is the topic on which replicas tell each other about new replays.
 const changed = "webhook.replays"
 
 const columns = `id, webhook_id, state, total, done, failed, since, until, status, destination_id, to_id, rate, created_at, finished_at,
@@ -58,8 +58,8 @@ func scanReplay(row db.Row) (r Replay, err error) {
 	return r, err
 }
 
-// Plan returns a replay of the caller with a count of its deliveries. It returns NotFound, Conflict if a
-// destination is disabled, and Invalid if a dry run cannot count them all in time.
+// Plan returns the caller's replay with a count of its deliveries. It returns NotFound, Conflict if a
+// destination is disabled, and Invalid if a dry run cannot count all deliveries in time.
 func (s *Store) Plan(ctx context.Context, caller *auth.Caller, webhookID string, r Replay) (Replay, error) {
 	r.orgID = caller.OrgID
 	r.createdBy = caller.Actor()
@@ -94,7 +94,7 @@ func (s *Store) Create(ctx context.Context, r Replay) error {
 	})
 }
 
-// count counts the next part of what a replay delivers.
+// count counts the next part of a replay's deliveries.
 func (s *Store) count(ctx context.Context, r *Replay) error {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -108,8 +108,8 @@ func (s *Store) count(ctx context.Context, r *Replay) error {
 	return nil
 }
 
-// insert inserts a replay, unless there are too many. A change of the webhook's row makes concurrent
-// ones wait for each other.
+// insert inserts a replay, unless too many are running. It first updates the webhook's row, so that
+// concurrent inserts wait for each other.
 func (s *Store) insert(tx *db.Tx, r Replay) error {
 	n, err := tx.Exec(`UPDATE webhooks SET version = version WHERE org_id = $1 AND id = $2`, r.orgID, r.WebhookID)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *Store) List(ctx context.Context, orgID, webhookID string, p page.Paging
 	return replays.Page(q, p, total)
 }
 
-// Cancel has a running replay add no more deliveries. Those that were added are sent. It returns
-// NotFound, or Conflict if the replay is done; a cancelled one stays as it is.
+// Cancel stops a running replay from adding deliveries. Those already added are still sent. It returns
+// NotFound, or Conflict if the replay is done. Cancelling twice changes nothing.
 func (s *Store) Cancel(ctx context.Context, orgID, webhookID, replayID string) error {
 	if _, err := s.Hooks.Get(ctx, orgID, webhookID); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Store) Cancel(ctx context.Context, orgID, webhookID, replayID string) e
 	})
 }
 
-// Ended counts first attempts that have ended. With the last one a replay is done.
+// Ended counts first attempts that have ended. The last one completes its replay.
 func (s *Store) Ended(tx *db.Tx, ended []webhook.ReplayResult) error {
 	type progress struct {
 		webhook.ReplayResult
@@ -226,8 +226,8 @@ func (s *Store) Ended(tx *db.Tx, ended []webhook.ReplayResult) error {
 	return nil
 }
 
-// toWalk returns some replays, of all organizations, whose deliveries have not all been added, in the
-// order of their ids after one.
+// toWalk returns some running replays that have deliveries left to add, from all organizations, in the
+// order of their ids after the given one.
 func (s *Store) toWalk(ctx context.Context, after string) ([]Replay, error) {
 	some, err := db.Collect(s.DB.Read(ctx), scanReplay, `SELECT `+columns+` FROM webhook_replays
 		WHERE state = 'running' AND id > $1 AND NOT walked ORDER BY id LIMIT $2`, after, pageReplays)
@@ -237,7 +237,7 @@ func (s *Store) toWalk(ctx context.Context, after string) ([]Replay, error) {
 	return some, nil
 }
 
-// saveCount stores how far a running replay is counted, unless another process has gone on with it.
+// saveCount saves a running replay's count, unless another process has continued with it.
 func (s *Store) saveCount(ctx context.Context, before, after Replay) error {
 	if _, err := s.DB.Exec(ctx, `UPDATE webhook_replays SET total = @total, counted = @counted, counted_to = @counted_to
 		WHERE org_id = @org_id AND webhook_id = @webhook_id AND id = @id AND counted_to = @before AND NOT walked AND state = 'running'`,
@@ -250,16 +250,17 @@ func (s *Store) saveCount(ctx context.Context, before, after Replay) error {
 	return nil
 }
 
-// errTaken means that another process has gone on with a replay, or that it was cancelled.
+// errTaken means that another process has continued with a replay, or that it was cancelled.
 var errTaken = errors.New("replay: it is not where it was")
 
-// add adds deliveries, and stores that the walk has reached a key. At the end of the walk the total is
-// what was added. It returns errTaken, and adds nothing, if the walk was elsewhere.
+// add adds deliveries and saves the key that the walk has reached. At the end of the walk it sets the
+// total to the number added. It returns errTaken, and adds nothing, if the walk is no longer where r
+// has it.
 func (s *Store) add(ctx context.Context, r Replay, items []webhook.Redelivery, to string, walked bool) error {
 	now := stamp.Of(s.Now())
 	due := max(r.nextDue, now)
-	// What is added next is due later, also by the clock of another replica: the order of the queue is
-	// that of due times.
+	// The queue is ordered by due time. The next deliveries we add must therefore be due later, even
+	// by another replica's clock.
 	next := due.Add(max(time.Duration(len(items))*r.pace(), time.Microsecond))
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		n, err := tx.Exec(`UPDATE webhook_replays SET added = added + @n, added_to = @added_to, next_due = @next_due, walked = @walked,

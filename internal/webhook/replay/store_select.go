@@ -10,15 +10,15 @@ import (
 	"steward/internal/webhook"
 )
 
-// part is a part of what a replay delivers.
+// part is a part of a replay's deliveries.
 type part struct {
-	items []webhook.Redelivery // in the order of their receipts
-	end   string               // key of the last receipt that was looked at
+	items []webhook.Redelivery // in receipt order
+	end   string               // the last receipt that we looked at, by key
 	more  bool
 }
 
-// part looks at the receipts of a replay after a key, at most limit. Destinations that are gone or
-// disabled get nothing.
+// part looks at a replay's receipts after a key, at most limit. It leaves out destinations that are
+// gone or disabled.
 func (s *Store) part(ctx context.Context, r Replay, after string, limit int) (part, error) {
 	q := s.DB.Read(ctx)
 	enabled, err := enabledDestinations(q, r)
@@ -49,20 +49,20 @@ func (s *Store) part(ctx context.Context, r Replay, after string, limit int) (pa
 	return p, nil
 }
 
-// firstKey sorts before the keys of all receipts of a replay, and after those that are older.
+// firstKey sorts before the keys of a replay's receipts and after those of older ones.
 func (r Replay) firstKey() string {
 	first, _ := webhook.ReceiptKeys(r.WebhookID, r.Since, r.Until)
 	return first[:len(first)-1]
 }
 
-// redeliveries returns where a receipt is sent again. went are the destinations that it was sent to,
-// as far as the replay is about them.
+// redeliveries returns a receipt's redeliveries. went lists the destinations it went to before,
+// narrowed by the replay's filters.
 func (r Replay) redeliveries(receipt webhook.Redelivery, went []string, enabled map[string]bool) (items []webhook.Redelivery) {
 	to := went
 	switch {
 	case r.To == "":
 	case len(went) > 0 || r.Status == "" && r.DestinationID == "":
-		to = []string{r.To} // also what went nowhere
+		to = []string{r.To} // even a receipt that went nowhere
 	default:
 		to = nil
 	}
@@ -92,20 +92,20 @@ func enabledDestinations(q db.Querier, r Replay) (map[string]bool, error) {
 	return enabled, nil
 }
 
-// deliveriesOf joins receipts with their deliveries. PostgreSQL looks them up for each receipt, because
-// OFFSET keeps it from planning a join: before the table is analyzed it takes 200 for the number of
-// receipts, and would scan all deliveries.
+// deliveriesOf joins receipts with their deliveries. On PostgreSQL we look them up receipt by receipt,
+// and OFFSET keeps the planner from turning that into a join: before the table is analyzed it guesses
+// 200 receipts, and would scan all deliveries.
 var deliveriesOf = map[db.Dialect]string{
 	db.SQLite: `JOIN webhook_deliveries d ON d.receipt_id = v.id`,
 	db.Postgres: `CROSS JOIN LATERAL (SELECT key, destination_id, status, retries FROM webhook_deliveries
 		WHERE receipt_id = v.id OFFSET 0) AS d`,
 }
 
-// receiptRow is a receipt whose deliveries lastDeliveriesText finds.
+// receiptRow is lastDeliveriesText's input.
 type receiptRow struct{ Key, ID string }
 
-// lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
-// deliveries with each other: SQLite would go through all later ones of the destination.
+// lastDeliveriesText finds receipts' last delivery to each destination. It must not compare deliveries
+// with each other, or SQLite would go through all later ones to the destination.
 func lastDeliveriesText(dialect db.Dialect) string {
 	return `SELECT receipt_key, destination_id, status, retries FROM (
 		SELECT v.key AS receipt_key, d.destination_id, d.status, d.retries,
@@ -114,10 +114,11 @@ func lastDeliveriesText(dialect db.Dialect) string {
 	WHERE place = 1 ORDER BY receipt_key, destination_id`
 }
 
-// lastDeliveries returns the destinations of receipts, by key, whose last delivery matches a replay.
+// lastDeliveries returns, by receipt key, the destinations whose last delivery matches the replay's
+// filters.
 func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[string][]string, error) {
 	if r.To != "" && r.Status == "" && r.DestinationID == "" {
-		return nil, nil // all are sent, wherever they went
+		return nil, nil // all receipts are sent, wherever they went before
 	}
 	rows := make(db.Bulk[receiptRow], len(receipts))
 	for i, receipt := range receipts {
@@ -144,8 +145,8 @@ func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[
 	return went, nil
 }
 
-// isAbout reports whether a replay selects by its status what has a last delivery with this status and
-// number. One that waits for its retry has failed before.
+// isAbout reports whether a replay's status filter selects a last delivery with this status and
+// number. One that waits for its retry counts as failed, since it has failed before.
 func (r Replay) isAbout(status webhook.Status, retries int) bool {
 	isWaiting := status == webhook.Pending && retries > 0
 	switch r.Status {
@@ -157,8 +158,8 @@ func (r Replay) isAbout(status webhook.Status, retries int) bool {
 	return false
 }
 
-// check returns NotFound if the webhook or a destination that a replay names does not exist, and
-// Conflict if that is disabled.
+// check returns NotFound if there is no such webhook, or no such destination, and Conflict if the
+// destination is disabled.
 func (s *Store) check(ctx context.Context, r Replay) error {
 	if _, err := s.Hooks.Get(ctx, r.orgID, r.WebhookID); err != nil {
 		return err

@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// busyPause is the time between two steps of running replays, and idlePause that between two
-	// looks for new ones.
+	// busyPause is the pause between two steps while replays run. While none does, we look for new
+	// ones every idlePause.
 	busyPause = 50 * time.Millisecond
 	idlePause = time.Second
-	// stepFor bounds how long a step looks for something to deliver.
+	// stepFor bounds the time a step looks for something to deliver.
 	stepFor = 200 * time.Millisecond
-	// leaseFor is how long another replica waits for one that died, and renewEvery how often the
-	// lease is renewed.
+	// leaseFor is how long the other replicas wait if this one dies, and renewEvery how often we renew
+	// the lease.
 	leaseFor   = 15 * time.Second
 	renewEvery = 5 * time.Second
 )
 
-// Worker moves running replays on. It must be made by NewWorker.
+// Worker advances running replays. Make one with NewWorker.
 type Worker struct {
 	Store *Store
 	Log   *slog.Logger
-	// Disk is that of the database, unless it is elsewhere.
+	// Disk is the volume that holds the database, or nil if the database is on another server.
 	Disk *disk.Space
 
 	lease   *job.Lease
-	renewed time.Time // when the lease was last taken
+	renewed time.Time // when we last took the lease
 	wake    chan struct{}
 }
 
-// NewWorker returns a worker that its store wakes.
+// NewWorker returns a worker that wakes when its store gets a replay.
 func NewWorker(s *Store, log *slog.Logger, owner string) *Worker {
 	w := &Worker{
 		Store: s, Log: log, wake: make(chan struct{}, 1),
@@ -58,7 +58,7 @@ func (w *Worker) signal() {
 	}
 }
 
-// releaseTimeout bounds how long a worker that stops waits for the database.
+// releaseTimeout bounds the wait for the database when a worker stops.
 const releaseTimeout = 5 * time.Second
 
 // Run works until ctx ends, and then releases its lease.
@@ -81,7 +81,7 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// release lets another replica go on at once.
+// release lets another replica continue at once.
 func (w *Worker) release(ctx context.Context) {
 	if w.renewed.IsZero() {
 		return
@@ -93,7 +93,7 @@ func (w *Worker) release(ctx context.Context) {
 	}
 }
 
-// step moves each running replay on by a little, while this process has the lease. It reports whether
+// step advances each running replay a little, while this process has the lease. It reports whether
 // there is more to do.
 func (w *Worker) step(ctx context.Context) (busy bool, err error) {
 	for after := ""; ; {
@@ -112,14 +112,14 @@ func (w *Worker) step(ctx context.Context) (busy bool, err error) {
 				busy = true
 			case ctx.Err() != nil, errs.KindOf(err) == errs.Unavailable, db.IsOutcomeUnknown(err):
 				return false, err
-			default: // it must not keep others back
+			default: // it must not hold up the others
 				w.Log.Error("a replay is delayed", "replay", r.ID, "error", err)
 			}
 		}
 	}
 }
 
-// hold takes or renews the lease, and reports whether it is held.
+// hold takes or renews the lease, and reports whether we hold it.
 func (w *Worker) hold(ctx context.Context) (bool, error) {
 	now := w.Store.Now()
 	if now.Sub(w.renewed) < renewEvery {
@@ -132,7 +132,8 @@ func (w *Worker) hold(ctx context.Context) (bool, error) {
 	return held, err
 }
 
-// advance counts and adds the next part of a replay. What is added was counted before.
+// advance counts a replay's next part, and then adds the next deliveries. It never adds any before
+// they are counted.
 func (w *Worker) advance(ctx context.Context, r Replay) error {
 	if err := w.Disk.Room(); err != nil {
 		return err
@@ -153,14 +154,15 @@ func (w *Worker) advance(ctx context.Context, r Replay) error {
 	return w.add(ctx, r)
 }
 
-// add adds the next deliveries of a replay, as many as there is room for.
+// add adds as many of a replay's next deliveries as there is room for.
 func (w *Worker) add(ctx context.Context, r Replay) error {
 	room := r.room(stamp.Of(w.Store.Now()))
 	if room == 0 {
 		return nil
 	}
 	p := part{end: r.addedTo, more: true}
-	// Most receipts have at least one delivery; where few have, more are looked at.
+	// Most receipts have at least one delivery. Where few have any, we look at more receipts at a
+	// time.
 	limit := min(room, pageReceipts)
 	for began := time.Now(); len(p.items) == 0 && p.more && time.Since(began) < stepFor; {
 		next, err := w.Store.part(ctx, r, p.end, limit)
@@ -180,7 +182,8 @@ func (w *Worker) add(ctx context.Context, r Replay) error {
 	return w.Store.add(ctx, r, items, end, !more)
 }
 
-// upTo returns a part without what is not counted yet: deliveries of the replay must not be counted.
+// upTo cuts a part down to the receipts that are counted. Deliveries that a replay adds must not end
+// up in its own count.
 func upTo(p part, r Replay) part {
 	if r.counted || p.end <= r.countedTo {
 		p.more = p.more || !r.counted
@@ -192,8 +195,8 @@ func upTo(p part, r Replay) part {
 	return p
 }
 
-// cutTo returns the items of a part up to a number, or those of its first receipt that has some, and
-// the key of the last receipt that they include.
+// cutTo returns a part's items that fit the room, without splitting a receipt, and the last receipt's
+// key. If even the first receipt with items does not fit, it returns all items of that one.
 func cutTo(p part, room int) (items []webhook.Redelivery, end string, more bool) {
 	if len(p.items) <= room {
 		return p.items, p.end, p.more

@@ -11,11 +11,10 @@ import (
 	"syscall"
 )
 
-// maxSends is how often one attempt is sent at most. The transport resends a request when the
-// connection that it reused turns out to be dead: always if nothing was written, and also after the
-// request was written if the method is GET or HEAD or there is an Idempotency-Key. A server that
-// reads requests and closes the connection would otherwise get one attempt over every idle
-// connection.
+// maxSends bounds how often we send one attempt. The transport resends a request when the connection
+// it reused turns out to be dead: always if nothing was written, and even after writing the request if
+// the method is GET or HEAD or there is an Idempotency-Key. Without a bound, a server that reads
+// requests and then closes the connection would get one attempt over every idle connection.
 const maxSends = 2
 
 var errNoResponse = errors.New("the destination closed the connection twice without answering")
@@ -24,11 +23,12 @@ var errNoResponse = errors.New("the destination closed the connection twice with
 type sendGuard struct {
 	abort context.CancelCauseFunc
 	sends int
-	stale bool // the last connection was an idle one that could not be used
+	stale bool // the last connection was idle and turned out to be unusable
 }
 
-// gotConn runs before a request is written. It makes sure that nothing received earlier is taken
-// for the response, and ends the attempt when it would be sent more than maxSends times.
+// gotConn runs before the transport writes a request. It makes sure that bytes received earlier cannot
+// pass for the response, and ends the attempt when the transport would send it more than maxSends
+// times.
 func (g *sendGuard) gotConn(info httptrace.GotConnInfo) {
 	c := http1Conn(info.Conn)
 	if c != nil && !c.awaitIdle() {
@@ -46,8 +46,8 @@ func (g *sendGuard) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// http1Conn returns the connection beneath an HTTP/1 connection, or nil for HTTP/2, where responses
-// have the number of their request.
+// http1Conn returns the connection beneath an HTTP/1 connection. It returns nil for HTTP/2, where
+// responses carry their request's number and cannot be confused.
 func http1Conn(c net.Conn) *conn {
 	if secure, ok := c.(*tls.Conn); ok {
 		if secure.ConnectionState().NegotiatedProtocol == "h2" {
@@ -59,11 +59,11 @@ func http1Conn(c net.Conn) *conn {
 	return plain
 }
 
-// conn is a TCP connection that knows whether everything received has been consumed.
+// conn is a TCP connection that knows whether the transport has consumed everything received.
 //
-// The transport closes an idle connection on which it finds bytes that it did not ask for. But it
-// looks for them in a goroutine of its own: a request that is sent before that goroutine runs gets
-// those bytes as its response.
+// The transport closes an idle connection when it finds bytes on it that it did not ask for. But it
+// looks for them in a separate goroutine: a request sent before that goroutine runs gets those bytes
+// as its response.
 type conn struct {
 	net.Conn
 	raw syscall.RawConn
@@ -89,8 +89,7 @@ func dial(ctx context.Context, dialer *net.Dialer, network, address string) (net
 	return c, nil
 }
 
-// Read waits until bytes can be read, and then reads them. Nothing is consumed while waiting is
-// set.
+// Read waits until bytes have arrived, and then reads them. It consumes nothing while waiting is set.
 func (c *conn) Read(b []byte) (int, error) {
 	var errno syscall.Errno
 	c.setWaiting(true)
@@ -115,7 +114,6 @@ func (c *conn) setWaiting(waiting bool) {
 	c.changed.Broadcast()
 }
 
-// Close closes the connection.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -124,9 +122,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// awaitIdle waits until the transport has consumed everything received and waits for more. It
-// reports false if the transport closed the connection instead, because of unexpected bytes or the
-// end of the stream.
+// awaitIdle waits until the transport has consumed everything received and waits for more. It returns
+// false if the transport closed the connection instead, because of unexpected bytes or the end of the
+// stream.
 func (c *conn) awaitIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,15 +134,14 @@ func (c *conn) awaitIdle() bool {
 	return !c.closed
 }
 
-// readable reports whether there are bytes to be read, or the end of the stream.
+// readable reports whether we can read bytes or the end of the stream.
 func (c *conn) readable() bool {
 	var errno syscall.Errno
 	err := c.raw.Control(func(fd uintptr) { errno = peek(fd) })
 	return err == nil && errno == 0
 }
 
-// peek looks at the next byte of a socket without consuming it. It returns EAGAIN if none has been
-// received.
+// peek looks at a socket's next byte without consuming it. It returns EAGAIN if none has arrived.
 func peek(fd uintptr) syscall.Errno {
 	var b [1]byte
 	for {

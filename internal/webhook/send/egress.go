@@ -9,28 +9,28 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Egress decides to which addresses requests may be sent. It checks the resolved address right
-// before each connection is made, so that neither a name nor a second DNS lookup can bypass it.
+// Egress decides which addresses we may send requests to. It checks the resolved address right before
+// each connection is made, so that neither a name nor a second DNS lookup can bypass it.
 //
-// Own addresses and cloud metadata services are always refused; private and other special networks
-// unless Allow or Loopback permits them.
+// It always refuses Steward's own addresses and cloud metadata services. It refuses private and other
+// special networks unless Allow or Loopback permits them.
 type Egress struct {
 	// Allow lists networks that are permitted in addition to public ones.
 	Allow []netip.Prefix
-	// Loopback permits loopback addresses. It is safe only while the API itself is reachable from
-	// this machine alone.
+	// Loopback permits loopback addresses. It is safe only while nobody outside this machine can reach
+	// the API.
 	Loopback bool
-	// Own lists the addresses on which Steward itself listens. An unspecified address (0.0.0.0 or
-	// ::) stands for every address of this machine.
+	// Own lists the addresses on which Steward itself listens. An unspecified address (0.0.0.0 or ::)
+	// stands for all of this machine's addresses.
 	Own []netip.AddrPort
 }
 
-// refusedError is the error of a connection that Egress refuses.
+// refusedError means that Egress refused a connection.
 type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the address is not allowed: " + e.reason }
 
-// Refused returns why, without the address.
+// Refused returns the reason, without the address.
 func (e *refusedError) Refused() string { return e.reason }
 
 func refuse(reason string) error { return &refusedError{reason} }
@@ -80,8 +80,8 @@ func (e Egress) check(guardian *ssrf.Guardian, ip netip.Addr, port uint16) error
 
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// rangeOf returns the kind of range that a special address belongs to. The address itself is not for
-// users: it may be what a name of theirs resolves to in a private network.
+// rangeOf names the range of a special address. We do not show users the address itself, because a
+// name of theirs may resolve to it in our private network.
 func rangeOf(ip netip.Addr) string {
 	switch {
 	case ip.IsLoopback():
@@ -100,8 +100,8 @@ func rangeOf(ip netip.Addr) string {
 	return "special-purpose"
 }
 
-// isOwn reports whether Steward listens at an address. A connection to an unspecified address
-// reaches this machine.
+// isOwn reports whether Steward listens at an address. Connecting to an unspecified address reaches
+// this machine.
 func (e Egress) isOwn(ip netip.Addr, port uint16) bool {
 	for _, own := range e.Own {
 		if own.Port() != port {
@@ -115,7 +115,7 @@ func (e Egress) isOwn(ip netip.Addr, port uint16) bool {
 	return false
 }
 
-// isLocal reports whether an address belongs to this machine, also if that cannot be found out.
+// isLocal reports whether an address belongs to this machine. If we cannot find out, we assume so.
 func isLocal(ip netip.Addr) bool {
 	if ip.IsLoopback() {
 		return true
@@ -130,7 +130,7 @@ func isLocal(ip netip.Addr) bool {
 	})
 }
 
-// Networks whose addresses contain an IPv4 address, besides ssrf.IPv6NAT64Prefix.
+// Networks whose addresses contain an IPv4 address, in addition to ssrf.IPv6NAT64Prefix.
 var (
 	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// connectError is the error of an attempt that got no connection.
+// connectError means that an attempt got no connection.
 type connectError struct{ err error }
 
 func (e *connectError) Error() string { return e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
-// errRequest is the error of a request that HTTP does not allow.
+// errRequest means that HTTP does not allow the request.
 var errRequest = errors.New("the request cannot be sent over HTTP")
 
-// describe returns the text of a failed attempt that users see. It is made of what they know already
-// and of the kind of failure alone: errors of the network have addresses of this machine, its
-// resolver and its private networks in them.
+// describe words a failed attempt for users. It tells them the kind of failure and facts they already
+// know, nothing else: network errors reveal this machine's addresses, its resolver and its private
+// networks.
 func describe(ctx context.Context, r Request, err error) string {
 	var refused *refusedError
 	var noConnection *connectError
@@ -49,7 +49,6 @@ func describe(ctx context.Context, r Request, err error) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// connectReason returns why there is no connection.
 func connectReason(ctx context.Context, r Request, err error) string {
 	var lookup *net.DNSError
 	var timeout net.Error
@@ -76,7 +75,7 @@ func connectReason(ctx context.Context, r Request, err error) string {
 	return "no connection could be made"
 }
 
-// hostOf returns the host of a URL that was parsed before.
+// hostOf returns the host in a URL that parsed before.
 func hostOf(text string) string {
 	to, err := url.Parse(text)
 	if err != nil {
@@ -85,7 +84,7 @@ func hostOf(text string) string {
 	return to.Hostname()
 }
 
-// tlsReason returns why there is no TLS session, or "" if that is not what failed.
+// tlsReason returns why there is no TLS session, or "" if something else failed.
 func tlsReason(r Request, err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -104,7 +103,7 @@ func tlsReason(r Request, err error) string {
 		return "the certificate is not valid"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak it"
-	case errors.As(err, &remote) && remote.Op == "remote error": // an alert, whose text is that of its number
+	case errors.As(err, &remote) && remote.Op == "remote error": // an alert, worded by its number alone
 		return "the server refused the handshake: " + strings.TrimPrefix(remote.Err.Error(), "tls: ")
 	case strings.HasPrefix(err.Error(), "tls: "):
 		return "the handshake failed"
@@ -112,7 +111,7 @@ func tlsReason(r Request, err error) string {
 	return ""
 }
 
-// responseFailure returns why a request that was sent got no response.
+// responseFailure returns why a sent request got no response.
 func responseFailure(err error) string {
 	var timeout net.Error
 	switch {
@@ -126,7 +125,7 @@ func responseFailure(err error) string {
 	return fmt.Sprintf("the response is not valid HTTP, or has more than %d KiB of headers", maxResponseHeaders>>10)
 }
 
-// isClosed reports whether the other side has closed the connection.
+// isClosed reports whether the other side closed the connection.
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "server closed idle connection")

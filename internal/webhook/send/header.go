@@ -13,12 +13,11 @@ import (
 	"steward/internal/encode"
 )
 
-// Field is a header with a lower-case name. A list of fields is sorted by name and has one field
-// for each name.
+// Field is a header with a lower-case name. A list of fields is sorted by name and has each name once.
 type Field struct{ Name, Value string }
 
-// Fields returns the headers of a received request as they are stored: repeated values joined with
-// a comma, all text valid UTF-8. The host, which net/http keeps apart, is one of them.
+// Fields returns a received request's headers in the form we store: repeated values joined with a
+// comma, all text valid UTF-8. It includes the host, which net/http keeps apart.
 func Fields(r *http.Request) []Field {
 	fields := make([]Field, 0, len(r.Header)+1)
 	for name, values := range r.Header {
@@ -29,7 +28,7 @@ func Fields(r *http.Request) []Field {
 	return fields
 }
 
-// FieldsOf returns the fields of a map from lower-case names to values.
+// FieldsOf returns fields from a map with lower-case names.
 func FieldsOf(headers map[string]string) []Field {
 	fields := make([]Field, 0, len(headers))
 	for name, value := range headers {
@@ -39,7 +38,7 @@ func FieldsOf(headers map[string]string) []Field {
 	return fields
 }
 
-// With returns fields with another value of a header.
+// With returns fields with a header set to a value. It may change fields.
 func With(fields []Field, name, value string) []Field {
 	at, found := slices.BinarySearchFunc(fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
 	if found {
@@ -62,7 +61,7 @@ func flatten(h http.Header) map[string]string {
 	return flat
 }
 
-// Value returns the value of a header, or "" if it is missing.
+// Value returns a header's value, or "" if it is missing.
 func Value(fields []Field, name string) string {
 	for _, f := range fields {
 		if f.Name == name {
@@ -86,7 +85,7 @@ func MarshalFields(fields []Field) string {
 	return string(append(to, '}'))
 }
 
-// UnmarshalFields parses what MarshalFields returned.
+// UnmarshalFields reverses MarshalFields.
 func UnmarshalFields(text string) ([]Field, error) {
 	in := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
 	if _, err := readToken(in, '{'); err != nil {
@@ -111,7 +110,7 @@ func UnmarshalFields(text string) ([]Field, error) {
 	return fields, nil
 }
 
-// readToken returns the text of the next token, which must be of a kind.
+// readToken returns the next token's text, or an error if the token has another kind.
 func readToken(in *jsontext.Decoder, kind jsontext.Kind) (string, error) {
 	token, err := in.ReadToken()
 	if err != nil {
@@ -123,8 +122,8 @@ func readToken(in *jsontext.Decoder, kind jsontext.Kind) (string, error) {
 	return token.String(), nil
 }
 
-// CleanText returns s as valid UTF-8 without NUL bytes, which PostgreSQL does not store. Each
-// invalid byte sequence becomes U+FFFD.
+// CleanText returns s as valid UTF-8 without NUL bytes, which PostgreSQL cannot store. Each invalid
+// byte sequence and each NUL becomes U+FFFD.
 func CleanText(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s
@@ -140,15 +139,14 @@ var reserved = map[string]bool{
 	"steward-delivery": true, "steward-attempt": true,
 }
 
-// Sendable reports whether a destination may set a header: name and value are valid in HTTP, and
-// the name is not reserved.
+// Sendable reports whether a destination may set a header: HTTP allows the name and value, and the
+// name is not reserved.
 func Sendable(name, value string) bool {
 	return name != "" && strings.IndexFunc(name, notTokenChar) < 0 && strings.IndexFunc(value, control) < 0 &&
 		!reserved[strings.ToLower(name)]
 }
 
-// notTokenChar reports whether a character cannot be part of a header name (RFC 9110, section
-// 5.6.2).
+// notTokenChar reports whether a character cannot be part of a header name (RFC 9110, section 5.6.2).
 func notTokenChar(c rune) bool {
 	isLetterOrDigit := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 	return !isLetterOrDigit && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)

@@ -11,8 +11,8 @@ import (
 
 const userAgent = "Steward/1"
 
-// newRequest returns the HTTP request of an attempt. Later headers replace earlier ones: those of
-// the original request, those of the destination, and those that Steward sets.
+// newRequest returns an attempt's HTTP request. Later headers replace earlier ones: first the original
+// request's, then the destination's, then Steward's own.
 func newRequest(ctx context.Context, r Request, now time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
@@ -38,8 +38,8 @@ func newRequest(ctx context.Context, r Request, now time.Time) (*http.Request, e
 	return req, nil
 }
 
-// forward adds the headers of the original request, except those that belong to its connection or
-// were meant for Steward.
+// forward adds the original request's headers, except those that belong to its connection or were
+// meant for Steward.
 func forward(to http.Header, received []Field) {
 	connection := connectionOptions(Value(received, "connection"))
 	for _, f := range received {
@@ -49,8 +49,7 @@ func forward(to http.Header, received []Field) {
 	}
 }
 
-// notForwarded are the headers of the original request that are not sent on, besides those that
-// Sendable refuses.
+// notForwarded are the headers that we do not send on, in addition to those that Sendable refuses.
 var notForwarded = map[string]bool{
 	"accept-encoding": true, "authorization": true, "cookie": true, "expect": true,
 	"proxy-authenticate": true, "proxy-authorization": true,

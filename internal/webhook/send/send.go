@@ -1,12 +1,11 @@
 // Package send sends webhook deliveries over HTTP. It owns the connections to destinations and has no
 // tables.
 //
-// A Client turns a Request into an HTTP request (request.go, header.go), signs it in the form of
-// Standard Webhooks (signature.go), sends it with a net/http Transport that dials only the
-// addresses that Egress permits (egress.go), and turns the response or the failure (failure.go) into a
-// Result.
-// It follows no redirects and uses no proxy, since both would bypass the egress check. The package
-// knows nothing about webhooks, receipts or queues.
+// A Client turns a Request into an HTTP request (request.go, header.go) and signs it the way Standard
+// Webhooks prescribes (signature.go). It sends it over a net/http Transport that dials only addresses
+// Egress permits (egress.go), and turns the response or the failure (failure.go) into a Result. It
+// follows no redirects and uses no proxy, since both would bypass the egress check. The package knows
+// nothing about webhooks, receipts or queues.
 package send
 
 import (
@@ -22,8 +21,8 @@ import (
 )
 
 const (
-	// maxResponseBody is how much of a response body is kept. maxDrain is how much more is read so
-	// that the connection can be reused.
+	// We keep the first maxResponseBody bytes of a response body, and read up to maxDrain more so that
+	// the connection can be reused.
 	maxResponseBody = 16 << 10
 	maxDrain        = 256 << 10
 
@@ -45,29 +44,29 @@ const (
 type Request struct {
 	Method     string
 	URL        string
-	Received   []Field           // headers of the original request: lower-case names, sorted, one value each
+	Received   []Field           // the original request's headers: lower-case names, sorted, one value each
 	Headers    map[string]string // the destination's own headers
 	Body       []byte
 	ReceiptID  string  // webhook-id
 	DeliveryID string  // steward-delivery
 	Attempt    int     // steward-attempt
-	Signer     *Signer // nil for a request that is no delivery and has none of the headers of one
+	Signer     *Signer // nil for a request that is no delivery; it gets none of a delivery's headers
 	Timeout    time.Duration
-	// Traceparent replaces that of the original request; "" leaves it.
+	// Traceparent replaces the original request's; "" leaves it.
 	Traceparent string
 }
 
-// Result is how an attempt ended. An empty Error means success.
+// Result is an attempt's outcome. An empty Error means success.
 type Result struct {
 	Error    string
 	Response *Response
 	// RetryAfter is the delay that the destination requested, or 0.
 	RetryAfter time.Duration
-	// Gone reports that the destination wants no further deliveries.
+	// Gone reports whether the destination wants no further deliveries.
 	Gone bool
 }
 
-// Response is the response of a destination.
+// Response is a destination's response.
 type Response struct {
 	Status     int               `json:"status" example:"200"`
 	Headers    map[string]string `json:"headers" example:"{\"content-type\":\"application/json\",\"user-agent\":\"shop/2.1\"}"`
@@ -94,14 +93,13 @@ func New(egress Egress, now func() time.Time) *Client {
 		MaxIdleConnsPerHost:    maxIdlePerHost,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeaders,
-		DisableCompression:     true, // the response is stored as it was sent
+		DisableCompression:     true, // we store the response as the destination sent it
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, MaxReceiveBufferPerStream: maxDrain},
 	}}
 }
 
-// idleLimit returns how many connections may be idle: at most an eighth of the file descriptors of
-// the process.
+// idleLimit bounds the idle connections to an eighth of the process's file descriptors.
 func idleLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -113,7 +111,7 @@ func idleLimit() int {
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Send makes one attempt and waits for its end, at most r.Timeout.
+// Send makes one attempt and waits until it ends, for at most r.Timeout.
 func (c *Client) Send(ctx context.Context, r Request) Result {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -133,8 +131,8 @@ func (c *Client) Send(ctx context.Context, r Request) Result {
 	return result
 }
 
-// roundTrip sends the request. It starts again when the transport chose an idle connection that the
-// destination had closed: the transport itself does that for some methods only.
+// roundTrip sends the request. If the transport picked an idle connection that the destination had
+// closed, we start again: the transport does that by itself only for some methods.
 func (c *Client) roundTrip(ctx context.Context, abort context.CancelCauseFunc, r Request) (*http.Response, error) {
 	for {
 		guard := &sendGuard{abort: abort}
@@ -155,12 +153,12 @@ func (c *Client) roundTrip(ctx context.Context, abort context.CancelCauseFunc, r
 	}
 }
 
-// readBody returns the beginning of the response body and closes it. The status decides about
+// readBody returns the start of the response body and closes it. The status alone decides about
 // success, so a body that breaks off or stalls is not an error.
 func readBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // what follows is another protocol, on which the context has no effect
+		return nil // another protocol follows, and the context would not stop us from reading it
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponseBody))
 	if len(body) == maxResponseBody {
@@ -169,7 +167,7 @@ func readBody(resp *http.Response) []byte {
 	return body
 }
 
-// evaluate returns what the status and headers of a response mean for the delivery.
+// evaluate derives the delivery's result from a response's status and headers.
 func (c *Client) evaluate(resp *http.Response) Result {
 	code := resp.StatusCode
 	if code >= 200 && code < 300 {

@@ -6,14 +6,14 @@ import (
 	"encoding/base64"
 )
 
-// Signer signs requests with the secret of a destination. It is safe for concurrent use.
+// Signer signs requests with a destination's secret. It is safe for concurrent use.
 type Signer struct{ key []byte }
 
-// NewSigner returns a signer for a key, which is the decoded secret.
+// NewSigner returns a signer for a key: the decoded secret.
 func NewSigner(key []byte) *Signer { return &Signer{key} }
 
-// sign returns the webhook-signature of Standard Webhooks: HMAC-SHA256 of the message id, the
-// timestamp in Unix seconds, and the body, separated by dots.
+// sign returns the Standard Webhooks signature: HMAC-SHA256 over the message id, the timestamp in Unix
+// seconds, and the body, separated by dots.
 func (s *Signer) sign(messageID, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(messageID + "." + timestamp + "."))

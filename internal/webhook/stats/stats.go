@@ -1,10 +1,10 @@
-// Package stats counts what happens to webhooks: receipts, successful and failed deliveries of an
-// organization, and of each of its webhooks, over time. It owns the tables webhook_counts and
-// webhook_counts_each.
+// Package stats counts receipts, successful deliveries and failed ones over time, for each
+// organization and each webhook. It owns the tables webhook_counts and webhook_counts_each.
 //
-// The transaction that writes a receipt or ends a delivery also adds to the counts of its minute, hour and day (Add). Reading (Store) sums them
-// up over a period, or returns them as a series of buckets. Counts of an organization are never
-// removed, while retention removes receipts and deliveries; those of a webhook go with it (Remove).
+// The transaction that writes a receipt or ends a delivery also adds to the counts for its minute,
+// hour and day (Add). Store reads them: it sums them up over a period, or returns a series of buckets.
+// An organization's counts stay forever, although retention removes its receipts and deliveries; a
+// webhook's counts go when the webhook does (Remove).
 package stats
 
 import (
@@ -16,14 +16,14 @@ import (
 	"steward/internal/stamp"
 )
 
-// Count is the number of events in some time.
+// Count counts the events in a period.
 type Count struct {
 	Received  int64 `json:"received" example:"120"`
 	Delivered int64 `json:"delivered" example:"117"`
 	Failed    int64 `json:"failed" example:"3"`
 }
 
-// Analytics is the summary of a period.
+// Analytics is a period's summary.
 type Analytics struct {
 	_ struct{} `goName:"WebhookAnalytics"`
 
@@ -31,7 +31,7 @@ type Analytics struct {
 	Summary Summary       `json:"summary"`
 }
 
-// Summary has the totals of a period.
+// Summary has a period's totals.
 type Summary struct {
 	_ struct{} `goName:"WebhookSummary"`
 
@@ -43,7 +43,7 @@ type Summary struct {
 // SDK returns the form that SDK clients read.
 func (a Analytics) SDK() any { return map[string]any{"analytics": a} }
 
-// Timeseries has the counts of each bucket of a period, including those without events.
+// Timeseries has the counts for each bucket in a period, even for empty ones.
 type Timeseries struct {
 	_ struct{} `goName:"WebhookTimeseries"`
 
@@ -51,7 +51,7 @@ type Timeseries struct {
 	Series []Bucket      `json:"series"`
 }
 
-// Bucket is one point of a series.
+// Bucket is one point in a series.
 type Bucket struct {
 	_ struct{} `goName:"WebhookCounts"`
 
@@ -59,10 +59,10 @@ type Bucket struct {
 	Count
 }
 
-// bucketSize is about the length of a bucket in JSON.
+// bucketSize estimates a bucket's length in JSON.
 const bucketSize = 96
 
-// AppendJSON appends what encoding/json would write.
+// AppendJSON implements encode.Appender.
 func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
 	to = slices.Grow(to, (len(t.Series)+1)*bucketSize)
 	to, err := encode.Value(append(to, `{"period":`...), t.Period)

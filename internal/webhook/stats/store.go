@@ -11,7 +11,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// counts are the events of an organization in each unit of time, and hookCounts those of a webhook.
+// counts has an organization's events in each unit of time, hookCounts a webhook's.
 var (
 	counts = db.NewCounters("webhook_counts",
 		[]string{"org_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
@@ -19,7 +19,7 @@ var (
 		[]string{"org_id", "webhook_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
 )
 
-// Events are what happened to a webhook at a time.
+// Events counts a webhook's events at one time.
 type Events struct {
 	OrgID, WebhookID string
 	At               stamp.Time
@@ -40,7 +40,8 @@ func Add(tx *db.Tx, e Events) error {
 	return nil
 }
 
-// Remove deletes up to limit counts of a deleted webhook and returns how many. The organization's stay.
+// Remove deletes up to limit counts of a deleted webhook, and returns their number. It leaves the
+// organization's counts alone.
 func Remove(tx *db.Tx, orgID, webhookID string, limit int) (int64, error) {
 	n, err := tx.Exec(`DELETE FROM webhook_counts_each WHERE org_id = $1 AND webhook_id = $2 AND (unit, bucket) IN
 		(SELECT unit, bucket FROM webhook_counts_each WHERE org_id = $1 AND webhook_id = $2 LIMIT $3)`, orgID, webhookID, limit)
@@ -56,21 +57,21 @@ type Store struct {
 	Now func() time.Time
 }
 
-// Query has the query parameters of the analytics routes.
+// Query has the analytics routes' query parameters.
 type Query struct {
 	WebhookID string `query:"webhookId" doc:"Count only what happens to this webhook" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	period.Query
 }
 
-// source is where the counts of an organization or a webhook are: a table, and the condition for its
-// rows, whose arguments are args.
+// source locates an organization's or webhook's counts: a table, the condition for its rows, and the
+// condition's arguments.
 type source struct {
 	table, condition string
 	args             []any
 }
 
-// sourceOf returns the counts of a webhook, or of the organization if webhookID is empty. A webhook of
-// another organization has none.
+// sourceOf returns a webhook's counts, or the organization's if webhookID is empty. If the webhook
+// belongs to another organization, no counts match.
 func sourceOf(orgID, webhookID string) source {
 	if webhookID == "" {
 		return source{"webhook_counts", "org_id = $1", []any{orgID}}
@@ -78,7 +79,7 @@ func sourceOf(orgID, webhookID string) source {
 	return source{"webhook_counts_each", "org_id = $1 AND webhook_id = $2", []any{orgID, webhookID}}
 }
 
-// rows returns a query for the counts of a range of buckets, whose arguments it appends to args.
+// rows returns a query for the counts in a range of buckets. It appends the query's arguments to args.
 func (s source) rows(columns string, r period.Range, args []any) (text string, all []any) {
 	n := len(args)
 	text = fmt.Sprintf(`SELECT %s FROM %s WHERE %s AND unit = $%d AND bucket >= $%d AND bucket < $%d`,
@@ -86,7 +87,7 @@ func (s source) rows(columns string, r period.Range, args []any) (text string, a
 	return text, append(args, r.Unit, r.From, r.To)
 }
 
-// Analytics returns the totals of an organization or a webhook, in whole minutes.
+// Analytics returns an organization's or webhook's totals, in whole minutes.
 func (s *Store) Analytics(ctx context.Context, orgID string, q Query) (Analytics, error) {
 	span, err := q.Span(s.Now())
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Store) Analytics(ctx context.Context, orgID string, q Query) (Analytics
 	return Analytics{Period: span.Period(minutes), Summary: sum}, err
 }
 
-// Timeseries returns the counts of an organization or a webhook, in whole buckets.
+// Timeseries returns an organization's or webhook's counts, in whole buckets.
 func (s *Store) Timeseries(ctx context.Context, orgID string, q Query) (Timeseries, error) {
 	span, err := q.Span(s.Now())
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Store) Timeseries(ctx context.Context, orgID string, q Query) (Timeseri
 	return Timeseries{Period: span.Period(buckets), Series: series}, err
 }
 
-// sum returns the totals of the buckets of a range.
+// sum adds up the counts in a range.
 func (s *Store) sum(ctx context.Context, from source, r period.Range) (Summary, error) {
 	var parts []string
 	args := from.args
@@ -126,7 +127,7 @@ func (s *Store) sum(ctx context.Context, from source, r period.Range) (Summary, 
 	return sum, nil
 }
 
-// series returns the counts of the buckets of a range, including those without events.
+// series returns each bucket's counts in a range, even for empty ones.
 func (s *Store) series(ctx context.Context, from source, r period.Range) ([]Bucket, error) {
 	series := make([]Bucket, r.Len())
 	for i := range series {

@@ -14,36 +14,36 @@ import (
 )
 
 const (
-	// pollEvery is how often a feed looks for events that it was not told of.
+	// pollEvery is how often a feed looks for events that nobody told it about.
 	pollEvery = time.Second
-	// pace is the least time between two reads of a feed, so that events that are committed one by
-	// one are read together.
+	// pace is the shortest time between a feed's reads, so that it reads events together that are
+	// committed one by one.
 	pace = 50 * time.Millisecond
 	// feedBytes and feedTime bound the frames that a feed keeps. Connections that are further behind
 	// read by themselves.
 	feedBytes = 4 << 20
 	feedTime  = 10 * time.Second
-	// loadRows is how many events are loaded at a time. A list shows at most 64 KiB of a payload.
+	// loadRows bounds the events that we load at a time. A list shows at most 64 KiB of a payload.
 	loadRows = 64
-	// errorPause is the time before the next read after one that failed.
+	// errorPause is the pause after a failed read.
 	errorPause = 3 * time.Second
 )
 
-// feed reads the log of an organization for the connections of an audience that are at its end. It has
-// the last frames of the webhooks that they are for.
+// feed reads an organization's log for the connections of one audience that are at its end. It keeps
+// the latest frames of the webhooks they ask for.
 type feed struct {
 	audience
 	server *Server
 	stop   context.CancelFunc
 	wake   chan struct{}
-	// missing is what is to be told with the next frames. Only run uses it.
+	// missing has the gaps to send with the next frames. Only run uses it.
 	missing gaps
 	// memory is charged for the frames.
 	memory *budget.Charge
 
 	mu    sync.Mutex
 	hooks map[string]*hookFeed // by ULID; "" for all webhooks
-	// frames are those after start and up to end, in order.
+	// frames come after start and reach up to end, in order.
 	frames     []frame
 	bytes      int
 	start, end eventlog.Position
@@ -51,11 +51,10 @@ type feed struct {
 	changed    chan struct{} // closed and replaced after each read
 }
 
-// hookFeed is a webhook that connections of a feed are for.
+// hookFeed is a webhook that the feed's connections ask for.
 type hookFeed struct {
 	connections int
-	// from is where the frames of the webhook begin, if that is set: it was added while the feed
-	// was reading.
+	// from, if it is set, is where the webhook's frames begin: it joined while the feed was reading.
 	from    eventlog.Position
 	hasFrom bool
 }
@@ -147,7 +146,7 @@ func (f *feed) read(ctx context.Context) (more bool, err error) {
 	return page.More, nil
 }
 
-// onlyOne returns the only webhook of a set, or "".
+// onlyOne returns a set's only webhook, or "".
 func onlyOne(hooks map[string]bool) string {
 	if len(hooks) != 1 {
 		return ""
@@ -155,7 +154,7 @@ func onlyOne(hooks map[string]bool) string {
 	return slices.Collect(maps.Keys(hooks))[0]
 }
 
-// begin sets the position of a new feed.
+// begin sets a new feed's position.
 func (f *feed) begin(q db.Querier) error {
 	f.mu.Lock()
 	started := f.started
@@ -175,8 +174,8 @@ func (f *feed) begin(q db.Querier) error {
 	return nil
 }
 
-// wanted returns where to read next, and the webhooks whose frames are wanted. From here on they are
-// complete.
+// wanted returns the position to read from, and the webhooks whose frames connections want. From here
+// on we have all of their frames.
 func (f *feed) wanted() (from eventlog.Position, hooks map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,8 +190,8 @@ func (f *feed) wanted() (from eventlog.Position, hooks map[string]bool) {
 	return f.end, hooks
 }
 
-// add adds frames up to a position, drops the oldest that are too many or too old, and wakes the
-// connections.
+// add adds frames up to a position, drops the oldest ones if there are too many or they are too old,
+// and wakes the connections.
 func (f *feed) add(loaded []frame, end eventlog.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,8 +210,8 @@ func (f *feed) add(loaded []frame, end eventlog.Position) {
 	f.changed = make(chan struct{})
 }
 
-// keep appends a frame, for which others are dropped if there is no room. If there is still none, the
-// feed begins after the frame.
+// keep appends a frame, and drops others to make room. If there is still no room, the feed begins
+// after the frame.
 func (f *feed) keep(one frame) {
 	size := len(one.text)
 	for f.bytes+size > feedBytes && len(f.frames) > 0 {
@@ -239,18 +238,18 @@ func (f *feed) drop() {
 	f.start = oldest.at
 }
 
-// ready is what a feed has for a connection.
+// ready is a feed's offer to a connection.
 type ready struct {
-	// frames may be sent; then the connection is at end.
+	// After sending frames, the connection is at end.
 	frames []frame
 	end    eventlog.Position
-	// behind says that the feed does not have the frames after the position.
+	// behind reports whether the feed lacks the frames after the position.
 	behind bool
 	// changed is closed when there is more.
 	changed <-chan struct{}
 }
 
-// after returns frames of a webhook, or of all, after a position, up to about limit bytes.
+// after returns frames after a position, for one webhook or for all, up to about limit bytes.
 func (f *feed) after(hook string, p eventlog.Position, limit int) ready {
 	f.mu.Lock()
 	defer f.mu.Unlock()

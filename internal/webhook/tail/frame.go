@@ -12,7 +12,7 @@ import (
 	"steward/internal/webhook/eventlog"
 )
 
-// frame is an event as it is sent.
+// frame is an encoded event.
 type frame struct {
 	at    eventlog.Position
 	text  []byte
@@ -24,23 +24,23 @@ func (f frame) hook() string { return hookOf(f.at) }
 
 func hookOf(p eventlog.Position) string { return p.Key[:len(p.Key)/2] }
 
-// unloaded are events that an audience is to see.
+// unloaded are events to load for an audience.
 type unloaded struct {
 	to     audience
 	events []eventlog.Event
-	// missing is where events that are no longer kept are noted, unless their webhook was deleted.
+	// missing collects events that we no longer keep, unless their webhook was deleted.
 	missing gaps
-	limit   int // about how many bytes of frames are wanted
+	limit   int // roughly how many bytes of frames to return
 }
 
-// frames returns the frames of events up to the limit, and the number of events that they are for. What
-// is no longer kept has none.
+// frames returns events' frames up to the limit, and the number of events that it went through. An
+// event that we no longer keep has no frame.
 func frames(ctx context.Context, s *webhook.Store, u unloaded) (all []frame, n int, err error) {
 	values, err := load(ctx, s, u.to, u.events)
 	if err != nil {
 		return nil, 0, err
 	}
-	deleted := map[string]bool{} // by the ULID of a webhook, of those that were asked for
+	deleted := map[string]bool{} // by webhook ULID; only webhooks that we have looked up
 	for bytes := 0; n < len(u.events) && bytes < u.limit; n++ {
 		e := u.events[n]
 		if value, found := values[e]; found {
@@ -65,7 +65,8 @@ func frames(ctx context.Context, s *webhook.Store, u unloaded) (all []frame, n i
 	return all, n, nil
 }
 
-// load returns the receipts and deliveries of events that are kept, as an audience sees them.
+// load returns the events' receipts and deliveries as an audience sees them, except those that are
+// gone.
 func load(ctx context.Context, s *webhook.Store, to audience, events []eventlog.Event) (map[eventlog.Event]encode.Appender, error) {
 	keys := map[eventlog.Kind][]string{}
 	for _, e := range events {
@@ -104,8 +105,8 @@ func isDeleted(ctx context.Context, s *webhook.Store, orgID, hook string) (bool,
 	return false, err
 }
 
-// encodeEvent returns an event in the format of server-sent events, after what is missing before it. JSON
-// has no line breaks.
+// encodeEvent encodes an event as a server-sent event, preceded by the gaps before it. JSON has no
+// line breaks, so the data fits on one line.
 func encodeEvent(e eventlog.Event, value encode.Appender, missing gaps) ([]byte, error) {
 	text, err := missing.appendBefore(nil, hookOf(e.Position))
 	if err != nil {

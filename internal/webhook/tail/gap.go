@@ -9,16 +9,16 @@ import (
 	"steward/internal/stamp"
 )
 
-// Gap is the data of an event of type gap, which is sent before the next event when events were passed
-// over that are no longer kept.
+// Gap is the data of a gap event. We send one before the next event if we had to skip events that we
+// no longer keep.
 type Gap struct {
-	// WebhookID is the webhook whose events are missing; without it, those of all may be.
+	// WebhookID is the webhook that misses events; without it, any may.
 	WebhookID string     `json:"webhook_id,omitempty"`
 	Since     stamp.Time `json:"since"`
 }
 
-// gaps are the times since when events are missing, by the ULID of their webhook; "" is for all
-// webhooks. They are told before the next event of that webhook.
+// gaps maps a webhook's ULID to the time since which it misses events; "" stands for all webhooks. We
+// tell readers before the webhook's next event.
 type gaps map[string]stamp.Time
 
 // add notes that events since a time are missing.
@@ -28,7 +28,7 @@ func (g gaps) add(hook string, since stamp.Time) {
 	}
 }
 
-// before returns frames with what is to be told before them.
+// before returns frames with the gaps before them.
 func (g gaps) before(all []frame) ([]frame, error) {
 	if len(g) == 0 {
 		return all, nil
@@ -44,8 +44,8 @@ func (g gaps) before(all []frame) ([]frame, error) {
 	return told, nil
 }
 
-// appendBefore appends what is to be told before an event of a webhook, and forgets it. A gap has no id,
-// so that a reader that did not get the event is told again.
+// appendBefore appends the gap before a webhook's event, and forgets it. A gap has no id, so a reader
+// that did not get the event is told of the gap again.
 func (g gaps) appendBefore(text []byte, hook string) ([]byte, error) {
 	for _, of := range []string{"", hook} {
 		since, found := g[of]

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// heartbeat is how often a comment is sent.
+	// heartbeat is how often we send a comment.
 	heartbeat = 15 * time.Second
-	// batchBytes is about how much is written at once.
+	// batchBytes is roughly how much we write at once.
 	batchBytes = 64 << 10
-	// loadBytes is the memory of what a connection that is behind loads at once: a batch and an event
-	// more, whose payload and headers can take six times their 64 KiB as JSON.
+	// loadBytes is the memory for one load by a connection that is behind: a batch and one more event,
+	// whose payload and headers can take six times their 64 KiB as JSON.
 	loadBytes = 1 << 20
-	// ownRows is how many events a connection that is behind loads at once, at most. Those beyond
-	// batchBytes are not kept while they wait to be written, but loaded again.
+	// ownRows bounds the events that a connection that is behind loads at once. We do not keep events
+	// beyond batchBytes while the batch waits to be written, but load them again.
 	ownRows = 16
 )
 
-// From is where a tail begins.
+// From says where a tail begins.
 type From struct {
 	Since       period.Bound `query:"since" doc:"Begin with the events of this time; without it and Last-Event-ID, with those that are to come. A date means its beginning, 00:00 UTC"`
 	LastEventID string       `header:"Last-Event-ID" doc:"Begin after the event with this id; takes precedence over since" example:"AAAAAAAAAAoABkQ2bTPgAAGTK8-MMFf4uZK-sQZVtPoBkyvPjDBX-LmSvrEGVbT6"`
@@ -72,7 +72,7 @@ func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.S
 	return web.Stream{ContentType: "text/event-stream", Serve: c.serve}, nil
 }
 
-// begin sets the position of a connection. It returns Invalid if it is not one.
+// begin sets a connection's position. It returns Invalid if the request's position is malformed.
 func (c *connection) begin(q db.Querier, from From) (err error) {
 	if !from.Follow {
 		if c.newest, err = eventlog.Newest(q, c.orgID); err != nil {
@@ -104,37 +104,37 @@ func (c *connection) begin(q db.Querier, from From) (err error) {
 	return err
 }
 
-// connection is a tail that is being served.
+// connection is an open tail.
 type connection struct {
 	audience
 	server *Server
-	// slot is charged as long as the connection is open, memory for what it is about to send.
+	// slot is charged while the connection is open, memory for the data it is about to send.
 	slot, memory *budget.Charge
 
 	feed      *feed  // nil if it does not follow
-	newest    int64  // the number of the last commit before it was opened; without a feed it ends there
-	hook      string // the ULID of its webhook, or "" for all
+	newest    int64  // the last commit's number when it was opened; without a feed it ends there
+	hook      string // its webhook's ULID, or "" for all
 	webhookID string
 	rows      int             // how many events it loads next
-	missing   gaps            // what is to be told with the next events that it loads
+	missing   gaps            // to send with the next events that it loads
 	revoked   <-chan struct{} // closed when the caller may have lost the right
 
-	at   eventlog.Position // what was sent
-	told eventlog.Position // the position that the client has
+	at   eventlog.Position // everything up to here was sent
+	told eventlog.Position // the position that the client knows
 	out  *http.ResponseController
 	w    http.ResponseWriter
 	r    *http.Request
 }
 
-// serve sends events until the client goes away, may no longer read them, or takes nothing for 30 s,
-// which is the write timeout of package web.
+// serve sends events until the client goes away, may no longer read them, or accepts nothing for 30 s
+// (package web's write timeout).
 func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
 	defer c.server.leave(c)
 	c.w = w
 	c.r = r
 	c.out = http.NewResponseController(w)
 	h := w.Header()
-	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
+	h.Set("X-Accel-Buffering", "no") // keeps proxies from buffering events
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
@@ -142,13 +142,13 @@ func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
 	if err := c.run(r.Context()); err != nil && r.Context().Err() == nil {
 		web.Log(r.Context()).Debug("tail ended", "error", err)
 		if c.feed == nil {
-			panic(http.ErrAbortHandler) // the client must not take it for the last event
+			panic(http.ErrAbortHandler) // otherwise the client would take the last event sent for the end
 		}
 	}
 }
 
 func (c *connection) run(ctx context.Context) error {
-	if err := c.tell(true); err != nil { // the client has a position before the first event
+	if err := c.tell(true); err != nil { // gives the client a position even before the first event
 		return err
 	}
 	ticker := time.NewTicker(heartbeat)
@@ -191,8 +191,8 @@ var (
 	always    = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 )
 
-// check returns an error if the caller may no longer see the events, or is to see them in another form:
-// a client that connects again goes on with that.
+// check returns an error if the caller may no longer see the events, or must now see them in another
+// form. In that case the client reconnects and gets that form.
 func (c *connection) check(ctx context.Context) error {
 	caller, err := c.server.Authorize(c.r)
 	if err != nil {
@@ -208,9 +208,9 @@ func (c *connection) check(ctx context.Context) error {
 	return err
 }
 
-// tell sends a comment, with the position of the connection if the client does not have it: an event
-// without data, which clients note but do not show. While there is a gap to be told the client keeps the
-// position before it, so that it is told after a reconnect too.
+// tell sends a comment. If position is set, it includes the connection's position, as an event without
+// data: clients note its id but do not show it. While a gap is still unsent, the client keeps the
+// position before it, so that we tell it after a reconnect too.
 func (c *connection) tell(position bool) error {
 	text := ":\n\n"
 	if position && len(c.missing) == 0 {
@@ -220,8 +220,8 @@ func (c *connection) tell(position bool) error {
 	return c.write([]byte(text))
 }
 
-// advance sends the next events. It reports whether there are more, and otherwise returns a channel
-// that is closed when there may be, or nil at the end of a tail that does not follow.
+// advance sends the next events. It reports whether there are more. If not, it returns a channel that
+// is closed when there may be more, or nil at the end of a tail that does not follow.
 func (c *connection) advance(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
 	if c.feed == nil {
 		return c.advanceAlone(ctx)
@@ -238,8 +238,8 @@ func (c *connection) advance(ctx context.Context) (more bool, changed <-chan str
 	return len(all) > 0, next.changed, c.send(ctx, all, next.end)
 }
 
-// advanceAlone is advance without a feed. What was committed before the tail was opened may wait for a
-// transaction that is still running to be settled.
+// advanceAlone is advance without a feed. Events committed before the tail was opened may not be
+// settled yet because another transaction is still running, so it may have to wait.
 func (c *connection) advanceAlone(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
 	var settled bool
 	err = c.server.limited(ctx, c.orgID, func() error {
@@ -290,8 +290,8 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	return page.More || len(page.Events) > 0, nil
 }
 
-// send writes frames, all at once. Then the connection is at a position. Their memory is charged as long
-// as they wait for their turn and the client.
+// send writes frames, all at once, and moves the connection to end. We charge their memory while they
+// wait for their turn and for the client.
 func (c *connection) send(ctx context.Context, all []frame, end eventlog.Position) error {
 	defer c.memory.Release()
 	if len(all) == 0 {
@@ -325,7 +325,7 @@ func (c *connection) send(ctx context.Context, all []frame, end eventlog.Positio
 	return c.write(buf.Bytes())
 }
 
-// hold has the connection charged for a number of bytes. It waits if that is more than it has.
+// hold adjusts the connection's charge to n bytes. It waits for memory if n is more than it has.
 func (c *connection) hold(ctx context.Context, n int64) error {
 	has := c.memory.Used()
 	if n < has {
@@ -337,7 +337,7 @@ func (c *connection) hold(ctx context.Context, n int64) error {
 	return c.memory.Wait(ctx, n-has)
 }
 
-// buffers hold what is being written.
+// buffers are reused between writes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func (c *connection) write(text []byte) error {

@@ -1,19 +1,20 @@
-// Package tail serves the live tail of webhooks: receipts and ended deliveries as server-sent events, in the
-// order in which they are in the log (package eventlog). It owns the connections of tails and has no tables.
+// Package tail serves the live tail of webhooks: receipts and ended deliveries as server-sent events,
+// in log order (package eventlog). It owns the tails' connections and has no tables.
 //
-// A connection has a position in that log. At the end of the log it is served by the feed of its
-// audience (feed.go), which reads each event once for all connections of this process that get it in the
-// same form: viewers, who do not see credentials in headers, and all others of an organization. A
-// connection that is behind, because it resumes from an earlier position or reads slowly, reads the
-// log by itself until it has caught up. Whatever a connection has not been sent stays in the log, so
-// that nothing is held for slow readers, and any replica can go on at any position.
+// A connection has a position in the log. At the end of the log, its audience's feed (feed.go) serves
+// it. An audience is everybody in an organization who gets the events in the same form: either
+// viewers, who do not see credentials in headers, or all others. The feed reads each event once for
+// all of the audience's connections to this process. A connection that is behind, because it resumes
+// from an earlier position or reads slowly, reads the log by itself until it has caught up. Unsent
+// events stay in the log, so we buffer nothing for slow readers, and any replica can continue from any
+// position.
 //
-// Connections, the memory of what they send, and that of feeds are charged to their organizations, which
-// also share the time for loading events and the bytes per second equally: many tails that are behind
-// delay those of their own organization only.
+// We charge organizations for their connections, for the memory that these send from, and for their
+// feeds' memory. Organizations also share the time for loading events and the bytes per second
+// equally: many tails that are behind delay only their own organization's.
 //
-// Feeds are woken when events are committed in this process (Wake) or, by a notification, on another
-// replica, and look for themselves every second.
+// A feed wakes when this process (Wake) or, through a notification, another replica commits events. It
+// also looks for itself every second.
 package tail
 
 import (
@@ -33,13 +34,13 @@ import (
 )
 
 const (
-	// maxOpen is the number of connections of a process. An organization has three eighths of them.
+	// maxOpen bounds a process's connections. An organization may have three eighths of them.
 	maxOpen = 3000
-	// maxReads is how many connections look for their position in the log at the same time.
+	// maxReads bounds the connections that look up their position in the log at the same time.
 	maxReads = 4
-	// Tails are for people and their tools, and must leave the machine to ingest: what falls behind
-	// catches up later. Loading events may take one part in loadShare of the time of a core, with
-	// pauses of at most maxPause, and bytesPerSecond is what all connections together may send.
+	// Tails are for people and their tools, and must leave the machine to ingest: a tail that falls
+	// behind catches up later. Loading events may take one part in loadShare of a core's time, with
+	// pauses of at most maxPause. bytesPerSecond bounds the output of all connections together.
 	loadShare      = 5
 	loadBurst      = 50 * time.Millisecond
 	maxPause       = time.Second
@@ -47,28 +48,28 @@ const (
 	burstBytes     = 1 << 20
 )
 
-// audience are those who get the same events in the same form.
+// audience names the people who get the same events in the same form.
 type audience struct {
 	orgID  string
-	masked bool // credentials in headers
+	masked bool // without credentials in headers
 }
 
 func audienceOf(c *auth.Caller) audience { return audience{c.OrgID, webhook.MasksCredentials(c)} }
 
-// Server serves tails. It must be made by New.
+// Server serves tails. Make one with New.
 type Server struct {
 	Store *webhook.Store
 	Log   *slog.Logger
-	// Authorize returns who sends a request that is being served, or an error if they may no longer read
+	// Authorize returns the caller behind a request under way, or an error if they may no longer read
 	// webhooks.
 	Authorize func(r *http.Request) (*auth.Caller, error)
-	// Connections has a slot for each connection. Memory is that of what they are about to send, and
-	// Feeds that of the frames that feeds keep.
+	// Connections has a slot for each connection. Memory holds the data they are about to send, and
+	// Feeds the frames that feeds keep.
 	Connections, Memory, Feeds *budget.Pool
 
 	reads  *budget.Queue // has maxReads slots
-	loads  *budget.Rate  // of seconds
-	output *budget.Rate  // of bytes
+	loads  *budget.Rate  // counts seconds
+	output *budget.Rate  // counts bytes
 	ids    atomic.Int64
 
 	mu      sync.Mutex
@@ -78,7 +79,7 @@ type Server struct {
 	closed  chan struct{}
 }
 
-// New returns a server of the tails of a store, which use so many bytes of memory.
+// New returns a server for a store's tails. They use up to the given memory, in bytes.
 func New(s *webhook.Store, log *slog.Logger, memory int64) *Server {
 	t := &Server{
 		Store: s, Log: log,
@@ -94,7 +95,7 @@ func New(s *webhook.Store, log *slog.Logger, memory int64) *Server {
 	return t
 }
 
-// Wake notes that events of organizations were committed.
+// Wake notes that events in these organizations were committed.
 func (s *Server) Wake(orgIDs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +116,8 @@ func (s *Server) wakeAll() {
 	}
 }
 
-// Recheck has every connection check again whether it is allowed. It must be called when a right may
-// have been taken away.
+// Recheck makes every connection check its rights again. Call it whenever a right may have been taken
+// away.
 func (s *Server) Recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +156,8 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// enter counts a connection, which has to leave, and sets the feed of its organization if it follows
-// that. It returns Unavailable if there are too many, or the process is stopping.
+// enter counts a connection, and joins it to its audience's feed if it follows. The connection must
+// leave later. enter returns Unavailable if too many are open, or the process is stopping.
 func (s *Server) enter(c *connection, follow bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ func (s *Server) enter(c *connection, follow bool) error {
 	return nil
 }
 
-// leave ends a connection, and with the last one the feed of its organization.
+// leave ends a connection, and the feed with its last connection.
 func (s *Server) leave(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +198,7 @@ func (s *Server) leave(c *connection) {
 	}
 }
 
-// sleep waits, and reports whether ctx has not ended.
+// sleep waits, and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -207,7 +208,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// load calls frames within the share of the time that loading may take.
+// load calls frames within the time share for loading.
 func (s *Server) load(ctx context.Context, u unloaded) (loaded []frame, n int, err error) {
 	err = s.limited(ctx, u.to.orgID, func() error {
 		loaded, n, err = frames(ctx, s.Store, u)
@@ -216,7 +217,7 @@ func (s *Server) load(ctx context.Context, u unloaded) (loaded []frame, n int, e
 	return loaded, n, err
 }
 
-// limited runs a query of an organization when the share of the time that queries may take allows it.
+// limited runs an organization's query once the time share for loading allows it.
 func (s *Server) limited(ctx context.Context, orgID string, query func() error) error {
 	if err := s.loads.Enter(ctx, orgID); err != nil {
 		return err
@@ -229,7 +230,7 @@ func (s *Server) limited(ctx context.Context, orgID string, query func() error) 
 	return query()
 }
 
-// read runs a query with one of the few places for connections that are being opened.
+// read runs a query in one of the few slots for connections that are opening.
 func (s *Server) read(ctx context.Context, orgID string, query func(q db.Querier) error) error {
 	if err := s.reads.Enter(ctx, orgID, ""); err != nil {
 		return err

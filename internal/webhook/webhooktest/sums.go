@@ -1,4 +1,4 @@
-// Package webhooktest has checks that the tests of several packages of webhooks share.
+// Package webhooktest has checks that the webhook packages' tests share.
 package webhooktest
 
 import (
@@ -7,12 +7,12 @@ import (
 	"steward/internal/db"
 )
 
-// OfOrg holds for receipts and deliveries of all webhooks that organization $1 has, or had.
+// OfOrg selects the receipts and deliveries of all webhooks that organization $1 has or had.
 const OfOrg = `substr(key, 1, 26) IN (SELECT substr(id, 4) FROM webhooks WHERE org_id = $1
 	UNION ALL SELECT substr(webhook_id, 4) FROM webhook_tombstones WHERE org_id = $1)`
 
-// SumsHold compares the counters with the rows that they count, for each unit and bucket, and the
-// totals with the rows. It holds only while retention has removed nothing.
+// SumsHold compares the counters, in each unit and bucket, and the totals with the rows they count. It
+// holds only until retention removes something.
 func SumsHold(t testing.TB, d *db.DB, orgID string) {
 	t.Helper()
 	q := d.Read(t.Context())
@@ -33,7 +33,7 @@ func SumsHold(t testing.TB, d *db.DB, orgID string) {
 	queueHolds(t, d, orgID)
 }
 
-// hookCountsHold compares the sums of the counts of webhooks with those of their organization.
+// hookCountsHold compares the webhooks' counts, added up, with their organization's.
 func hookCountsHold(t testing.TB, d *db.DB, orgID string) {
 	t.Helper()
 	diffs, err := db.Collect(d.Read(t.Context()), db.Value[string], `SELECT 'unit ' || CAST(unit AS TEXT) FROM (
@@ -46,7 +46,7 @@ func hookCountsHold(t testing.TB, d *db.DB, orgID string) {
 	}
 }
 
-// TotalsHold compares the totals of webhooks with their rows.
+// TotalsHold compares webhooks' totals with their rows.
 func TotalsHold(t testing.TB, d *db.DB, orgID string) {
 	t.Helper()
 	diffs, err := db.Collect(d.Read(t.Context()), db.Value[string], `SELECT webhook_id FROM (
