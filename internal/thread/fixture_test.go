@@ -54,6 +54,11 @@ func newStore(t testing.TB, d *db.DB) *Store {
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	must(t, err)
 	c := &clock{at: time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)}
+	for _, orgID := range []string{org, other.OrgID} {
+		_, err := d.Exec(t.Context(), `INSERT INTO projects (org_id, id, name, created_at, version)
+			VALUES ($1, 'prj_default', 'default', 0, 1) ON CONFLICT (org_id, id) DO NOTHING`, orgID)
+		must(t, err)
+	}
 	return &Store{
 		DB: d, Now: c.now, Ring: ring, Retention: time.Hour, Decoding: web.NewDecoding(),
 		Audit: &audit.Store{Now: time.Now}, Accounts: &account.Store{DB: d, Now: c.now, Audit: &audit.Store{Now: time.Now}},
@@ -258,8 +263,8 @@ func (s *socketFixture) blockFirst() (entered <-chan struct{}, proceed chan stru
 	begun := make(chan struct{}, 1)
 	proceed = make(chan struct{})
 	var once atomic.Bool
-	now := s.store.Accounts.Now
-	s.store.Accounts.Now = func() time.Time { // it is asked for when the transaction creates the project
+	now := s.store.Now
+	s.store.Now = func() time.Time { // the transaction asks for it when it writes the row
 		if once.CompareAndSwap(false, true) {
 			begun <- struct{}{}
 			<-proceed
