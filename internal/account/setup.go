@@ -33,10 +33,9 @@ const (
 	setupPath = "/console/setup#"
 )
 
-// Setup lets the owner that the first start has created, who also owns the root key, set an e-mail
-// address and a password, or a passkey. The owner uses a link that the server prints. An installation is
-// set up once: through such a link, by settings at the first start, or by an owner who was invited with
-// the root key.
+// Setup lets the owner that the first start has created, who also owns the root key, set an e-mail address
+// and a password, or a passkey. The owner uses a link that the server prints. An installation is set up once:
+// through such a link, by settings at the first start, or by an owner who was invited with the root key.
 //
 // We store nothing about a link. Its token is its expiry, and a MAC over expiry and owner under the
 // master key, so that all replicas make and accept the same links.

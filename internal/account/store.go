@@ -101,8 +101,7 @@ func (s *Store) insertOrg(tx *db.Tx, f First, o newOrg) error {
 	return s.InsertOwned(tx, f, o.name)
 }
 
-// InsertOwned inserts an organization and its default project for an existing user, who becomes its
-// owner.
+// InsertOwned inserts an organization and its default project for an existing user, who becomes its owner.
 func (s *Store) InsertOwned(tx *db.Tx, f First, orgName string) error {
 	now := s.now()
 	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, orgName, now); err != nil {

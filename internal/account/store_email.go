@@ -79,9 +79,8 @@ func (s *Store) NewMailedEmail(ctx context.Context, userID string) (c EmailChang
 	return c, token, err
 }
 
-// EmailChangeOf returns the change for a token. It returns NotFound if the token was used or replaced,
-// has expired or never existed, if the facts it was made for have changed, or if another user has the
-// address.
+// EmailChangeOf returns the change for a token. It returns NotFound if the token was used or replaced, has
+// expired or never existed, if the facts it was made for have changed, or if another user has the address.
 func (s *Store) EmailChangeOf(ctx context.Context, token string) (EmailChange, error) {
 	return s.emailChange(s.DB.Read(ctx), token)
 }

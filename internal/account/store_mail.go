@@ -31,8 +31,7 @@ func (s *Store) RequestReset(tx *db.Tx, email string) error {
 	return s.Mail.Add(tx, mail.Request{Kind: mail.KindReset, To: email})
 }
 
-// Tell mails users a notice about their account, in the change's transaction, if the server can send
-// mail.
+// Tell mails users a notice about their account, in the change's transaction, if the server can send mail.
 func (s *Store) Tell(tx *db.Tx, userID string, n mail.Event) error {
 	if s.Mail == nil {
 		return nil

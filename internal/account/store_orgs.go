@@ -39,8 +39,7 @@ func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	return []Org{own}, err
 }
 
-// OrgsOfUser returns, by name, the organizations where a user is an enabled member. Deleted ones come
-// last.
+// OrgsOfUser returns, by name, the organizations where a user is an enabled member. Deleted ones come last.
 func (s *Store) OrgsOfUser(ctx context.Context, userID string) ([]Org, error) {
 	orgs, err := db.Collect(s.DB.Read(ctx), scanOrg, selectOrg+`
 		JOIN members m ON m.org_id = o.id WHERE m.user_id = $1 AND NOT m.disabled

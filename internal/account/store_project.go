@@ -48,8 +48,7 @@ func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (
 	})
 }
 
-// DeleteProject deletes a project with everything in it. It returns NotFound if there is none with this
-// id.
+// DeleteProject deletes a project with everything in it. It returns NotFound if there is none with this id.
 func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		p, err := scanProject(tx.Row(`SELECT `+projectColumns+` FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID))

@@ -178,8 +178,7 @@ func userState(q db.Querier, userID string) ([]byte, error) {
 	return seal.Hash(strings.Join(append(memberships, email, hash), "\n")), nil
 }
 
-// errNoReset does not distinguish links that were used, replaced or voided, have expired, or never
-// existed.
+// errNoReset does not distinguish links that were used, replaced or voided, have expired, or never existed.
 var errNoReset = errs.New(errs.NotFound, "link not found")
 
 // ResetOf returns the user who may set a new password with a token. It returns NotFound if the token was

@@ -13,9 +13,8 @@ import (
 	"steward/internal/name"
 )
 
-// An organization's provider can vouch for people: it lets in those who are invited, or everybody it
-// knows. It never takes over an existing account, because the organization's managers decide what the
-// provider says.
+// An organization's provider can vouch for people: it lets in those who are invited, or everybody it knows.
+// It never takes over an existing account, because the organization's managers decide what the provider says.
 
 // Standing has the facts that decide whether an organization's provider may sign a user in.
 type Standing struct {
@@ -129,8 +128,8 @@ func (s *Store) AcceptVerified(tx *db.Tx, n Newcomer) (userID string, err error)
 	return userID, s.join(tx, i, userID)
 }
 
-// addressee returns the user with the newcomer's address, or "", and whether that user is a member of the
-// organization.
+// addressee returns the user with the newcomer's address, or "". member reports whether that user is a
+// member of the organization.
 func addressee(tx *db.Tx, n Newcomer) (userID string, member bool, err error) {
 	err = tx.Row(`SELECT id, EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND m.org_id = $2)
 		FROM users WHERE email = $1`, n.Email, n.OrgID).Scan(&userID, &member)
@@ -143,10 +142,9 @@ func addressee(tx *db.Tx, n Newcomer) (userID string, member bool, err error) {
 	return userID, member, nil
 }
 
-// Admit creates a user for a newcomer, with the role in n. It returns Conflict if a member has the
-// address, who must link the account, or if the new account would get an address that anybody else has.
-// Otherwise it does not reveal whether the address has an account. It returns NotFound if the
-// organization is deleted.
+// Admit creates a user for a newcomer, with the role in n. It returns Conflict if a member has the address,
+// who must link the account, or if the new account would get an address that anybody else has. Otherwise it
+// does not reveal whether the address has an account. It returns NotFound if the organization is deleted.
 func (s *Store) Admit(tx *db.Tx, n Newcomer) (userID string, err error) {
 	if err := checkOpen(tx, n.OrgID); err != nil {
 		return "", err

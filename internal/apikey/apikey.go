@@ -1,5 +1,4 @@
-// Package apikey owns API keys: creating, listing and deleting them, and authenticating requests with
-// them.
+// Package apikey owns API keys: creating, listing and deleting them, and authenticating requests with them.
 //
 // We show a key's value once and store its SHA-256. Checker.Authenticate looks a value up in a cache,
 // refuses it if its checksum is wrong, and then reads the database. Every change to a key, a role or a

@@ -39,8 +39,7 @@ type use struct {
 // errRefused does not say why a key is refused.
 var errRefused = errs.New(errs.Unauthorized, "the API key is missing, unknown or expired")
 
-// Authenticate returns the caller for a key. It returns Unauthorized if the key is unknown or has
-// expired.
+// Authenticate returns the caller for a key. It returns Unauthorized if the key is unknown or has expired.
 func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller, error) {
 	e, err := c.entry(ctx, value)
 	if errors.Is(err, db.ErrNoRows) {

@@ -38,7 +38,7 @@ type Caller struct {
 	ProjectID string
 	// KeyID is the request's API key; empty for an access token.
 	KeyID string
-	// KeyExpires is when the API key expires; nil for never, and for an access token.
+	// KeyExpires is the API key's expiry; nil for never, and for an access token.
 	KeyExpires *stamp.Time
 	// ClientID is the OAuth client whose access token the caller uses, or whose access token created the
 	// API key. It is empty for other API keys.
@@ -76,8 +76,7 @@ type Permission struct {
 	Name string
 	// Roles are the roles that have the permission.
 	Roles []Role
-	// Project reports whether a caller that is confined to a project has the permission, within that
-	// project.
+	// Project reports whether a caller that is confined to a project has the permission, within that project.
 	Project bool
 	// User reports whether the permission concerns the caller's own account. An OAuth client that acts as
 	// itself has none.

@@ -40,8 +40,7 @@ type creation struct {
 	planned []Resource
 }
 
-// plan returns a row for each requested database and key-value store, and an empty Resource for each
-// bucket.
+// plan returns a row for each requested database and key-value store, and an empty Resource for each bucket.
 func (m *Manager) plan(caller *auth.Caller, region *Region, wanted []NewResource) []Resource {
 	now := m.Store.now()
 	planned := make([]Resource, len(wanted))

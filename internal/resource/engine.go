@@ -71,8 +71,7 @@ type Engine interface {
 	Create(ctx context.Context, p *Provisioned) error
 	// Rotate makes p's password the only valid one, and closes connections that used another.
 	Rotate(ctx context.Context, p *Provisioned) error
-	// Delete closes the connections to p and removes everything it holds. It returns nil if nothing is
-	// left.
+	// Delete closes the connections to p and removes everything it holds. It returns nil if nothing is left.
 	Delete(ctx context.Context, p *Provisioned) error
 	// Connection returns the URL and environment for clients.
 	Connection(p *Provisioned) Connection

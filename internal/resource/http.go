@@ -150,8 +150,7 @@ func (h *Handler) Create(ctx context.Context, in *CreateInput) (Created, error) 
 	return response, err
 }
 
-// Gone is the result of a deletion. The response is empty, but in an envelope it names the deleted
-// resources.
+// Gone is the result of a deletion. The response is empty, but in an envelope it names the deleted resources.
 type Gone struct{ resources []Named }
 
 type goneResource struct {

@@ -18,15 +18,13 @@ const (
 	// them may take as long again.
 	callTimeout    = 30 * time.Second
 	requestTimeout = 2 * time.Minute
-	// claimTime is how long a claim on a resource lasts. It is longer than a request and its undo can
-	// take.
+	// claimTime is how long a claim on a resource lasts. It is longer than a request and its undo can take.
 	claimTime = 6 * time.Minute
 	// maxSettle caps the attempts in settle.
 	maxSettle = 10
 )
 
-// Manager creates, deletes and rotates resources. Rows and engines agree again after a crash at any
-// point.
+// Manager creates, deletes and rotates resources. Rows and engines agree again after a crash at any point.
 type Manager struct {
 	Store   *Store
 	Regions []Region
@@ -145,9 +143,8 @@ func (m *Manager) retry(ctx context.Context, p *Provisioned, cause error) {
 	}
 }
 
-// settleAll makes engines agree with rows that have changed in the meantime. A late call may have created
-// a deleted resource again or set an old password; settling deletes the resource or sets the current
-// password.
+// settleAll makes engines agree with rows that have changed in the meantime. A late call may have created a
+// deleted resource again or set an old password; settling deletes the resource or sets the current password.
 func (m *Manager) settleAll(ctx context.Context, all []*Provisioned) {
 	for _, p := range all {
 		if err := m.settle(ctx, p); err != nil {

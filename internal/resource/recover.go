@@ -17,7 +17,7 @@ const (
 	retryAfter = 10 * time.Second
 	// recoverBatch caps the rows read at a time.
 	recoverBatch = 100
-	// ensureEvery is the interval at which engines recreate what they may have lost.
+	// ensureEvery is the minimum interval between calls to Ensure.
 	ensureEvery = 15 * time.Second
 )
 

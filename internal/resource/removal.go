@@ -7,9 +7,8 @@ import (
 	"steward/internal/db"
 )
 
-// RemoveOrg deletes an organization's databases and key-value stores with everything they hold. It
-// reports whether none is left: Recover finishes those whose engine failed and those that others were
-// changing.
+// RemoveOrg deletes an organization's databases and key-value stores with everything they hold. It reports
+// whether none is left: Recover finishes those whose engine failed and those that others were changing.
 func (m *Manager) RemoveOrg(ctx context.Context, orgID string) (done bool, err error) {
 	all, err := m.ofOrg(ctx, orgID)
 	if err != nil {

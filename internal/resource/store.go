@@ -51,8 +51,7 @@ func (s *Store) scan(r db.Row) (*Provisioned, error) {
 	return p, nil
 }
 
-// ByID returns a resource by id. It returns NotFound if there is none, or if it is being created or
-// deleted.
+// ByID returns a resource by id. It returns NotFound if there is none, or if it is being created or deleted.
 func (s *Store) ByID(ctx context.Context, id string) (*Provisioned, error) {
 	p, err := s.one(s.DB.Read(ctx), `WHERE id = $1`+visible, id)
 	if errors.Is(err, db.ErrNoRows) {
@@ -101,8 +100,7 @@ func (s *Store) one(q db.Querier, where string, args ...any) (*Provisioned, erro
 	return p, nil
 }
 
-// List returns an organization's databases and key-value stores by name. An empty region selects all
-// regions.
+// List returns an organization's databases and key-value stores by name. An empty region selects all regions.
 func (s *Store) List(ctx context.Context, orgID, region string) ([]*Provisioned, error) {
 	where := list.Where(`org_id = ?`+visible, orgID)
 	where.Equal(`region`, region)
@@ -118,8 +116,7 @@ func (s *Store) all(ctx context.Context, where string, args ...any) ([]*Provisio
 	return all, nil
 }
 
-// IDs returns the ids of all resources of a type, in any state, whose files are in a node's data
-// directory.
+// IDs returns the ids of all resources of a type, in any state, whose files are in a node's data directory.
 func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, error) {
 	ids, err := db.Collect(s.DB.Read(ctx), db.Value[string],
 		`SELECT id FROM resources WHERE node = $1 AND type = $2`, node, t)

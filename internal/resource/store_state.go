@@ -112,8 +112,7 @@ func (s *Store) changed(tx *db.Tx, p *Provisioned, err error) (*Provisioned, err
 	return p, tx.Invalidate(Cache)
 }
 
-// postpone sets the time when Recover may take p. It returns errLost if p has changed or is being
-// changed.
+// postpone sets the time when Recover may take p. It returns errLost if p has changed or is being changed.
 func (s *Store) postpone(ctx context.Context, p *Provisioned, until stamp.Time) error {
 	var n int64
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {

@@ -9,8 +9,8 @@ import (
 	"steward/internal/errs"
 )
 
-// Transfer moves an embedded resource to its region's engine, and returns the new resource. It keeps the
-// name but gets another id and password. fill copies the contents, and nobody may use the embedded
+// Transfer moves an embedded resource to its region's engine, and returns the new resource, which has the
+// same name but another id and password. fill copies the contents, and nobody may use the embedded
 // resource in the meantime. If fill fails or the process dies, the embedded resource stays as it was, and
 // Recover removes the remains from the engine. The embedded files are kept in any case.
 func (m *Manager) Transfer(

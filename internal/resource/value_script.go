@@ -309,7 +309,7 @@ func (v *Value) setItems(reply any, cursor string) error {
 	return nil
 }
 
-// textsOf returns an item's texts, and whether some were cut.
+// textsOf returns an item's texts. cut reports whether some of them were cut.
 func textsOf(reply any) (texts []string, cut bool, err error) {
 	all, _ := reply.([]any)
 	if len(all) < 2 {

@@ -21,9 +21,8 @@ import (
 // (Route.WithMaxBody).
 const MaxBody = 1 << 20
 
-// readBody reads a request's whole body. It returns TooLarge, UnsupportedMediaType or Malformed if the
-// body is too large, not JSON by its Content-Type, or incomplete, and Unavailable if there is no memory
-// for it.
+// readBody reads a request's whole body. It returns TooLarge, UnsupportedMediaType or Malformed if the body
+// is too large, not JSON by its Content-Type, or incomplete, and Unavailable if there is no memory for it.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budget.Charge) ([]byte, error) {
 	if r.Body == http.NoBody {
 		return nil, nil

@@ -9,8 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// corrector adds to an OpenAPI document the parts that huma leaves out: where null is allowed, and
-// examples.
+// corrector adds to an OpenAPI document the parts that huma leaves out: where null is allowed, and examples.
 type corrector struct {
 	tree    map[string]any
 	schemas map[string]any

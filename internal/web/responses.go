@@ -155,8 +155,7 @@ func errorRef(status int) *huma.Response {
 	return &huma.Response{Ref: "#/components/responses/" + responseName(status)}
 }
 
-// addErrors documents the errors that follow from a route's path, parameters and body, and the route's
-// own.
+// addErrors documents the errors that follow from a route's path, parameters and body, and the route's own.
 func addErrors(op *huma.Operation, r Route) {
 	readsBody := r.Method != http.MethodGet // even if it ignores the body
 	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: readsBody, 415: readsBody, 422: r.body != nil}

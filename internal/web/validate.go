@@ -51,9 +51,8 @@ func (s *bodySchema) document() *huma.RequestBody {
 // required reports whether a request without a body is malformed.
 func (s *bodySchema) required() bool { return s.of.Kind() != reflect.Pointer }
 
-// decode decodes a body and adds its faults: lists that are too long, text that we cannot store, and
-// values that do not match the schema or cannot be decoded. Later steps skip values that already have a
-// fault.
+// decode decodes a body and adds its faults: lists that are too long, text that we cannot store, and values
+// that do not match the schema or cannot be decoded. Later steps skip values that already have a fault.
 func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, error) {
 	value := reflect.New(s.of)
 	if len(body) == 0 {

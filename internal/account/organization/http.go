@@ -80,8 +80,7 @@ type ID struct {
 }
 
 // own returns the caller if the path names the caller's organization. It returns NotFound for any other
-// organization. It returns Forbidden for an application, because the user it acts for has not agreed to
-// this.
+// organization. It returns Forbidden for an application, because the user it acts for has not agreed to this.
 func (in *ID) own(ctx context.Context) (*auth.Caller, error) {
 	caller := auth.From(ctx)
 	if in.ID != caller.OrgID {

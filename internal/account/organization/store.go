@@ -65,10 +65,9 @@ func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error
 	return role == auth.Owner, err
 }
 
-// Create creates an organization with a default project. The caller's user becomes its owner. Create
-// returns Conflict if the user belongs to too many organizations. It returns Forbidden if an
-// organization's provider is the user's only way to sign in, because the provider refuses users who
-// belong to another one.
+// Create creates an organization with a default project. The caller's user becomes its owner. Create returns
+// Conflict if the user belongs to too many organizations. It returns Forbidden if an organization's provider
+// is the user's only way to sign in, because the provider refuses users who belong to another one.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account.Org, error) {
 	f := account.First{OrgID: id.New(id.Org), UserID: caller.UserID, ProjectID: id.New(id.Project)}
 	return account.Org{ID: f.OrgID, Name: n.Name, Role: auth.Owner}, s.db().Write(ctx, func(tx *db.Tx) error {

@@ -82,9 +82,9 @@ type Limits struct {
 	Login, Stall, Idle time.Duration
 	// Pace is the minimum speed at which the rest of a command must arrive after its first line.
 	Pace budget.Pace
-	// Unused is how long a store stays open without a command. Reclaim replaces it when others need the
-	// store's memory. Wait is how long a client waits for a store to open while too many are open or
-	// memory is short. Loading is how long it waits while the store is opening.
+	// Unused is how long an idle store stays open, and Reclaim the shorter time after which it closes if
+	// others need its memory. Wait is how long a client waits for a store to open while too many are open
+	// or memory is short. Loading is how long it waits while the store is opening.
 	Unused, Wait, Reclaim, Loading time.Duration
 	// Running caps the stores that run long operations at once. Others wait for their turn.
 	Running int
@@ -122,8 +122,8 @@ const MaxRequest = 16 << 20
 // KeyGrant is the key memory that an organization's stores always get, in bytes.
 const KeyGrant = 4 << 20
 
-// ScriptMemory is the memory for all scripts, and ScriptGrant what an organization's scripts always get,
-// in bytes.
+// ScriptMemory is the memory for all scripts, and ScriptGrant the part that each organization's scripts
+// always get, in bytes.
 const (
 	ScriptMemory = 384 << 20
 	ScriptGrant  = 4 << 20

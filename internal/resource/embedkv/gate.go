@@ -123,8 +123,7 @@ func (r *sessions) part(s *session, slot *budget.Charge) {
 	s.store = ""
 }
 
-// forget removes a session from its store. It reports whether there was a slot for an unauthenticated
-// client.
+// forget removes a session from its store. It reports whether there was a slot for an unauthenticated client.
 func (r *sessions) forget(s *session, slot *budget.Charge) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

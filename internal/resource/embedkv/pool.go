@@ -232,8 +232,7 @@ func (p *pool) closeUnused(since time.Time) {
 	}
 }
 
-// closeIfUnused closes a store if it has been unused since a time. It reports whether the store is
-// closed.
+// closeIfUnused closes a store if it has been unused since a time. It reports whether the store is closed.
 func (p *pool) closeIfUnused(o opened, since time.Time) bool {
 	unused := o.entry.store.CloseUnused(since)
 	if unused {

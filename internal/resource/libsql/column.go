@@ -21,9 +21,8 @@ func (c *conn) columns(stmt *sqlite.Stmt, sql string) []column {
 	return columns
 }
 
-// nameRepeated names the columns whose name occurs again later: the library only knows the last column
-// with a name. In a subquery, SQLite makes the names distinct, `id` and `id:1`, and we take them from
-// there.
+// nameRepeated names the columns whose name occurs again later: the library only knows the last column with a
+// name. In a subquery, SQLite makes the names distinct, `id` and `id:1`, and we take them from there.
 func (c *conn) nameRepeated(stmt *sqlite.Stmt, sql string, columns []column) {
 	sql = strings.TrimRight(sql, "; \t\r\n")
 	subquery, _, err := c.PrepareTransient("SELECT * FROM (" + sql + "\n)")

@@ -247,8 +247,7 @@ func (d *database) streamGone(place *budget.Charge) {
 	d.active.Done()
 }
 
-// take makes the baton's stream busy and uses up the baton. If a cursor is still sending, take waits for
-// it.
+// take makes the baton's stream busy and uses up the baton. If a cursor is still sending, take waits for it.
 func (d *database) take(ctx context.Context, baton string, t token) (*stream, error) {
 	expired := failf("STREAM_EXPIRED", "the stream has expired, or its baton was used before").withStatus(http.StatusBadRequest)
 	d.mu.Lock()

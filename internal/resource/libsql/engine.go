@@ -94,8 +94,7 @@ func (e *Engine) Open() error {
 	return useTemporary(tmp)
 }
 
-// The default memory pool's size in bytes, and the fraction of a pool, 1/largest, that one request can
-// have.
+// The default memory pool's size in bytes, and the fraction of a pool, 1/largest, that one request can have.
 const (
 	defaultMemory = 128 << 20
 	largest       = 16

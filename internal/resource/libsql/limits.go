@@ -32,7 +32,7 @@ type Limits struct {
 	// Statement bounds a statement's time, and Transaction a transaction's.
 	Statement   time.Duration
 	Transaction time.Duration
-	// Heavy is the statement time per minute from which we log a database.
+	// Heavy is the statement time per minute above which we log a database.
 	Heavy time.Duration
 	// Body caps a request in bytes. Response caps the rows in a pipeline's response, or one row from a
 	// cursor. Neither can exceed a sixteenth of the memory for all requests.

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// shareQueue caps the statements in a database that wait to share a commit. Others wait for a
-	// connection.
+	// shareQueue caps the statements in a database that wait to share a commit. Others wait for a connection.
 	shareQueue = 512
 	// shareTime bounds a statement in a shared transaction, and how long such a transaction accepts more
 	// statements. We undo a statement that takes longer and run it alone. For aloneTime, its text then

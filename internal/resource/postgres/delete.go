@@ -94,8 +94,7 @@ func (e *Engine) dropDatabase(ctx context.Context, id string) error {
 	return err
 }
 
-// rollbackPrepared rolls back transactions that the role has prepared, or that were prepared in its
-// database.
+// rollbackPrepared rolls back transactions that the role has prepared, or that were prepared in its database.
 func (e *Engine) rollbackPrepared(ctx context.Context, id string) error {
 	rows, err := e.admin.Query(ctx, "SELECT gid, owner, database FROM pg_prepared_xacts WHERE owner = $1 OR database = $1", id)
 	if err != nil {

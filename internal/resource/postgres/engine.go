@@ -41,8 +41,7 @@ type Engine struct {
 	open string // databases that let every role connect, as last logged
 }
 
-// New returns an engine, given the URL for a role that may create roles and databases. It does not
-// connect.
+// New returns an engine, given the URL for a role that may create roles and databases. It does not connect.
 func New(adminURL string, log *slog.Logger) (*Engine, error) {
 	invalid := errors.New("expected postgres://user:password@host:port/database with one host")
 	u, err := url.Parse(adminURL)
@@ -171,10 +170,9 @@ func (e *Engine) joinRole(ctx context.Context, role string) (superuser bool, err
 	return false, err
 }
 
-// createDatabase creates a database, unless it exists. The database accepts no connections yet, since
-// every role may connect to a new database. We copy template0, because nobody can connect to it: a
-// connection to template1 would block every creation, and anything in template1 would appear in every
-// database.
+// createDatabase creates a database, unless it exists. The database accepts no connections yet, since every
+// role may connect to a new database. We copy template0, because nobody can connect to it: a connection to
+// template1 would block every creation, and anything in template1 would appear in every database.
 func (e *Engine) createDatabase(ctx context.Context, id string) error {
 	create := "CREATE DATABASE " + name(id) + " OWNER " + name(id) + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 	_, err := e.admin.Exec(ctx, create)

@@ -77,8 +77,7 @@ func cancelStatement(conn *pgconn.PgConn) {
 	_ = conn.CancelRequest(ctx)
 }
 
-// connectAs connects as a database's own role. The parameters override the role's settings for its
-// sessions.
+// connectAs connects as a database's own role. The parameters override the role's settings for its sessions.
 func (e *Engine) connectAs(ctx context.Context, p *resource.Provisioned, parameters map[string]string) (*pgx.Conn, error) {
 	config := e.admin.Config().ConnConfig
 	config.User = p.ID

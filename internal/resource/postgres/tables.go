@@ -25,8 +25,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT starts_with(n.nspname::text
 ORDER BY n.nspname, c.relname, a.attnum
 LIMIT $1`
 
-// Tables returns the tables and views in all schemas except the system's, as the database's role sees
-// them.
+// Tables returns the tables and views in all schemas except the system's, as the database's role sees them.
 func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resource.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()

@@ -17,10 +17,9 @@ import (
 // anything else are refused: other keys, users, connections, scripts or the server. A new Redis version's
 // commands stay refused until we list them, and we skip those that a server does not have.
 //
-// Some are left out on purpose, although they are in no dangerous category: SCAN, RANDOMKEY and DBSIZE,
-// which see all keys; COPY, MOVE and SWAPDB, which reach other databases; CLIENT TRACKING, whose
-// broadcasts name others' keys; CLIENT UNBLOCK; PUBSUB; FUNCTION and FCALL, whose libraries are shared;
-// WAIT.
+// Some are left out on purpose, although they are in no dangerous category: SCAN, RANDOMKEY and DBSIZE, which
+// see all keys; COPY, MOVE and SWAPDB, which reach other databases; CLIENT TRACKING, whose broadcasts name
+// others' keys; CLIENT UNBLOCK; PUBSUB; FUNCTION and FCALL, whose libraries are shared; WAIT.
 const permitted = `
 append bitcount bitfield bitfield_ro bitop bitpos decr decrby get getbit getdel getex getrange getset
 incr incrby incrbyfloat lcs mget mset msetnx psetex set setbit setex setnx setrange strlen substr

@@ -1,5 +1,4 @@
-// Package pipetest provides an in-process listener for tests. Its connections use a synctest bubble's
-// clock.
+// Package pipetest provides an in-process listener for tests. Its connections use a synctest bubble's clock.
 package pipetest
 
 import (

@@ -67,8 +67,7 @@ func program(t testing.TB) string {
 	return path
 }
 
-// withPassword adds the password, unless the server reads its users from a file. Redis does not allow
-// both.
+// withPassword adds the password, unless the server reads its users from a file. Redis does not allow both.
 func withPassword(args []string) []string {
 	for _, arg := range args {
 		if arg == "--aclfile" {

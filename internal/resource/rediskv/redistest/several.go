@@ -160,9 +160,8 @@ type Sentinels struct {
 	Sentinels []*Server
 }
 
-// StartSentinels starts a master, a replica and three sentinels. It waits until the sentinels know each
-// other and the replica: if the master ended earlier, nothing would replace it. The arguments are for
-// Start.
+// StartSentinels starts a master, a replica and three sentinels. It waits until the sentinels know each other
+// and the replica: if the master ended earlier, nothing would replace it. The arguments are for Start.
 func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	args = append([]string{"--masterauth", Password, "--repl-diskless-sync-delay", "0"}, args...)
