@@ -15,8 +15,8 @@ import (
 	"steward/internal/errs"
 )
 
-// Refusals makes a server answer requests that net/http cannot parse in the API's format. Such a request
-// has, for example, a bad escape in its path or too many headers. net/http writes plain text to the
+// Refusals makes a server use the API's format when it answers requests that net/http cannot parse, for
+// example because of a bad escape in the path or too many headers. net/http writes plain text to the
 // connection and has no hook for it, so our connection replaces everything written between requests.
 type Refusals struct {
 	// Faces lists all faces except Bare.

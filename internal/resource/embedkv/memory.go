@@ -24,9 +24,9 @@ func (e *Engine) newKeyMemory(ctx context.Context, p *resource.Provisioned) *key
 	}
 }
 
-// reclaim closes an unused store to make room for n bytes. If the organization has used up its share, it
-// must be one of its own stores. If there is none, an opening store waits a while. reclaim returns false
-// if trying again is pointless.
+// reclaim closes an unused store to make room for n bytes. If the organization has used up its share,
+// reclaim closes one of its own. If there is none to close, a store that is opening waits a while.
+// reclaim returns false if trying again is pointless.
 func (m *keyMemory) reclaim(n int64, opening bool) bool {
 	e := m.engine
 	org := ""

@@ -200,7 +200,7 @@ func (p *pool) ready() []opened {
 }
 
 // makeRoom closes an idle store so that the organization can open one. If the organization has its full
-// share, it must be one of its own stores. makeRoom returns false if there is none.
+// share, makeRoom closes one of its own. It returns false if there is none to close.
 func (p *pool) makeRoom(org string) bool {
 	p.mu.Lock()
 	own := p.hasShare(org)
@@ -211,8 +211,8 @@ func (p *pool) makeRoom(org string) bool {
 	return p.closeOne(org, time.Now())
 }
 
-// closeOne closes a store that has been unused since a time. Unless org is empty, it must be one of
-// org's. closeOne returns false if there is none.
+// closeOne closes a store that has been unused since a time, among org's own unless org is empty. It
+// returns false if there is none.
 func (p *pool) closeOne(org string, since time.Time) bool {
 	for _, o := range p.ready() {
 		if org != "" && o.entry.org != org {
