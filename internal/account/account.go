@@ -1,18 +1,18 @@
 // Package account owns organizations, their members and projects, invitations, and passwords.
 //
-// A user belongs to an organization by a row in members, which has the role. Every change of a
-// membership invalidates the cache of callers (auth.Callers), so that keys act with the current
-// role. A member who is disabled or removed loses all access to the organization, and a user
-// without an enabled membership cannot sign in.
+// A user belongs to an organization through a row in members, which has the role. Every change to a
+// membership invalidates the cache of callers (auth.Callers), so that keys act with the current role. A
+// member who is disabled or removed loses all access to the organization, and a user without an enabled
+// membership cannot sign in.
 //
-// A member is added with an invitation, which belongs to one organization, one address and one role.
-// Until it is accepted it is a row of its own, listed as a pending member, and says nothing about
-// whether the address has an account. Its link can be used once: a new person registers with it and
-// sets a password, and an existing user accepts or declines while signed in. A link of another kind,
-// which is valid for an hour, resets a password. Tokens of links are stored as hashes. A link is void
-// when what it was made for has changed.
+// Members join by invitation. An invitation is for one organization, one address and one role. Until it
+// is accepted it is a separate row that is listed as a pending member, and it does not reveal whether the
+// address has an account. Its link works once: a new person registers with it and sets a password, while
+// an existing user accepts or declines after signing in. A second kind of link, valid for an hour, resets
+// a password. We store only hashes of the links' tokens. A link becomes void when the facts it was made
+// for change.
 //
-// A project is created by a request, or by EnsureProject when a runtime names one that does not exist.
+// Projects are created by a request, or by EnsureProject when a runtime names one that does not exist.
 package account
 
 import (
@@ -31,10 +31,10 @@ import (
 	"steward/internal/stamp"
 )
 
-// maxOrgName is the number of characters that the name of an organization may have.
+// maxOrgName caps an organization's name, in characters.
 const maxOrgName = 256
 
-// maxEmail is the number of characters that an e-mail address may have.
+// maxEmail caps an e-mail address, in characters.
 const maxEmail = 254
 
 // Org is an organization.
@@ -43,7 +43,7 @@ type Org struct {
 
 	ID   string `json:"id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Name string `json:"name" example:"Acme"`
-	// RequireMFA is set where organizations are listed or changed.
+	// RequireMFA is set in responses that list or change organizations.
 	RequireMFA *RequireMFA `json:"require_mfa,omitempty" doc:"Second factor that members must sign in with; absent if there is none. API keys and tokens are not affected"`
 
 	version int64
@@ -53,7 +53,7 @@ type Org struct {
 	RemovedAt *stamp.Time `json:"removed_at,omitempty" format:"date-time" doc:"When all that the deleted organization holds will be removed for good, 7 days after the deletion" example:"2026-11-22T09:30:00.123Z"`
 }
 
-// Project is a part of an organization to which keys, threads and evaluations can be confined.
+// Project is a part of an organization. Keys, threads and evaluations can be confined to one.
 type Project struct {
 	ID   string `json:"id" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
 	Name string `json:"name" example:"Shop"`
@@ -62,16 +62,16 @@ type Project struct {
 	version   int64
 }
 
-// ETag returns the version of the row.
+// ETag returns the row's version.
 func (p Project) ETag() string { return page.ETag(p.version) }
 
 // Projects is a page of projects.
 type Projects struct {
 	page.Page[Project]
-	org Org // set for the SDK face
+	org Org // set for SDKs
 }
 
-// sdkProject is a project as SDKs list it. Steward has no deployments.
+// sdkProject is a project in the form that SDKs list. Steward has no deployments.
 type sdkProject struct {
 	Project
 	OrgID            string  `json:"orgId"`
@@ -79,7 +79,7 @@ type sdkProject struct {
 	LatestDeployment *string `json:"latestDeploymentId"`
 }
 
-// SDK returns the form of the value in an envelope.
+// SDK returns the value's form in an envelope.
 func (p Projects) SDK() any {
 	shown := make([]sdkProject, len(p.Items))
 	for i, item := range p.Items {
@@ -105,17 +105,17 @@ type Member struct {
 	version int64
 }
 
-// owns reports whether the member has the rights of an owner.
+// owns reports whether the member has an owner's rights.
 func (m Member) owns() bool { return m.Role == auth.Owner && !m.Disabled }
 
-// label returns the name of the member, or the e-mail address if there is none.
+// label returns the member's name, or the e-mail address if there is none.
 func (m Member) label() string {
 	name := strings.TrimSpace(text(m.FirstName) + " " + text(m.LastName))
 	return cmp.Or(name, text(m.Email))
 }
 
-// matches reports whether a text is the member's id, has words of the name or of the local part of the
-// e-mail address, or is the beginning of that address.
+// matches reports whether the text is the member's id, begins the e-mail address, or consists of words in
+// the name or in the address's local part.
 func (m Member) matches(wanted string) bool {
 	email := strings.ToLower(text(m.Email))
 	if m.ID == wanted || strings.HasPrefix(email, strings.ToLower(wanted)) {
@@ -126,7 +126,7 @@ func (m Member) matches(wanted string) bool {
 	return words.In(text(m.FirstName)+" "+text(m.LastName)) || words.In(local)
 }
 
-// text returns an optional text, or "".
+// text dereferences an optional text. It returns "" for nil.
 func text(s *string) string {
 	if s == nil {
 		return ""
@@ -134,7 +134,7 @@ func text(s *string) string {
 	return *s
 }
 
-// ETag returns the version of the membership.
+// ETag returns the membership's version.
 func (m Member) ETag() string { return page.ETag(m.version) }
 
 // sameProfile reports whether two members have the same names and photo.
@@ -143,7 +143,7 @@ func (m Member) sameProfile(other Member) bool {
 		text(m.PhotoURL) == text(other.PhotoURL)
 }
 
-// Invited is a pending member with an invitation link, which is shown once.
+// Invited is a pending member with an invitation link. We show the link only once.
 type Invited struct {
 	_ struct{} `goName:"InvitedMember"`
 
@@ -151,13 +151,13 @@ type Invited struct {
 	Link string `json:"link" doc:"One-time link where a new person sets a password, and an existing user accepts or declines; valid for 7 days" example:"https://steward.example.com/invite/8Kd0sPq2"`
 }
 
-// TransformSchema gives an example of the id of an invitation.
+// TransformSchema sets an invitation's id as the example.
 func (Invited) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	s.Properties["id"].Examples = []any{"inv_01jcq3s1d4f8k2m6p9r3t7v0wx"}
 	return s
 }
 
-// Reset is a link with which a member sets a new password. It is shown once.
+// Reset is a link for setting a new password. We show it only once.
 type Reset struct {
 	_ struct{} `goName:"PasswordReset"`
 
@@ -165,7 +165,7 @@ type Reset struct {
 	ExpiresAt stamp.Time `json:"expires_at" doc:"An hour after the request" example:"2026-11-15T09:30:00.123Z"`
 }
 
-// ResetLink returns the link of a token that resets a password.
+// ResetLink returns the link for a password reset token.
 func ResetLink(baseURL, token string) string { return baseURL + "/reset/" + token }
 
 // Profile describes the caller.
@@ -180,7 +180,7 @@ type Profile struct {
 	InFirstOrg    bool      `json:"in_first_organization" doc:"Whether the caller acts in the first organization, which manages the installation and cannot be deleted"`
 }
 
-// SDK returns the profile with empty strings instead of null, which SDKs cannot read here.
+// SDK replaces null with empty strings, because SDKs cannot read null here.
 func (p Profile) SDK() any {
 	for _, field := range []**string{&p.Email, &p.FirstName, &p.LastName} {
 		if *field == nil {
@@ -207,7 +207,7 @@ func (n NewMember) Check(faults *errs.Faults) {
 	faults.Check(slices.Contains(auth.Roles, n.Role), "body.role", "expected owner, admin, member or viewer")
 }
 
-// check validates the request and puts the e-mail address into lower case, as it is stored.
+// check validates the request and lowers the e-mail address, as we store it.
 func (n *NewMember) check() error {
 	var faults errs.Faults
 	n.Check(&faults)
@@ -215,13 +215,13 @@ func (n *NewMember) check() error {
 	return faults.Err()
 }
 
-// checkName adds a fault unless a name is absent, empty or valid.
+// checkName adds a fault unless the name is absent, empty or valid.
 func checkName(faults *errs.Faults, location string, s *string) {
 	faults.Check(s == nil || *s == "" || name.Valid(*s), location, "expected %s", name.Expected)
 }
 
-// MemberPatch is a partial update of a member. Names and photo of a member who has accepted belong to
-// the user; those that do not change them are accepted.
+// MemberPatch is a partial update of a member. Once a member has accepted, names and photo belong to the
+// user; a patch may repeat them but not change them.
 type MemberPatch struct {
 	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256" doc:"Of a pending member only" example:"Ada"`
 	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256" doc:"Of a pending member only" example:"Lovelace"`

@@ -13,9 +13,9 @@ import (
 // Handler serves the routes of this package.
 type Handler struct {
 	Store *Store
-	// BaseURL begins the links.
+	// BaseURL is the start of every link.
 	BaseURL string
-	// Passkeys reports whether users can sign in with passkeys at the base URL.
+	// Passkeys reports whether users can sign in with passkeys at BaseURL.
 	Passkeys func() bool
 }
 
@@ -59,12 +59,12 @@ func (h *Handler) ResetPassword(ctx context.Context, in *MemberID) (Reset, error
 	})
 }
 
-// MemberID names a member. It is exported because huma ignores embedded structs that are not.
+// MemberID names a member. It is exported because huma ignores unexported embedded structs.
 type MemberID struct {
 	ID string `path:"id" doc:"Id of the user, or of the invitation of a pending member"`
 }
 
-// MemberInput names a member, perhaps in a version.
+// MemberInput names a member, optionally at a version.
 type MemberInput struct {
 	MemberID
 	page.IfMatch

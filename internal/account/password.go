@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Parameters of argon2id as OWASP recommends them (19 MiB, 2 passes), about 20 ms on one core.
+// Parameters for argon2id as OWASP recommends them (19 MiB, 2 passes), about 20 ms on one core.
 const (
 	argonMemory  = 19 * 1024
 	argonTime    = 2
@@ -18,7 +18,7 @@ const (
 	argonKey     = 32
 )
 
-// HashPassword returns the salted hash of a password in PHC string format.
+// HashPassword returns a salted hash in PHC string format.
 func HashPassword(password string) string {
 	salt := make([]byte, 16)
 	rand.Read(salt)
@@ -27,8 +27,8 @@ func HashPassword(password string) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
 
-// CheckPassword reports whether a password matches a hash. An empty hash matches nothing and takes
-// as long as another.
+// CheckPassword reports whether a password matches a hash. An empty hash matches nothing, but takes as
+// long to check as any other.
 func CheckPassword(hash, password string) bool {
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// MinPassword is the minimum length of a new password in characters.
+	// MinPassword is a new password's minimum length in characters.
 	MinPassword = 10
-	// MaxPassword is the maximum length of a password in bytes. It bounds what is hashed.
+	// MaxPassword is a password's maximum length in bytes. It bounds the work of hashing.
 	MaxPassword = 1024
 )
 
@@ -33,8 +33,8 @@ var commonPasswords = sync.OnceValue(func() map[string]bool {
 	return set
 })
 
-// PasswordProblem returns what is wrong with a new password of the user with an e-mail address, as a
-// sentence, or "". The sentence does not contain the password.
+// PasswordProblem explains in a sentence why a user with this e-mail address cannot choose the password.
+// It returns "" if the password is acceptable. The sentence does not contain the password.
 func PasswordProblem(email, password string) string {
 	switch {
 	case utf8.RuneCountInString(password) < MinPassword:
@@ -51,8 +51,8 @@ func PasswordProblem(email, password string) string {
 	return ""
 }
 
-// isAddress reports whether a password is an e-mail address or the part of it before the @, also with
-// digits and punctuation around that.
+// isAddress reports whether a password is the e-mail address or its local part, even with digits and
+// punctuation around it.
 func isAddress(email, password string) bool {
 	email = strings.ToLower(email)
 	password = strings.ToLower(strings.TrimSpace(password))
@@ -63,8 +63,8 @@ func isAddress(email, password string) bool {
 	return len(local) >= MinPassword/2 && letters(local) != "" && letters(password) == letters(local)
 }
 
-// isCommon reports whether a password is one of the first that guessers try: a common one, also with
-// digits and punctuation around it, a short text that is repeated, or a run such as 0123456789.
+// isCommon reports whether guessers would try a password early: a common password, even with digits and
+// punctuation around it, a short text that is repeated, or a run such as 0123456789.
 func isCommon(password string) bool {
 	password = strings.ToLower(strings.TrimSpace(password))
 	if isRun(password) {
@@ -79,21 +79,21 @@ func isCommon(password string) bool {
 	return utf8.RuneCountInString(repeated(password)) < MinPassword
 }
 
-// letters returns a text without what is not a letter at both ends.
+// letters trims everything but letters from both ends.
 func letters(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-// substitutions are the usual replacements of letters in passwords.
+// substitutions undoes the usual replacements of letters in passwords.
 var substitutions = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
 
-// unsubstitute returns a text with the usual replacements of letters undone, apart from those at its end,
-// where digits and punctuation are more often added than meant as letters.
+// unsubstitute undoes the usual replacements of letters, except at the end, where digits and punctuation
+// are more often additions than replacements.
 func unsubstitute(s string) string {
 	return substitutions.Replace(strings.TrimRightFunc(s, func(r rune) bool { return !unicode.IsLetter(r) }))
 }
 
-// repeated returns the shortest text of which s is a repetition, which is s itself in most cases.
+// repeated returns the shortest text that s repeats. For most texts that is s itself.
 func repeated(s string) string {
 	if s == "" {
 		return s
@@ -102,8 +102,8 @@ func repeated(s string) string {
 	return s[:strings.Index((s + s)[1:], s)+1]
 }
 
-// isRun reports whether each character of a text follows the one before it, upwards or downwards, as in
-// abcdefghij and 9876543210.
+// isRun reports whether each character follows the previous one, upwards or downwards, as in abcdefghij
+// and 9876543210.
 func isRun(s string) bool {
 	runes := []rune(s)
 	for _, step := range []rune{1, -1} {

@@ -10,16 +10,16 @@ import (
 	"steward/internal/page"
 )
 
-// Factor is what an organization requires its members to sign in with.
+// Factor is a second factor that an organization can require.
 type Factor string
 
 // The factors.
 const (
-	AnyFactor Factor = "any" // an authenticator app beside the password, or a passkey
+	AnyFactor Factor = "any" // an authenticator app in addition to the password, or a passkey
 	Passkey   Factor = "passkey"
 )
 
-// level returns the value of the claim acr of a sign-in with the factor.
+// level returns the acr claim of a sign-in with the factor.
 func (f Factor) level() string {
 	if f == Passkey {
 		return "phr"
@@ -27,18 +27,18 @@ func (f Factor) level() string {
 	return "mfa"
 }
 
-// RequireMFA is the second factor that an organization requires of its members.
+// RequireMFA says which second factor an organization requires, and from whom.
 type RequireMFA struct {
 	Factor Factor    `json:"factor" enum:"any,passkey" doc:"any is an authenticator app or a passkey"`
 	From   auth.Role `json:"from" enum:"owner,admin,member,viewer" doc:"The least powerful role of which it is required"`
 }
 
-// covers reports whether the factor is required of members with a role.
+// covers reports whether members with this role need the factor.
 func (r RequireMFA) covers(role auth.Role) bool {
 	return slices.Index(auth.Roles, role) <= slices.Index(auth.Roles, r.From)
 }
 
-// ETag returns the version of the row.
+// ETag returns the row's version.
 func (o Org) ETag() string { return page.ETag(o.version) }
 
 // OrgPatch is a partial update of an organization.

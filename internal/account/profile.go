@@ -14,12 +14,12 @@ const (
 	maxPhoto = 2048
 )
 
-// UserProfile is what users say about themselves. Fields may be empty.
+// UserProfile is a user's description of themselves. Fields may be empty.
 type UserProfile struct {
 	FirstName, LastName, PhotoURL string
 }
 
-// Problem returns what is wrong with the profile, as a sentence, or "".
+// Problem explains in a sentence why the profile is invalid, or returns "".
 func (p UserProfile) Problem() string {
 	for _, n := range []string{p.FirstName, p.LastName} {
 		if n != "" && (!name.Valid(n) || utf8.RuneCountInString(n) > maxName) {
@@ -32,8 +32,8 @@ func (p UserProfile) Problem() string {
 	return ""
 }
 
-// isPhotoURL reports whether browsers may load a photo from a URL: it has https, or http and a loopback
-// host.
+// isPhotoURL reports whether browsers may load a photo from this URL: either over https, or over http
+// from a loopback host.
 func isPhotoURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxPhoto || u.Hostname() == "" || u.User != nil {

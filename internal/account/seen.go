@@ -12,11 +12,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// FlushEvery is how often Seen.Flush must be called.
+// FlushEvery is the interval between calls to Seen.Flush.
 const FlushEvery = 20 * time.Second
 
-// Seen keeps when members last used their organizations, until Flush writes it. It holds one time for
-// each member who was seen since.
+// Seen remembers when members last used their organizations, until Flush writes it. It keeps one time per
+// member.
 type Seen struct {
 	Store *Store
 
@@ -26,7 +26,7 @@ type Seen struct {
 
 type membershipKey struct{ orgID, userID string }
 
-// Note notes that a caller uses the organization. Clients that act as themselves are not members.
+// Note notes that the caller is using the organization. Clients that act as themselves are not members.
 func (s *Seen) Note(caller *auth.Caller) {
 	if caller.UserID == "" {
 		return
@@ -40,7 +40,7 @@ func (s *Seen) Note(caller *auth.Caller) {
 	s.at[membershipKey{caller.OrgID, caller.UserID}] = now
 }
 
-// take returns what was noted since the last call.
+// take returns the times noted since the last call.
 func (s *Seen) take() map[membershipKey]stamp.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Seen) take() map[membershipKey]stamp.Time {
 	return pending
 }
 
-// keep keeps what could not be written for the next Flush, unless the member was seen again.
+// keep restores times that could not be written, for the next Flush. Newer times win.
 func (s *Seen) keep(pending map[membershipKey]stamp.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,11 +57,11 @@ func (s *Seen) keep(pending map[membershipKey]stamp.Time) {
 	s.at = pending
 }
 
-// seenBatch is how many members one transaction updates.
+// seenBatch caps the members that one transaction updates.
 const seenBatch = 500
 
-// Flush writes when members were seen. What cannot be written is kept for the next call. Rows are
-// updated in one order, so that two replicas do not wait for each other.
+// Flush writes the times. It keeps those that it cannot write for the next call. It updates rows in one
+// order, so that two replicas do not deadlock.
 func (s *Seen) Flush(ctx context.Context) error {
 	pending := s.take()
 	order := slices.SortedFunc(maps.Keys(pending), func(a, b membershipKey) int {

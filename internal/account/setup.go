@@ -21,39 +21,39 @@ import (
 )
 
 const (
-	// setupPeriod divides time for the links of the setup. Those that are made in the same period are the
-	// same, and expire at the end of the next one: after 12 to 24 hours.
+	// setupPeriod divides time into periods. Setup links made in the same period are equal, and expire at
+	// the end of the next one: after 12 to 24 hours.
 	setupPeriod = 12 * time.Hour
-	// setupMark is stored when an installation is set up, and never deleted.
+	// setupMark is stored once an installation is set up, and never deleted.
 	setupMark = "setup_done"
-	// setupPurpose separates the MACs of setup links from others.
+	// setupPurpose separates setup links' MACs from others.
 	setupPurpose = "account.setup"
-	// setupPath is that of the page on which the setup is done. The token is in the fragment, which
-	// browsers do not send, so that no proxy logs it.
+	// setupPath leads to the setup page. The token follows in the fragment, which browsers do not send,
+	// so that no proxy logs it.
 	setupPath = "/console/setup#"
 )
 
-// Setup lets the owner whom the first start has created, and who owns the root key, set an e-mail address
-// and a password, or a passkey, by a link that the server prints. An installation is set up once: by such
-// a link, by settings at the first start, or by an owner who was invited with the root key.
+// Setup lets the owner that the first start has created, who also owns the root key, set an e-mail address
+// and a password, or a passkey. The owner uses a link that the server prints. An installation is set up once:
+// through such a link, by settings at the first start, or by an owner who was invited with the root key.
 //
-// Nothing of a link is stored. Its token is its expiry and a MAC of expiry and owner under the master
-// key, so that all replicas make and accept the same.
+// We store nothing about a link. Its token is its expiry, and a MAC over expiry and owner under the
+// master key, so that all replicas make and accept the same links.
 type Setup struct {
 	Store *Store
 	Ring  *seal.Ring
 }
 
-// SetupLink is a link to set up an installation.
+// SetupLink is a link for setting up an installation.
 type SetupLink struct {
 	Link      string     `json:"link"`
 	ExpiresAt stamp.Time `json:"expires_at"`
 }
 
-// FirstAccount is what the first owner chooses.
+// FirstAccount is the first owner's choice.
 type FirstAccount struct{ Email, OrgName string }
 
-// Problem returns what is wrong with the choice, as a sentence, or "".
+// Problem explains in a sentence why the choice is invalid, or returns "".
 func (a FirstAccount) Problem() string {
 	address, err := mail.ParseAddress(a.Email)
 	switch {
@@ -71,7 +71,7 @@ var (
 		"steward reset-password makes a link for a user who cannot sign in")
 )
 
-// Pending reports whether the installation is not set up yet.
+// Pending reports whether the installation still has to be set up.
 func (s *Setup) Pending(ctx context.Context) (bool, error) {
 	_, err := pendingOwner(s.Store.DB.Read(ctx))
 	if errs.KindOf(err) == errs.Conflict {
@@ -80,8 +80,8 @@ func (s *Setup) Pending(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// pendingOwner returns the owner who has to set up the installation. It returns Conflict if it is set up:
-// it was once, or somebody can sign in as an owner.
+// pendingOwner returns the owner who has to set up the installation. It returns Conflict if that has
+// happened, or if somebody can already sign in as an owner.
 func pendingOwner(q db.Querier) (First, error) {
 	_, done, err := db.Stored(q, setupMark)
 	if err != nil {
@@ -93,7 +93,8 @@ func pendingOwner(q db.Querier) (First, error) {
 	return ownerWithoutAddress(q)
 }
 
-// ownerWithoutAddress returns the first owner, or Conflict if an owner of the organization has an address.
+// ownerWithoutAddress returns the first owner, or Conflict if one of the organization's owners has an
+// address.
 func ownerWithoutAddress(q db.Querier) (First, error) {
 	owner, err := firstOwner(q)
 	if err != nil {
@@ -122,8 +123,8 @@ func (s *Setup) Link(ctx context.Context, baseURL string) (SetupLink, error) {
 	return SetupLink{Link: baseURL + setupPath + s.token(owner, expires), ExpiresAt: expires}, nil
 }
 
-// Settle marks an installation as set up in which somebody can sign in as an owner, such as one of an
-// earlier version.
+// Settle marks an installation as set up if somebody can already sign in as an owner, for example after
+// an upgrade.
 func (s *Setup) Settle(ctx context.Context) error {
 	pending, err := s.Pending(ctx)
 	if err != nil || pending {
@@ -135,7 +136,6 @@ func (s *Setup) Settle(ctx context.Context) error {
 	})
 }
 
-// token returns the token of a link.
 func (s *Setup) token(owner First, expires stamp.Time) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(expires.Std().Unix()))
 	return base64.RawURLEncoding.EncodeToString(append(raw, s.mac(owner, raw)...))
@@ -145,14 +145,14 @@ func (s *Setup) mac(owner First, expires []byte) []byte {
 	return s.Ring.MAC(setupPurpose, owner.UserID+" "+string(expires))
 }
 
-// Check returns NotFound unless a token is that of a link which has not expired, and Conflict if the
+// Check returns NotFound unless the token belongs to a link that is still valid, and Conflict if the
 // installation is set up.
 func (s *Setup) Check(ctx context.Context, token string) error {
 	_, err := s.owner(s.Store.DB.Read(ctx), token)
 	return err
 }
 
-// owner returns the owner whom a token is for. Errors are those of Check.
+// owner returns the owner for a token. It returns the same errors as Check.
 func (s *Setup) owner(q db.Querier, token string) (First, error) {
 	owner, err := pendingOwner(q)
 	if err != nil {
@@ -172,8 +172,8 @@ func (s *Setup) owner(q db.Querier, token string) (First, error) {
 	return owner, nil
 }
 
-// Complete sets the address of the owner whom a token is for, the password, given its hash, and the name of
-// the organization. Besides the errors of Check it returns Invalid if another user has the address.
+// Complete sets the owner's address and password, given the password's hash, and the organization's name.
+// It returns the same errors as Check, and Invalid if another user has the address.
 func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (userID string, err error) {
 	owner, err := s.owner(tx, token)
 	if err != nil {
@@ -195,10 +195,10 @@ func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (
 	return owner.UserID, s.Store.SetPassword(tx, owner.UserID, hash)
 }
 
-// errTaken is returned for an address that another user has.
+// errTaken reports an address that another user has.
 var errTaken = errs.New(errs.Invalid, "this e-mail address belongs to another user")
 
-// setAddress sets the address of an owner who has none.
+// setAddress sets the address for an owner who has none.
 func setAddress(tx *db.Tx, owner First, email string) error {
 	var other string
 	err := tx.Row(`SELECT id FROM users WHERE email = $1`, email).Scan(&other)

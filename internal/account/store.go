@@ -18,46 +18,46 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is the SQL of this package: organizations here, members in store_member.go and
-// store_invite.go, projects in store_project.go, sign-in in store_signin.go and store_reset.go,
-// mailed links in store_mail.go and store_email.go.
+// Store holds this package's SQL: organizations here, members in store_member.go and store_invite.go,
+// projects in store_project.go, sign-in in store_signin.go and store_reset.go, mailed links in
+// store_mail.go and store_email.go.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Audit records an action in its transaction.
+	// Audit records an action in the action's transaction.
 	Audit *audit.Store
-	// Mail queues mail. It is nil if the server sends none.
+	// Mail queues mail. It is nil if the server cannot send mail.
 	Mail *mail.Store
-	// ProjectGone is called in the transaction that removes a project, to remove what belongs to it.
+	// ProjectGone is called in the transaction that removes a project, to remove everything in it.
 	ProjectGone []func(tx *db.Tx, orgID, projectID string) error
-	// MemberGone is called in the transaction that removes or disables a member, to remove what the
-	// user has in the organization. It is also called when the member is enabled again.
+	// MemberGone is called in the transaction that removes or disables a member, to remove the user's
+	// belongings in the organization. It is also called when the member is enabled again.
 	MemberGone []func(tx *db.Tx, orgID, userID string) error
-	// UserGone is called in the transaction that ends the last enabled membership of a user, to end
-	// the user's sessions.
+	// UserGone is called in the transaction that ends a user's last enabled membership, to end the user's
+	// sessions.
 	UserGone []func(tx *db.Tx, userID string) error
-	// FactorsGone is called in the transaction that removes the second factors of a user, who may have
-	// lost them.
+	// FactorsGone is called in the transaction that removes a user's second factors, which may be lost.
 	FactorsGone []func(tx *db.Tx, userID string) error
-	// SignInsGone is called in the transaction in which a user claims an account that somebody else may have
-	// opened with the user's address, to remove how that one acts as the user. An authenticator app stays.
+	// SignInsGone is called in the transaction in which a user claims an account. Somebody else may have
+	// opened it with the user's address, so SignInsGone removes every way in which that person could act
+	// as the user. An authenticator app stays.
 	SignInsGone []func(tx *db.Tx, userID string) error
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// First holds the ids of an organization, its first owner and its first project.
+// First holds the ids for an organization, its first owner and its first project.
 type First struct {
 	OrgID, UserID, ProjectID string
 }
 
-// NewFirst returns ids for an organization that is to be created.
+// NewFirst returns ids for a new organization.
 func NewFirst() First {
 	return First{OrgID: id.New(id.Org), UserID: id.New(id.User), ProjectID: id.New(id.Project)}
 }
 
-// Bootstrap creates the first organization with its owner and a default project. E-mail address and
-// password of the owner may be empty. It returns Invalid if the password is too easy to guess.
+// Bootstrap creates the first organization with its owner and a default project. The owner's e-mail
+// address and password may be empty. It returns Invalid if the password is too easy to guess.
 func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 	var address, hash *string
 	if email != "" {
@@ -73,8 +73,8 @@ func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 	return f, s.insertOrg(tx, f, newOrg{name: "Default organization", email: address, passwordHash: hash})
 }
 
-// CreateOrg creates another organization with an owner, who has neither e-mail address nor password,
-// and a default project. It returns Invalid if the name is.
+// CreateOrg creates another organization with a default project and an owner who has neither e-mail
+// address nor password. It returns Invalid if the name is invalid.
 func (s *Store) CreateOrg(tx *db.Tx, f First, orgName string) error {
 	if !name.Valid(orgName) || utf8.RuneCountInString(orgName) > maxOrgName {
 		return errs.New(errs.Invalid, "the name of an organization must be %s, and at most %d characters long",
@@ -86,7 +86,7 @@ func (s *Store) CreateOrg(tx *db.Tx, f First, orgName string) error {
 	return s.Audit.Record(tx, "organization.create", f.OrgID)
 }
 
-// newOrg is an organization to be created. Its owner may have neither e-mail address nor password.
+// newOrg is a new organization. Its owner may have neither e-mail address nor password.
 type newOrg struct {
 	name                string
 	email, passwordHash *string
@@ -101,7 +101,7 @@ func (s *Store) insertOrg(tx *db.Tx, f First, o newOrg) error {
 	return s.InsertOwned(tx, f, o.name)
 }
 
-// InsertOwned inserts an organization that an existing user owns, and its default project.
+// InsertOwned inserts an organization and its default project for an existing user, who becomes its owner.
 func (s *Store) InsertOwned(tx *db.Tx, f First, orgName string) error {
 	now := s.now()
 	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, orgName, now); err != nil {
@@ -118,8 +118,7 @@ func (s *Store) InsertOwned(tx *db.Tx, f First, orgName string) error {
 	return nil
 }
 
-// FirstOwner returns the longest-standing enabled owner of the oldest organization. It returns
-// NotFound if there is none.
+// FirstOwner returns the oldest organization's longest-standing enabled owner, or NotFound.
 func (s *Store) FirstOwner(ctx context.Context) (First, error) {
 	return firstOwner(s.DB.Read(ctx))
 }
@@ -138,8 +137,9 @@ func firstOwner(q db.Querier) (First, error) {
 	return f, nil
 }
 
-// Profile returns the description of a caller, with the organizations in which it can act: that of its key
-// or token, that of the provider with which a user has signed in to the console, or all of another user there.
+// Profile describes the caller and lists the organizations where the caller can act. For a key, a token
+// or a user who has signed in with an organization's provider, that is only their own organization; for
+// other users it is every one they belong to.
 func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, error) {
 	p := Profile{ID: caller.UserID, Role: caller.Role}
 	err := s.DB.Read(ctx).Row(`SELECT email, first_name, last_name FROM users WHERE id = $1`, caller.UserID).

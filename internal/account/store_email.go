@@ -21,7 +21,7 @@ import (
 // emailLifetime is how long a user can confirm a new address.
 const emailLifetime = 24 * time.Hour
 
-// EmailProblem returns what is wrong with an address, as a sentence, or "".
+// EmailProblem explains in a sentence why an address is invalid, or returns "".
 func EmailProblem(email string) string {
 	address, err := mail.ParseAddress(email)
 	if err != nil || address.Address != email || len(email) > maxEmail {
@@ -30,12 +30,12 @@ func EmailProblem(email string) string {
 	return ""
 }
 
-// errNoChange is the same for links that were used, replaced or are void, have expired, or never existed,
-// and for addresses that belong to somebody else.
+// errNoChange does not distinguish links that were used, replaced or voided, have expired, or never
+// existed, or addresses that belong to somebody else.
 var errNoChange = errs.New(errs.NotFound, "link not found")
 
-// RequestEmail notes that a user wants another address, which must have no problem, and mails a link there. It
-// says nothing about whether the address has an account. An earlier request of the user is void.
+// RequestEmail notes that a user wants another address, and mails a link there. The address must be
+// valid. RequestEmail does not reveal whether it has an account. An earlier request becomes void.
 func (s *Store) RequestEmail(tx *db.Tx, userID, email string) error {
 	state, err := userState(tx, userID)
 	if err != nil {
@@ -58,14 +58,14 @@ func (s *Store) RequestEmail(tx *db.Tx, userID, email string) error {
 	return s.Mail.Add(tx, mailqueue.Request{Kind: mailqueue.KindEmail, UserID: userID})
 }
 
-// EmailChange is the change of an address that a link stands for.
+// EmailChange is the change that a link confirms.
 type EmailChange struct {
 	UserID, Email string
 	Expires       stamp.Time
 }
 
-// NewMailedEmail makes the link that proves the new address of a user; an earlier one is void. It returns
-// NotFound if the user wants no other address any more, or it belongs to another user.
+// NewMailedEmail makes the link that proves a user's new address; an earlier link becomes void. It
+// returns NotFound if the user no longer wants the change, or another user has the address.
 func (s *Store) NewMailedEmail(ctx context.Context, userID string) (c EmailChange, token string, err error) {
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -79,9 +79,8 @@ func (s *Store) NewMailedEmail(ctx context.Context, userID string) (c EmailChang
 	return c, token, err
 }
 
-// EmailChangeOf returns the change that a token stands for. It returns NotFound if the token was used or
-// replaced, has expired or never existed, if what it was made for has changed, or if the address belongs to
-// another user.
+// EmailChangeOf returns the change for a token. It returns NotFound if the token was used or replaced, has
+// expired or never existed, if the facts it was made for have changed, or if another user has the address.
 func (s *Store) EmailChangeOf(ctx context.Context, token string) (EmailChange, error) {
 	return s.emailChange(s.DB.Read(ctx), token)
 }
@@ -107,8 +106,8 @@ func (s *Store) emailChange(q db.Querier, token string) (c EmailChange, err erro
 	return c, nil
 }
 
-// UseEmailChange gives a user the address that the link with a token was mailed to, which is proved then.
-// Errors are those of EmailChangeOf, and NotFound if the link is for another user.
+// UseEmailChange gives a user the address that received the link, and marks it as proved. It returns the
+// same errors as EmailChangeOf, and NotFound if the link is for another user.
 func (s *Store) UseEmailChange(tx *db.Tx, token, userID string) error {
 	if err := LockUser(tx, userID); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (s *Store) UseEmailChange(tx *db.Tx, token, userID string) error {
 	_, err = tx.Exec(`UPDATE users SET email = $2, email_verified = TRUE, version = version + 1, updated_at = $3
 		WHERE id = $1`, userID, c.Email, s.now())
 	if db.IsUnique(err) {
-		return errNoChange // somebody else has taken it in the meantime
+		return errNoChange // somebody else has taken the address in the meantime
 	}
 	if err != nil {
 		return fmt.Errorf("update address: %w", err)

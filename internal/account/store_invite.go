@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// invitationLifetime is how long the link of an invitation is valid.
+	// invitationLifetime is how long an invitation's link is valid.
 	invitationLifetime = 7 * 24 * time.Hour
-	// invitationRetention is how long an invitation is listed after its link has expired.
+	// invitationRetention is how long we list an invitation after its link has expired.
 	invitationRetention = 30 * 24 * time.Hour
 )
 
-// isInvitation reports whether the id of a member is that of an invitation.
+// isInvitation reports whether a member's id belongs to an invitation.
 func isInvitation(memberID string) bool { return strings.HasPrefix(memberID, id.Invitation+"_") }
 
 const pendingColumns = `id, first_name, last_name, email, role, expires_at, token_hash IS NOT NULL, version`
@@ -39,9 +39,9 @@ func scanPending(row db.Row) (Member, error) {
 	return m, err
 }
 
-// Invite invites an address to an organization and returns the pending member with the token of the
-// link. It returns Conflict if the address is invited already or belongs to a member. It does not
-// look at users of other organizations, so that nothing reveals whether the address has an account.
+// Invite invites an address to an organization. It returns the pending member and the link's token. It
+// returns Conflict if the address is already invited or belongs to a member. It does not look at users in
+// other organizations, so that nothing reveals whether the address has an account.
 func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Member, token string, err error) {
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -49,8 +49,8 @@ func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Me
 		if err != nil {
 			return err
 		}
-		// After the insert, which waits for the transaction of an earlier invitation that is being
-		// accepted.
+		// We check after the insert, because the insert waits for a transaction that is accepting an
+		// earlier invitation.
 		var belongs bool
 		if err := tx.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
 			WHERE m.org_id = $1 AND u.email = $2)`, orgID, n.Email).Scan(&belongs); err != nil {
@@ -67,7 +67,7 @@ func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Me
 	return m, token, err
 }
 
-// newInvitation is an invitation by a user, with the token of its link.
+// newInvitation is a user's invitation with its link's token.
 type newInvitation struct {
 	NewMember
 	orgID, by, token string
@@ -94,8 +94,8 @@ func (s *Store) insertInvitation(tx *db.Tx, n newInvitation) (Member, error) {
 	return m, nil
 }
 
-// lockInvitation locks an invitation to the caller's organization. It returns NotFound if there is
-// none, and Forbidden if it is that of an owner and the caller is not one.
+// lockInvitation locks an invitation to the caller's organization. It returns NotFound if there is none,
+// and Forbidden if it invites an owner and the caller is not one.
 func lockInvitation(tx *db.Tx, caller *auth.Caller, invitationID string) (Member, error) {
 	m, err := scanPending(tx.Row(`UPDATE invitations SET version = version WHERE org_id = $1 AND id = $2
 		RETURNING `+pendingColumns, caller.OrgID, invitationID))
@@ -110,8 +110,8 @@ func lockInvitation(tx *db.Tx, caller *auth.Caller, invitationID string) (Member
 	return m, nil
 }
 
-// Reinvite returns the token of a new link for a pending member of the caller's organization; the
-// earlier one is void. Errors are those of lockInvitation, and Conflict if the member has accepted.
+// Reinvite returns the token for a pending member's new link; the earlier link becomes void. It returns
+// the same errors as lockInvitation, and Conflict if the member has accepted.
 func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID string) (m Member, token string, err error) {
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
@@ -139,7 +139,7 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 	return m, token, err
 }
 
-// refuseInvitation returns why a user cannot be invited again.
+// refuseInvitation explains why a user cannot be invited again.
 func refuseInvitation(q db.Querier, caller *auth.Caller, userID string) error {
 	m, err := member(q, caller.OrgID, userID)
 	switch {
@@ -152,7 +152,7 @@ func refuseInvitation(q db.Querier, caller *auth.Caller, userID string) error {
 		"POST /oidc/org/members/{id}/reset-password makes a link to set a new password")
 }
 
-// changeInvitation updates role and names of a pending member. A change of the role voids the link.
+// changeInvitation updates a pending member's role and names. A new role voids the link.
 func (s *Store) changeInvitation(
 	ctx context.Context, caller *auth.Caller, invitationID string, match page.IfMatch, p MemberPatch,
 ) (Member, error) {
@@ -187,7 +187,7 @@ func (s *Store) changeInvitation(
 	return after, err
 }
 
-// updateInvitation stores a changed invitation. The link of another role is void.
+// updateInvitation stores a changed invitation. It voids the link if the role has changed.
 func updateInvitation(tx *db.Tx, orgID string, m Member) error {
 	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = @role THEN token_hash END,
 		mailed_hash = CASE WHEN role = @role THEN mailed_hash END, role = @role, first_name = @first_name, last_name = @last_name, version = @version WHERE org_id = @org_id AND id = @id`,
@@ -200,7 +200,7 @@ func updateInvitation(tx *db.Tx, orgID string, m Member) error {
 	return nil
 }
 
-// revokeInvitation deletes an invitation. Errors are those of lockInvitation.
+// revokeInvitation deletes an invitation. It returns the same errors as lockInvitation.
 func (s *Store) revokeInvitation(
 	ctx context.Context, caller *auth.Caller, invitationID string, match page.IfMatch,
 ) error {
@@ -219,11 +219,11 @@ func (s *Store) revokeInvitation(
 	})
 }
 
-// purgeBatch is how many rows one transaction removes.
+// purgeBatch caps the rows that one transaction removes.
 const purgeBatch = 500
 
-// PurgeLinks removes, in batches, the invitations whose links have expired long ago, and the links to
-// reset passwords and to change addresses that have expired.
+// PurgeLinks removes, in batches, invitations whose links expired long ago, and expired links for
+// passwords and addresses.
 func (s *Store) PurgeLinks(ctx context.Context) error {
 	now := s.now()
 	err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
@@ -244,7 +244,7 @@ func (s *Store) PurgeLinks(ctx context.Context) error {
 	return nil
 }
 
-// purge runs a statement that deletes a batch of what has expired until nothing is left.
+// purge repeats a statement, which deletes one batch, until nothing is left.
 func (s *Store) purge(ctx context.Context, statement string, before stamp.Time) error {
 	for {
 		n, err := s.DB.Exec(ctx, statement, before, purgeBatch)

@@ -13,27 +13,27 @@ import (
 	"steward/internal/seal"
 )
 
-// Invitation is what the page of an invitation link shows.
+// Invitation has the facts for the page behind an invitation link.
 type Invitation struct {
 	Email, OrgName string
 	OrgID          string
 	Role           auth.Role
-	// Inviter is the name or the e-mail address of who made the invitation, or "".
+	// Inviter is the inviting user's name or e-mail address, or "".
 	Inviter string
-	// UserID is the account that the address has: that user must be signed in to accept. It is empty
-	// for a new person, who sets a password. A user who has neither a password nor a membership has
-	// never been here, and counts as new.
+	// UserID is the account with this address: that user must sign in to accept. It is empty for a new
+	// person, who sets a password. A user who has neither a password nor a membership has never been
+	// here, and counts as new.
 	UserID string
-	// Unproved says that the link was mailed, and that the user has not proved the address: it may be
-	// somebody else who has opened the account. Then the link opens a new one, too.
+	// Unproved reports whether the link was mailed to a user who has not proved the address. Somebody
+	// else may have opened that account, so the link can also open a new one.
 	Unproved bool
 }
 
-// errNoInvitation is the same for links that were used, replaced or revoked, have expired, or never
+// errNoInvitation does not distinguish links that were used, replaced or revoked, have expired, or never
 // existed.
 var errNoInvitation = errs.New(errs.NotFound, "invitation not found")
 
-// InvitationByToken returns the invitation with a token. It returns NotFound if there is none, if it has
+// InvitationByToken returns the invitation for a token. It returns NotFound if there is none, if it has
 // expired, or if the organization was deleted.
 func (s *Store) InvitationByToken(ctx context.Context, token string) (Invitation, error) {
 	var i Invitation
@@ -59,9 +59,9 @@ func (s *Store) InvitationByToken(ctx context.Context, token string) (Invitation
 	return i, nil
 }
 
-// InvitedUser returns the user with an address in lower case whom an invitation with a token is for,
-// whether or not the user is a member of an organization: one who has left all of them signs in to
-// accept. It returns NotFound if there is no such invitation or user.
+// InvitedUser returns the user that an invitation is for. The email must be in lower case. The user need
+// not be a member anywhere: someone who has left all organizations can still sign in to accept. It
+// returns NotFound if there is no such invitation or user.
 func (s *Store) InvitedUser(ctx context.Context, token, email string) (User, error) {
 	i, err := s.InvitationByToken(ctx, token)
 	if err != nil {
@@ -73,10 +73,11 @@ func (s *Store) InvitedUser(ctx context.Context, token, email string) (User, err
 	return scanUser(s.DB.Read(ctx).Row(selectUser+`id = $1`, i.UserID), "with this address")
 }
 
-// Register uses up an invitation of a new person: it creates the user, with the hash of a password,
-// which is empty for one who signs in without, and adds the membership. With a link that was mailed, the new
-// user takes the address of an account whose user has not proved it. It returns NotFound as InvitationByToken does, and
-// Conflict if the address has another account, whose user must sign in to accept. Then the invitation stays.
+// Register uses up a new person's invitation: it creates the user with a password's hash, which is empty
+// for someone who signs in without a password, and adds the membership. With a mailed link, the new user
+// takes over the address if the account that has it has not proved it. Register returns NotFound as
+// InvitationByToken does. It returns Conflict, and keeps the invitation, if the address has another
+// account, whose user must sign in to accept.
 func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err error) {
 	i, err := s.takeInvitation(tx, token)
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err erro
 			return "", err
 		}
 	}
-	// A user who exists is changed only if nobody can sign in as that user yet.
+	// We change an existing user only if nobody can sign in as that user yet.
 	err = tx.Row(`INSERT INTO users (id, email, email_verified, first_name, last_name, password_hash, version, created_at,
 		updated_at) VALUES (@id, @email, @mailed, @first_name, @last_name, @hash, 1, @now, @now)
 		ON CONFLICT (email) DO UPDATE SET password_hash = excluded.password_hash,
@@ -108,16 +109,16 @@ func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err erro
 		return "", fmt.Errorf("insert user: %w", err)
 	}
 	if i.mailed {
-		if err := s.removeSignIns(tx, userID); err != nil { // of a user who has been here and left
+		if err := s.removeSignIns(tx, userID); err != nil { // for a user who has been here before and left
 			return "", err
 		}
 	}
 	return userID, s.join(tx, i, userID)
 }
 
-// Join uses up an invitation and adds the membership of an existing user, who is signed in. It returns
-// NotFound as InvitationByToken does, and if the invitation is for another address, and Conflict if the user
-// is a member already, or has to Claim the account.
+// Join uses up an invitation and makes a signed-in user a member. It returns NotFound as
+// InvitationByToken does, and if the invitation is for another address. It returns Conflict if the user
+// is already a member, or has to Claim the account.
 func (s *Store) Join(tx *db.Tx, token, userID string) error {
 	i, err := s.takeInvitation(tx, token)
 	if err != nil {
@@ -133,9 +134,9 @@ func (s *Store) Join(tx *db.Tx, token, userID string) error {
 	return s.join(tx, i, userID)
 }
 
-// Claim is Join for a user who has used a link that was mailed, and has not proved the address before. It removes
-// how others may act as the user, and replaces the password, given the hash of the new one: it may be somebody else
-// who has opened the account.
+// Claim is Join for a user who came with a mailed link and has not proved the address before. Somebody
+// else may have opened the account, so Claim removes every way in which others could act as the user, and
+// sets a new password, given its hash.
 func (s *Store) Claim(tx *db.Tx, token, userID, hash string) error {
 	i, err := s.takeInvitation(tx, token)
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *Store) Claim(tx *db.Tx, token, userID, hash string) error {
 	return s.join(tx, i, userID)
 }
 
-// Decline deletes an invitation of a user, who is signed in. Errors are those of Join. The organization
+// Decline deletes a signed-in user's invitation. It returns the same errors as Join. The organization
 // does not learn which user has declined.
 func (s *Store) Decline(tx *db.Tx, token, userID string) error {
 	i, err := s.takeInvitation(tx, token)
@@ -172,15 +173,15 @@ func (s *Store) Decline(tx *db.Tx, token, userID string) error {
 	return s.auditAs(tx, &auth.Caller{OrgID: i.orgID}, "member.decline", i.id)
 }
 
-// takenInvitation is an invitation that was used up.
+// takenInvitation is an invitation that was just used up.
 type takenInvitation struct {
 	id, orgID, email    string
 	firstName, lastName *string
 	role                auth.Role
-	mailed              bool // whether the link that was mailed was used
+	mailed              bool // the mailed link was used
 }
 
-// takeInvitation deletes the invitation with a token, so that the link works once.
+// takeInvitation deletes the invitation for a token, so that the link works once.
 func (s *Store) takeInvitation(tx *db.Tx, token string) (i takenInvitation, err error) {
 	err = tx.Row(`DELETE FROM invitations WHERE (token_hash = $1 OR mailed_hash = $1) AND expires_at > $2
 		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = invitations.org_id)
@@ -196,8 +197,8 @@ func (s *Store) takeInvitation(tx *db.Tx, token string) (i takenInvitation, err 
 	return i, nil
 }
 
-// lockAddressee locks the user whom an invitation is for, and reports whether the user has proved the address. It
-// returns NotFound if the invitation is for another one.
+// lockAddressee locks the user that an invitation is for, and reports whether the user has proved the
+// address. It returns NotFound if the invitation is for somebody else.
 func lockAddressee(tx *db.Tx, i takenInvitation, userID string) (proved bool, err error) {
 	err = tx.Row(`UPDATE users SET version = version WHERE id = $1 AND email = $2 RETURNING email_verified`,
 		userID, i.email).Scan(&proved)
@@ -210,7 +211,7 @@ func lockAddressee(tx *db.Tx, i takenInvitation, userID string) (proved bool, er
 	return proved, nil
 }
 
-// join adds the membership that an invitation stands for.
+// join adds the invited user as a member.
 func (s *Store) join(tx *db.Tx, i takenInvitation, userID string) error {
 	added, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 		VALUES ($1, $2, $3, 1, $4, $4) ON CONFLICT (org_id, user_id) DO NOTHING`, i.orgID, userID, i.role, s.now())
@@ -226,7 +227,7 @@ func (s *Store) join(tx *db.Tx, i takenInvitation, userID string) error {
 	return tx.Invalidate(auth.Callers)
 }
 
-// auditAs records an action of a caller who is not that of the transaction.
+// auditAs records an action by a caller other than the transaction's.
 func (s *Store) auditAs(tx *db.Tx, caller *auth.Caller, action, target string) error {
 	return s.DB.Write(auth.With(tx.Context(), caller), func(tx *db.Tx) error { return s.Audit.Record(tx, action, target) })
 }

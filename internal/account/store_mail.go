@@ -14,10 +14,10 @@ import (
 	"steward/internal/stamp"
 )
 
-// A link that is mailed proves the address of who uses it, unless somebody else has seen it. So its token
-// is made when the mail is sent, and is in no response: an invitation has another link for who invites.
+// A mailed link proves its user's address, unless somebody else has seen the link. So we make its token
+// only when we send the mail, and never return it in a response: an inviter gets a different link.
 
-// mailInvitation has the link of an invitation mailed, if that is possible.
+// mailInvitation mails an invitation's link, if the server can send mail.
 func (s *Store) mailInvitation(tx *db.Tx, orgID, invitationID string) error {
 	if s.Mail == nil {
 		return nil
@@ -25,13 +25,13 @@ func (s *Store) mailInvitation(tx *db.Tx, orgID, invitationID string) error {
 	return s.Mail.AddInvitation(tx, orgID, invitationID)
 }
 
-// RequestReset mails a link to set a new password to the user with an address. It does the same whether or not
-// there is one: that is looked up when the mail is sent.
+// RequestReset mails the user with this address a link for setting a new password. It does the same
+// whether or not there is such a user: we look that up when we send the mail.
 func (s *Store) RequestReset(tx *db.Tx, email string) error {
 	return s.Mail.Add(tx, mail.Request{Kind: mail.KindReset, To: email})
 }
 
-// Tell mails a notice about an account to its user, in the transaction of the change, if the server sends mail.
+// Tell mails users a notice about their account, in the change's transaction, if the server can send mail.
 func (s *Store) Tell(tx *db.Tx, userID string, n mail.Event) error {
 	if s.Mail == nil {
 		return nil
@@ -45,7 +45,7 @@ func (s *Store) Tell(tx *db.Tx, userID string, n mail.Event) error {
 	})
 }
 
-// Changed tells a user about a change of the account that the user has made, and records it.
+// Changed tells users about a change that they have made to their account, and records it.
 func (s *Store) Changed(tx *db.Tx, userID, action string, n mail.Event) error {
 	if err := s.Tell(tx, userID, n); err != nil {
 		return err
@@ -53,15 +53,15 @@ func (s *Store) Changed(tx *db.Tx, userID, action string, n mail.Event) error {
 	return s.Audit.RecordUser(tx, action, userID, userID)
 }
 
-// MailedInvitation is an invitation with the token of the link that is mailed.
+// MailedInvitation is an invitation with the mailed link's token.
 type MailedInvitation struct {
 	Invitation
 	Token   string
 	Expires stamp.Time
 }
 
-// NewMailedInvitation makes the link of an invitation that is mailed; an earlier one is void. It returns
-// NotFound if the invitation was answered or revoked, or its link is void.
+// NewMailedInvitation makes the link that we mail; an earlier mailed link becomes void. It returns
+// NotFound if the invitation was answered or revoked, or is void.
 func (s *Store) NewMailedInvitation(ctx context.Context, orgID, invitationID string) (MailedInvitation, error) {
 	m := MailedInvitation{Token: id.Secret(43)}
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -83,12 +83,12 @@ func (s *Store) NewMailedInvitation(ctx context.Context, orgID, invitationID str
 	return m, err
 }
 
-// resetPause is the least time between two links to reset a password that are mailed to a user.
+// resetPause is the minimum time between two password links that we mail to a user.
 const resetPause = 30 * time.Second
 
-// NewMailedReset makes a link with which the user with an address, in lower case, can set a new password.
-// The user has asked for it, so it does not matter to which organizations the user belongs. It returns
-// NotFound if nobody with the address can sign in, or a link was made a moment ago.
+// NewMailedReset makes a password link for the user with this address, in lower case. The user has asked
+// for it, so memberships in other organizations do not matter. It returns NotFound if nobody with the
+// address can sign in, or if a link was made a moment ago.
 func (s *Store) NewMailedReset(ctx context.Context, email string) (token string, expires stamp.Time, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		userID, err := s.lockResettable(tx, email)
@@ -111,7 +111,7 @@ func (s *Store) NewMailedReset(ctx context.Context, email string) (token string,
 	return token, expires, err
 }
 
-// lockResettable locks the user with an address. Errors are those of NewMailedReset.
+// lockResettable locks the user with an address. It returns the same errors as NewMailedReset.
 func (s *Store) lockResettable(tx *db.Tx, email string) (userID string, err error) {
 	err = tx.Row(`UPDATE users SET version = version WHERE email = $1
 		AND EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled)
@@ -126,7 +126,7 @@ func (s *Store) lockResettable(tx *db.Tx, email string) (userID string, err erro
 	return userID, nil
 }
 
-// ProveEmail notes that a user has used a link that was mailed to the address, and has signed in.
+// ProveEmail notes that a user has followed a mailed link and signed in, which proves the address.
 func (s *Store) ProveEmail(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`UPDATE users SET email_verified = TRUE WHERE id = $1`, userID); err != nil {
 		return fmt.Errorf("verify address: %w", err)
@@ -134,8 +134,9 @@ func (s *Store) ProveEmail(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// claim removes how others may act as a user whose address nobody has proved: whoever has invited the address
-// has seen the link, and may have opened the account with it. It does nothing once the address is proved.
+// claim removes every way in which others could act as a user whose address is not proved: whoever
+// invited the address has seen the link, and may have opened the account with it. It does nothing once
+// the address is proved.
 func (s *Store) claim(tx *db.Tx, userID string) error {
 	var proved bool
 	if err := tx.Row(`SELECT email_verified FROM users WHERE id = $1`, userID).Scan(&proved); err != nil {
@@ -156,8 +157,8 @@ func (s *Store) removeSignIns(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// releaseEmail takes an address from an account whose user has not proved it, so that whoever has used a link that
-// was mailed there can open another with it. The account keeps its memberships.
+// releaseEmail takes an unproved address away from an account, so that the person who received a mailed
+// link there can open another account with it. The old account keeps its memberships.
 func (s *Store) releaseEmail(tx *db.Tx, email string) error {
 	var userID string
 	err := tx.Row(`UPDATE users SET email = NULL, version = version + 1, updated_at = $2
@@ -176,7 +177,7 @@ func (s *Store) releaseEmail(tx *db.Tx, email string) error {
 	return s.auditIn(tx, orgs, "user.email_release", userID)
 }
 
-// Email returns the address of a user, or "".
+// Email returns a user's address, or "".
 func (s *Store) Email(tx *db.Tx, userID string) (email string, err error) {
 	err = tx.Row(`SELECT COALESCE(email, '') FROM users WHERE id = $1`, userID).Scan(&email)
 	if err != nil {

@@ -20,8 +20,7 @@ func scanMember(row db.Row) (m Member, err error) {
 	return m, err
 }
 
-// Members returns the members of an organization, longest-standing first, and then those who are
-// invited.
+// Members returns an organization's members, longest-standing first, followed by pending ones.
 func (s *Store) Members(ctx context.Context, orgID string) ([]Member, error) {
 	members, err := db.Collect(s.DB.Read(ctx), scanMember, selectMember+`
 		WHERE m.org_id = $1 ORDER BY m.created_at, m.user_id`, orgID)
@@ -36,7 +35,7 @@ func (s *Store) Members(ctx context.Context, orgID string) ([]Member, error) {
 	return append(members, pending...), nil
 }
 
-// member returns a member. It returns NotFound if the user is none.
+// member returns a member, or NotFound.
 func member(q db.Querier, orgID, userID string) (Member, error) {
 	m, err := scanMember(q.Row(selectMember+`WHERE m.org_id = $1 AND m.user_id = $2`, orgID, userID))
 	if errors.Is(err, db.ErrNoRows) {
@@ -48,8 +47,9 @@ func member(q db.Querier, orgID, userID string) (Member, error) {
 	return m, nil
 }
 
-// lockMember locks the user and returns the member. Whoever changes a membership holds this lock, so
-// that no change overwrites another, and one of two organizations sees that it is the user's last.
+// lockMember locks the user and returns the member. Everyone who changes a membership holds this lock. So
+// no change overwrites another, and if two organizations remove a user, one of them sees that it ends the
+// last membership.
 func lockMember(tx *db.Tx, orgID, userID string) (Member, error) {
 	if err := LockUser(tx, userID); err != nil {
 		return Member{}, err
@@ -57,12 +57,12 @@ func lockMember(tx *db.Tx, orgID, userID string) (Member, error) {
 	return member(tx, orgID, userID)
 }
 
-// errProfile is returned for a change of what belongs to the user.
+// errProfile reports an attempt to change a user's own data.
 var errProfile = errs.New(errs.Forbidden, "names and photo belong to the user, who changes them on the page /account")
 
-// ChangeMember updates a member, or an invitation. It returns Forbidden if someone other than an owner
-// changes or makes an owner, or if the names or the photo of a user would change, and Conflict if the
-// last enabled owner would lose the role or be disabled, or a pending member be disabled.
+// ChangeMember updates a member or an invitation. It returns Forbidden if someone who is not an owner
+// changes or makes an owner, or if a user's names or photo would change. It returns Conflict if the last
+// enabled owner would lose the role or be disabled, or if a pending member would be disabled.
 func (s *Store) ChangeMember(
 	ctx context.Context, caller *auth.Caller, memberID string, match page.IfMatch, p MemberPatch,
 ) (Member, error) {
@@ -101,9 +101,9 @@ func (s *Store) ChangeMember(
 	return after, err
 }
 
-// enableOrDisable ends the access of a member who is disabled. It does so for one who is enabled too,
-// since a request that was running when the member was disabled may have left something behind,
-// which must not come to life.
+// enableOrDisable ends a disabled member's access. It also does so when the member is enabled again: a
+// request that was in flight when the member was disabled may have left something behind, which must not
+// come to life.
 func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
 	action := "member.enable"
 	if m.Disabled {
@@ -128,8 +128,8 @@ func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
 	return tx.Invalidate(auth.Callers)
 }
 
-// RemoveMember removes a user from the caller's organization, with all that belongs to them there, or
-// revokes an invitation. Errors are those of ChangeMember.
+// RemoveMember removes a user from the caller's organization, with everything that belongs to them there,
+// or revokes an invitation. It returns the same errors as ChangeMember.
 func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, memberID string, match page.IfMatch) error {
 	if isInvitation(memberID) {
 		return s.revokeInvitation(ctx, caller, memberID, match)
@@ -162,8 +162,8 @@ func (s *Store) removeMember(ctx context.Context, caller *auth.Caller, userID st
 	})
 }
 
-// endAccess removes what a user has in an organization. If the user has no enabled membership left,
-// it ends the sessions too.
+// endAccess removes a user's belongings in an organization. If the user has no enabled membership left,
+// it also ends the user's sessions.
 func (s *Store) endAccess(tx *db.Tx, orgID, userID string) error {
 	for _, gone := range s.MemberGone {
 		if err := gone(tx, orgID, userID); err != nil {
@@ -186,11 +186,11 @@ func (s *Store) endAccess(tx *db.Tx, orgID, userID string) error {
 	return nil
 }
 
-// errOwners is returned to a caller who is not an owner.
+// errOwners refuses a caller who is not an owner.
 var errOwners = errs.New(errs.Forbidden, "only an owner can change owners")
 
-// checkOwners checks a change of a member; after is empty if the member is removed. Only owners can
-// change owners or make new ones (Forbidden), and the last enabled one must stay (Conflict).
+// checkOwners checks a change to a member; after is empty if the member is removed. Only owners can
+// change owners or make new ones (Forbidden), and the last enabled owner must stay (Conflict).
 func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	if before.Role != auth.Owner && after.Role != auth.Owner {
 		return nil
@@ -201,7 +201,7 @@ func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	if !before.owns() || after.owns() {
 		return nil
 	}
-	// The lock prevents two owners from removing each other at the same time.
+	// Without the lock, two owners could remove each other at the same time.
 	if err := LockOrg(tx, caller.OrgID); err != nil {
 		return err
 	}
@@ -216,8 +216,8 @@ func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	return nil
 }
 
-// SearchMembers returns members of an organization, pending ones too, by id, e-mail address or words of
-// their name. Members are few enough to be listed, so it looks at all of them.
+// SearchMembers finds an organization's members, including pending ones, by id, e-mail address or words
+// in their name. It reads all members, since they are few enough to be listed.
 func (s *Store) SearchMembers(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	all, err := s.Members(ctx, caller.OrgID)
 	if err != nil {

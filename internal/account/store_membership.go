@@ -9,17 +9,17 @@ import (
 	"steward/internal/stamp"
 )
 
-// Membership is an organization of a user, with the user's role there.
+// Membership is a user's organization, with the user's role there.
 type Membership struct {
 	OrgID, OrgName string
 	Role           auth.Role
 }
 
-// maxMemberships bounds the organizations that are listed for a user.
+// maxMemberships caps the organizations that we list for a user.
 const maxMemberships = 100
 
-// Memberships returns the organizations in which a user is an enabled member, by name. Deleted ones are
-// left out.
+// Memberships returns, by name, the organizations where a user is an enabled member. It leaves out
+// deleted ones.
 func (s *Store) Memberships(ctx context.Context, userID string) ([]Membership, error) {
 	scan := func(row db.Row) (m Membership, err error) {
 		err = row.Scan(&m.OrgID, &m.OrgName, &m.Role)
@@ -35,7 +35,8 @@ func (s *Store) Memberships(ctx context.Context, userID string) ([]Membership, e
 	return list, nil
 }
 
-// touch writes when members were last seen. It keeps a later time written by another replica.
+// touch writes the times when members were last seen. If another replica has written a later time, it
+// keeps that.
 func (s *Store) touch(ctx context.Context, keys []membershipKey, at map[membershipKey]stamp.Time) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, key := range keys {

@@ -29,8 +29,8 @@ func scanOrg(row db.Row) (o Org, err error) {
 	return o, err
 }
 
-// Orgs returns the organizations of a caller: that of an API key, of a client that acts as itself or of a user who
-// is confined to it, or all of another user, in the order of OrgsOfUser.
+// Orgs returns the caller's organizations. API keys, clients that act as themselves and confined users
+// have only one; other users get all of theirs, in the same order as from OrgsOfUser.
 func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	if caller.KeyID == "" && caller.UserID != "" && !caller.Confined {
 		return s.OrgsOfUser(ctx, caller.UserID)
@@ -39,8 +39,7 @@ func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	return []Org{own}, err
 }
 
-// OrgsOfUser returns the organizations in which a user is an enabled member, by name. Deleted ones come
-// last.
+// OrgsOfUser returns, by name, the organizations where a user is an enabled member. Deleted ones come last.
 func (s *Store) OrgsOfUser(ctx context.Context, userID string) ([]Org, error) {
 	orgs, err := db.Collect(s.DB.Read(ctx), scanOrg, selectOrg+`
 		JOIN members m ON m.org_id = o.id WHERE m.user_id = $1 AND NOT m.disabled
@@ -51,12 +50,11 @@ func (s *Store) OrgsOfUser(ctx context.Context, userID string) ([]Org, error) {
 	return orgs, nil
 }
 
-// Org returns the organization of a caller, or NotFound.
+// Org returns the caller's organization, or NotFound.
 func (s *Store) Org(ctx context.Context, caller *auth.Caller) (Org, error) {
 	return org(s.DB.Read(ctx), caller)
 }
 
-// org returns the organization of a caller, or NotFound.
 func org(q db.Querier, caller *auth.Caller) (Org, error) {
 	o, err := scanOrg(q.Row(selectOrg+`LEFT JOIN members m ON m.org_id = o.id AND m.user_id = $2
 		AND NOT m.disabled WHERE o.id = $1`, caller.OrgID, caller.UserID))
@@ -69,8 +67,8 @@ func org(q db.Querier, caller *auth.Caller) (Org, error) {
 	return o, nil
 }
 
-// Leave removes a member of an organization that is being removed, even the last owner, with all that
-// belongs to the user there.
+// Leave removes a member, with everything that belongs to them there, from an organization that is being
+// removed. It removes even the last owner.
 func (s *Store) Leave(tx *db.Tx, orgID, userID string) error {
 	if _, err := lockMember(tx, orgID, userID); err != nil {
 		if errs.KindOf(err) == errs.NotFound {

@@ -10,7 +10,7 @@ import (
 	"steward/internal/page"
 )
 
-// ChangeOrg updates the organization of a caller.
+// ChangeOrg updates the caller's organization.
 func (s *Store) ChangeOrg(
 	ctx context.Context, caller *auth.Caller, match page.IfMatch, p OrgPatch,
 ) (after Org, err error) {
@@ -47,8 +47,8 @@ func updateOrg(tx *db.Tx, o Org) error {
 	return tx.Invalidate(auth.Callers)
 }
 
-// RequiredLevel returns the value of the claim acr that a user's sign-ins must have at least, because of
-// the organizations that the user belongs to: "phr", "mfa", or "" if none of them requires a second factor.
+// RequiredLevel returns the minimum acr claim for a user's sign-ins, which the user's organizations
+// decide: "phr", "mfa", or "" if none requires a second factor.
 func (s *Store) RequiredLevel(q db.Querier, userID string) (level string, err error) {
 	type required struct {
 		RequireMFA
@@ -71,10 +71,10 @@ func (s *Store) RequiredLevel(q db.Querier, userID string) (level string, err er
 	return level, nil
 }
 
-// ClearFactors removes the second factors of a member of the caller's organization. It returns NotFound if
-// there is no such member, and Conflict if the member is pending. It returns Forbidden for the caller, who
-// removes them on the account page, and for a user who belongs to another organization, which may require
-// them.
+// ClearFactors removes the second factors of a member of the caller's organization. It returns NotFound
+// if there is no such member, and Conflict if the member is pending. It returns Forbidden for the caller,
+// who can remove their own on the account page, and for a user who belongs to another organization, which
+// may require them.
 func (s *Store) ClearFactors(ctx context.Context, caller *auth.Caller, memberID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if isInvitation(memberID) {
@@ -101,7 +101,7 @@ func (s *Store) ClearFactors(ctx context.Context, caller *auth.Caller, memberID 
 	})
 }
 
-// refuseClear returns why an invitation has no second factors.
+// refuseClear explains why a pending member has no second factors.
 func refuseClear(tx *db.Tx, caller *auth.Caller, invitationID string) error {
 	if _, err := lockInvitation(tx, caller, invitationID); err != nil {
 		return err
@@ -109,7 +109,7 @@ func refuseClear(tx *db.Tx, caller *auth.Caller, invitationID string) error {
 	return errs.New(errs.Conflict, "this member has not accepted the invitation")
 }
 
-// belongsElsewhere reports whether a user is a member of another organization too.
+// belongsElsewhere reports whether a user is also a member of another organization.
 func belongsElsewhere(q db.Querier, orgID, userID string) (elsewhere bool, err error) {
 	err = q.Row(`SELECT EXISTS (SELECT 1 FROM members WHERE user_id = $1 AND org_id <> $2)`, userID, orgID).
 		Scan(&elsewhere)

@@ -21,8 +21,8 @@ func scanProject(row db.Row) (p Project, err error) {
 	return p, err
 }
 
-// Projects returns a page of the projects that a caller can see, newest first. They are not
-// counted: runtimes may register very many.
+// Projects returns a page of the projects that a caller can see, newest first. It does not count them,
+// since runtimes may register very many.
 func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p page.Paging) (page.Page[Project], error) {
 	where := list.Where(`org_id = ?`, caller.OrgID)
 	where.Equal(`id`, caller.ProjectID)
@@ -48,8 +48,7 @@ func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (
 	})
 }
 
-// DeleteProject deletes a project with all that belongs to it. It returns NotFound if there is none
-// with this id.
+// DeleteProject deletes a project with everything in it. It returns NotFound if there is none with this id.
 func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		p, err := scanProject(tx.Row(`SELECT `+projectColumns+` FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID))
@@ -81,8 +80,8 @@ func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, matc
 	})
 }
 
-// Oldest returns the oldest project of an organization, which is the default. It returns Conflict
-// if there is none.
+// Oldest returns an organization's oldest project, which is the default. It returns Conflict if there is
+// none.
 func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
 	err = tx.Row(`SELECT id FROM projects WHERE org_id = $1 ORDER BY created_at, id LIMIT 1`, orgID).Scan(&projectID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -94,9 +93,9 @@ func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
 	return projectID, nil
 }
 
-// EnsureProject makes sure that a project exists. Runtimes name projects before anyone creates them, so
-// an unknown one is created with its id as name. It returns Invalid at the given location if the id
-// is malformed, and Forbidden if the caller is confined to another project.
+// EnsureProject creates a project unless it exists. Runtimes name projects before anyone creates them, so
+// an unknown project gets its id as its name. EnsureProject returns Invalid at the given location if the
+// id is malformed, and Forbidden if the caller is confined to another project.
 func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
 	if !id.Foreign(projectID) {
 		return errs.InvalidField(location, "expected %s", id.ExpectedForeign)
@@ -117,7 +116,7 @@ func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectI
 	if err != nil {
 		return fmt.Errorf("insert project: %w", err)
 	}
-	if added == 0 { // by another transaction in the meantime
+	if added == 0 { // another transaction has added it in the meantime
 		return nil
 	}
 	return s.Audit.Record(tx, "project.create", projectID)
@@ -126,7 +125,7 @@ func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectI
 // projectNames finds projects.
 var projectNames = db.NameIndex{Table: "projects", ID: "id", Index: "projects_name"}
 
-// SearchProjects returns projects that the caller sees by id or words of the name.
+// SearchProjects finds projects that the caller can see, by id or words in the name.
 func (s *Store) SearchProjects(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.ProjectID != "" {
 		return projectNames.With("id", caller.ProjectID).Find(s.DB.Read(ctx), caller.OrgID, text, limit)

@@ -16,11 +16,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// resetLifetime is how long a link to set a new password is valid.
+// resetLifetime is how long a link for a new password is valid.
 const resetLifetime = time.Hour
 
-// ResetPassword returns the token of a link with which a member of the caller's organization can set
-// a new password, and when it expires. It returns NotFound if there is no such member, Conflict if the
+// ResetPassword makes a link with which a member of the caller's organization can set a new password. It
+// returns the link's token and expiry. It returns NotFound if there is no such member, Conflict if the
 // member is pending or disabled, and Forbidden if the member is an owner and the caller is not. It also
 // returns Forbidden if the user belongs to another organization, because the new password would give
 // access to that one.
@@ -50,7 +50,7 @@ func (s *Store) ResetPassword(
 	return token, expires, err
 }
 
-// refuseReset returns why there is no password to reset for an invitation.
+// refuseReset explains why an invitation has no password to reset.
 func refuseReset(tx *db.Tx, caller *auth.Caller, invitationID string) error {
 	if _, err := lockInvitation(tx, caller, invitationID); err != nil {
 		return err
@@ -59,7 +59,8 @@ func refuseReset(tx *db.Tx, caller *auth.Caller, invitationID string) error {
 		"POST /oidc/org/members/{id}/invite renews it")
 }
 
-// lockReachable locks a member to whom the caller may give a link. Errors are those of ResetPassword.
+// lockReachable locks a member, if the caller may make a link for them. It returns the same errors as
+// ResetPassword.
 func lockReachable(tx *db.Tx, caller *auth.Caller, userID string) error {
 	m, err := lockMember(tx, caller.OrgID, userID)
 	switch {
@@ -75,10 +76,9 @@ func lockReachable(tx *db.Tx, caller *auth.Caller, userID string) error {
 	return nil
 }
 
-// ResetByEmail is ResetPassword for the operator of the server: it finds the user by e-mail address,
-// and the organizations do not matter. With clearFactors it removes the second factors of the user too. It
-// returns NotFound if there is no user with the address, and Conflict if the user is not an enabled member
-// of any organization.
+// ResetByEmail is ResetPassword for the server's operator: it finds the user by e-mail address, in any
+// organization. With clearFactors it also removes the user's second factors. It returns NotFound if no
+// user has the address, and Conflict if the user is not an enabled member anywhere.
 func (s *Store) ResetByEmail(
 	ctx context.Context, email string, clearFactors bool,
 ) (token string, expires stamp.Time, err error) {
@@ -116,7 +116,7 @@ func (s *Store) ResetByEmail(
 	return token, expires, err
 }
 
-// auditIn records an action of the operator in the audit logs of organizations.
+// auditIn records the operator's action in the logs of several organizations.
 func (s *Store) auditIn(tx *db.Tx, orgs []string, action, target string) error {
 	for _, orgID := range orgs {
 		if err := s.auditAs(tx, &auth.Caller{OrgID: orgID}, action, target); err != nil {
@@ -126,8 +126,8 @@ func (s *Store) auditIn(tx *db.Tx, orgs []string, action, target string) error {
 	return nil
 }
 
-// NewReset returns the token of a link with which a user can set a new password once, and when it
-// expires. Earlier links of the user are void.
+// NewReset makes a link with which a user can set a new password once. It returns the link's token and
+// expiry. The user's earlier links become void.
 func (s *Store) NewReset(tx *db.Tx, userID string) (token string, expires stamp.Time, err error) {
 	token = id.Secret(43)
 	now := s.now()
@@ -150,9 +150,9 @@ func (s *Store) NewReset(tx *db.Tx, userID string) (token string, expires stamp.
 	return token, expires, nil
 }
 
-// userState returns a hash of all that a link to reset a password was made for: address, password and
-// memberships of the user. Whatever changes one of them voids the link, whoever changes it: nobody can
-// keep the link of a viewer until the viewer is an owner, or a member of another organization.
+// userState hashes the facts that a password link was made for: the user's address, password and
+// memberships. Any change to these voids the link, whoever makes it. So nobody can keep a viewer's link
+// until the viewer has become an owner, or a member of another organization.
 func userState(q db.Querier, userID string) ([]byte, error) {
 	var email, hash string
 	err := q.Row(`SELECT COALESCE(email, ''), COALESCE(password_hash, '') FROM users WHERE id = $1`, userID).
@@ -178,11 +178,11 @@ func userState(q db.Querier, userID string) ([]byte, error) {
 	return seal.Hash(strings.Join(append(memberships, email, hash), "\n")), nil
 }
 
-// errNoReset is the same for links that were used, replaced or are void, have expired, or never existed.
+// errNoReset does not distinguish links that were used, replaced or voided, have expired, or never existed.
 var errNoReset = errs.New(errs.NotFound, "link not found")
 
 // ResetOf returns the user who may set a new password with a token. It returns NotFound if the token was
-// used or replaced, has expired, never existed, or if what it was made for has changed.
+// used or replaced, has expired, or never existed, or if the facts it was made for have changed.
 func (s *Store) ResetOf(ctx context.Context, token string) (User, error) {
 	q := s.DB.Read(ctx)
 	userID, err := s.resetUser(q, token)
@@ -192,7 +192,7 @@ func (s *Store) ResetOf(ctx context.Context, token string) (User, error) {
 	return scanUser(q.Row(selectLogin+`id = $1`, userID), "with this link")
 }
 
-// resetUser returns the user of a token. Errors are those of ResetOf.
+// resetUser returns a token's user. It returns the same errors as ResetOf.
 func (s *Store) resetUser(q db.Querier, token string) (userID string, err error) {
 	var madeFor []byte
 	err = q.Row(`SELECT user_id, made_for FROM password_resets WHERE token_hash = $1 AND expires_at > $2`,
@@ -213,10 +213,10 @@ func (s *Store) resetUser(q db.Querier, token string) (userID string, err error)
 	return userID, nil
 }
 
-// UseReset replaces the password of the user of a token, given the hash of the new one, which voids the
-// token. It reports whether the token was mailed: then the user has read mail at the address, and ProveEmail is to
-// be called once the user has signed in, perhaps with a second factor. After another token, which somebody else
-// has seen, the address counts as not proved. It returns NotFound as ResetOf does.
+// UseReset replaces the password of the token's user, given the new one's hash, and uses up the token. It
+// reports whether the token was mailed. If it was, the user has read mail at the address; call ProveEmail
+// once the user has signed in, perhaps with a second factor. If it was not, somebody else has seen the
+// token, and the address no longer counts as proved. UseReset returns NotFound as ResetOf does.
 func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, mailed bool, err error) {
 	if userID, err = s.resetUser(tx, token); err != nil {
 		return "", false, err
@@ -224,7 +224,7 @@ func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, mailed b
 	if err := LockUser(tx, userID); err != nil {
 		return "", false, err
 	}
-	if _, err := s.resetUser(tx, token); err != nil { // again, now that nobody else can change it
+	if _, err := s.resetUser(tx, token); err != nil { // again, now that the user is locked
 		return "", false, err
 	}
 	if err := tx.Row(`DELETE FROM password_resets WHERE user_id = $1 RETURNING mailed`, userID).Scan(&mailed); err != nil {
@@ -241,7 +241,7 @@ func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, mailed b
 	return userID, mailed, s.SetPassword(tx, userID, hash)
 }
 
-// unproveEmail notes that somebody else than the reader of a user's mail may sign in as the user.
+// unproveEmail notes that somebody who does not read the user's mail may be able to sign in as the user.
 func unproveEmail(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`UPDATE users SET email_verified = FALSE WHERE id = $1`, userID); err != nil {
 		return fmt.Errorf("unprove address: %w", err)

@@ -11,11 +11,12 @@ import (
 	"steward/internal/stamp"
 )
 
-// User is a user as sign-in and tokens need them. What the user has not set is empty, the password's hash too.
+// User is a user as sign-in and tokens need it. Anything the user has not set is empty, including the
+// password's hash.
 type User struct {
 	ID, Email, FirstName, LastName, PhotoURL, PasswordHash string
 	UpdatedAt                                              stamp.Time
-	// EmailVerified reports whether the user has used a link that was mailed to the address.
+	// EmailVerified reports whether the user has followed a link that was mailed to the address.
 	EmailVerified bool
 }
 
@@ -23,7 +24,7 @@ const (
 	// selectUser selects users.
 	selectUser = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''),
 		COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at, email_verified FROM users WHERE `
-	// selectLogin selects users who can sign in: those with an enabled membership.
+	// selectLogin selects users who can sign in: they have an enabled membership.
 	selectLogin = selectUser + `EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled) AND `
 )
 
@@ -40,8 +41,8 @@ func scanUser(row db.Row, name string) (User, error) {
 	return l, nil
 }
 
-// UserByEmail returns the user with an address in lower case. It returns NotFound if there is none,
-// or if the user is not an enabled member of any organization.
+// UserByEmail returns the user with an address in lower case. It returns NotFound if there is none, or if
+// the user is not an enabled member anywhere.
 func (s *Store) UserByEmail(ctx context.Context, email string) (User, error) {
 	return scanUser(s.DB.Read(ctx).Row(selectLogin+`email = $1`, email), "with this address")
 }
@@ -51,8 +52,8 @@ func (s *Store) UserByID(ctx context.Context, userID string) (User, error) {
 	return scanUser(s.DB.Read(ctx).Row(selectLogin+`id = $1`, userID), userID)
 }
 
-// Role returns the role of a user in an organization. It returns NotFound if the user is not a
-// member, or a disabled one.
+// Role returns a user's role in an organization. It returns NotFound if the user is not a member, or is
+// disabled.
 func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT role FROM members WHERE org_id = $1 AND user_id = $2 AND NOT disabled`,
 		orgID, userID).Scan(&role)
@@ -65,8 +66,8 @@ func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role,
 	return role, nil
 }
 
-// LockUser locks a user until the transaction ends, as everybody does who changes memberships or how the user
-// signs in.
+// LockUser locks a user until the transaction ends. Every change to memberships or sign-in methods takes
+// this lock.
 func LockUser(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
 		return fmt.Errorf("lock user: %w", err)
@@ -74,8 +75,8 @@ func LockUser(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// PasswordHash returns the hash of a user's password, or "". It locks the user, so that no other transaction
-// changes how that user signs in. It returns NotFound if there is no such user.
+// PasswordHash returns a user's password hash, or "". It locks the user, so that no other transaction
+// changes their sign-in. It returns NotFound if there is no such user.
 func (s *Store) PasswordHash(tx *db.Tx, userID string) (hash string, err error) {
 	err = tx.Row(`UPDATE users SET version = version WHERE id = $1 RETURNING COALESCE(password_hash, '')`, userID).Scan(&hash)
 	if errors.Is(err, db.ErrNoRows) {
@@ -87,9 +88,9 @@ func (s *Store) PasswordHash(tx *db.Tx, userID string) (hash string, err error) 
 	return hash, nil
 }
 
-// SetPassword replaces the password of a user, given its hash, which voids the links to reset it. An
-// empty hash removes the password; it is stored as such, since a user without one who is a member
-// nowhere would count as one who was never here.
+// SetPassword replaces a user's password, given its hash, which voids password links. An empty hash
+// removes the password. We store it as empty rather than NULL: a user with NULL and no membership would
+// count as never having been here.
 func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 	if _, err := tx.Exec(`UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE id = $1`,
 		userID, hash, s.now()); err != nil {
@@ -98,7 +99,7 @@ func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 	return tx.Invalidate(auth.Callers)
 }
 
-// SetProfile replaces the profile of a user, which must have no problem.
+// SetProfile replaces a user's profile, which must be valid.
 func (s *Store) SetProfile(tx *db.Tx, userID string, p UserProfile) error {
 	if _, err := tx.Exec(`UPDATE users SET first_name = NULLIF(@first_name, ''), last_name = NULLIF(@last_name, ''),
 		photo_url = NULLIF(@photo_url, ''), version = version + 1, updated_at = @now WHERE id = @id`,

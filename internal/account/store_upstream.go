@@ -13,20 +13,19 @@ import (
 	"steward/internal/name"
 )
 
-// The provider of an organization can vouch for people: it lets in those who are invited, or everybody
-// whom it knows. It never takes over an account that exists, since whoever manages the organization
-// decides what the provider says.
+// An organization's provider can vouch for people: it lets in those who are invited, or everybody it knows.
+// It never takes over an existing account, because the organization's managers decide what the provider says.
 
-// Standing is what decides whether the provider of an organization may sign a user in.
+// Standing has the facts that decide whether an organization's provider may sign a user in.
 type Standing struct {
 	// Password reports whether the user has a password, and Elsewhere whether they belong to another
 	// organization.
 	Password, Elsewhere bool
-	// Member reports whether the user is a member of the organization, and Disabled whether a disabled one.
+	// Member reports whether the user is a member, and Disabled whether they are disabled.
 	Member, Disabled bool
 }
 
-// Standing locks a user and returns the standing in an organization.
+// Standing locks a user and returns their standing in an organization.
 func (s *Store) Standing(tx *db.Tx, orgID, userID string) (Standing, error) {
 	m, err := lockMember(tx, orgID, userID)
 	if err != nil && errs.KindOf(err) != errs.NotFound {
@@ -42,20 +41,21 @@ func (s *Store) Standing(tx *db.Tx, orgID, userID string) (Standing, error) {
 	return st, nil
 }
 
-// Newcomer is a person for whom the provider of an organization vouches.
+// Newcomer is a person an organization's provider vouches for.
 type Newcomer struct {
 	OrgID string
-	// UserID is that of a former member, or "".
+	// UserID is set for a former member; otherwise it is "".
 	UserID string
-	// Email is in lower case, or "". It becomes that of the account if OwnAddress is true, which must not be
-	// set unless the provider decides about its domain: an address belongs to one account of all organizations.
+	// Email is in lower case, or "". If OwnAddress is true, it becomes the account's address. Set
+	// OwnAddress only if the provider is in charge of the address's domain, because an address belongs to
+	// one account across all organizations.
 	Email               string
 	OwnAddress          bool
 	FirstName, LastName string
-	Role                auth.Role // in the organization, for Admit
+	Role                auth.Role // the role in the organization, for Admit
 }
 
-// address returns the address of the account of a newcomer, or nil.
+// address returns the address for the newcomer's account, or nil.
 func (n Newcomer) address() *string {
 	if !n.OwnAddress {
 		return nil
@@ -63,7 +63,7 @@ func (n Newcomer) address() *string {
 	return &n.Email
 }
 
-// names returns the names of a newcomer as they are stored: nil if they are not valid.
+// names returns the newcomer's names as we store them: nil if invalid.
 func (n Newcomer) names() (first, last *string) { return validName(n.FirstName), validName(n.LastName) }
 
 func validName(s string) *string {
@@ -73,10 +73,10 @@ func validName(s string) *string {
 	return &s
 }
 
-// errNewcomer is returned for a newcomer whose address has an account.
+// errNewcomer reports that the newcomer's address has an account.
 var errNewcomer = errs.New(errs.Conflict, "this e-mail address has an account")
 
-// checkOpen returns NotFound if an organization is deleted: nobody joins it before it is restored.
+// checkOpen returns NotFound if an organization is deleted: nobody joins it until it is restored.
 func checkOpen(tx *db.Tx, orgID string) error {
 	var deleted bool
 	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM deleted_orgs WHERE org_id = $1)`, orgID).Scan(&deleted)
@@ -89,10 +89,10 @@ func checkOpen(tx *db.Tx, orgID string) error {
 	return nil
 }
 
-// AcceptVerified uses up the invitation of a newcomer whose address was verified, and adds the membership. The
-// address becomes that of a new account if n.OwnAddress is true.
-// It returns NotFound if there is none, or one as owner, which takes its link, or if the organization is deleted;
-// and Conflict if the address has an account of another user, who must sign in to accept.
+// AcceptVerified uses up a newcomer's invitation and adds the membership. The address must be verified.
+// If n.OwnAddress is true, it becomes the new account's address. AcceptVerified returns NotFound if there
+// is no invitation, if it is for an owner, who must use its link, or if the organization is deleted. It
+// returns Conflict if another user's account has the address; that user must sign in to accept.
 func (s *Store) AcceptVerified(tx *db.Tx, n Newcomer) (userID string, err error) {
 	if err := checkOpen(tx, n.OrgID); err != nil {
 		return "", err
@@ -128,8 +128,8 @@ func (s *Store) AcceptVerified(tx *db.Tx, n Newcomer) (userID string, err error)
 	return userID, s.join(tx, i, userID)
 }
 
-// addressee returns the user with the address of a newcomer, or "", and whether that is a member of the
-// organization.
+// addressee returns the user with the newcomer's address, or "". member reports whether that user is a
+// member of the organization.
 func addressee(tx *db.Tx, n Newcomer) (userID string, member bool, err error) {
 	err = tx.Row(`SELECT id, EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND m.org_id = $2)
 		FROM users WHERE email = $1`, n.Email, n.OrgID).Scan(&userID, &member)
@@ -142,9 +142,9 @@ func addressee(tx *db.Tx, n Newcomer) (userID string, member bool, err error) {
 	return userID, member, nil
 }
 
-// Admit creates the user of a newcomer, with the role that n has. It returns Conflict if the address belongs to a
-// member, who must link the account, or to anybody if it would become that of the new user. Otherwise it
-// says nothing about whether the address has an account. It returns NotFound if the organization is deleted.
+// Admit creates a user for a newcomer, with the role in n. It returns Conflict if a member has the address,
+// who must link the account, or if the new account would get an address that anybody else has. Otherwise it
+// does not reveal whether the address has an account. It returns NotFound if the organization is deleted.
 func (s *Store) Admit(tx *db.Tx, n Newcomer) (userID string, err error) {
 	if err := checkOpen(tx, n.OrgID); err != nil {
 		return "", err
@@ -190,16 +190,16 @@ func (s *Store) insertUser(tx *db.Tx, u newUser) error {
 	return nil
 }
 
-// RoleChange is a role that the provider of an organization gives a member.
+// RoleChange is a role that an organization's provider gives a member.
 type RoleChange struct {
 	OrgID, UserID string
 	Role          auth.Role
-	// Owners reports whether the provider decides about owners too.
+	// Owners reports whether the provider also decides who is an owner.
 	Owners bool
 }
 
 // SetRole gives a member another role. Owners keep theirs unless the provider decides about them, and the
-// last enabled one always.
+// last enabled owner always does.
 func (s *Store) SetRole(tx *db.Tx, c RoleChange) error {
 	before, err := lockMember(tx, c.OrgID, c.UserID)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Store) SetRole(tx *db.Tx, c RoleChange) error {
 	return s.auditAs(tx, &auth.Caller{OrgID: c.OrgID}, "member.update", c.UserID)
 }
 
-// FirstOrg returns the oldest organization, and whether it is the only one.
+// FirstOrg returns the oldest organization, and reports whether it is the only one.
 func (s *Store) FirstOrg(ctx context.Context) (orgID string, only bool, err error) {
 	first, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT id FROM orgs ORDER BY created_at, id LIMIT 2`)
 	if err != nil {

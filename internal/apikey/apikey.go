@@ -1,14 +1,13 @@
 // Package apikey owns API keys: creating, listing and deleting them, and authenticating requests with them.
 //
-// The value of a key is shown once and stored as its SHA-256. Checker.Authenticate looks a value up
-// in a cache, refuses it if its checksum is wrong, and then reads the database. The cache is
-// invalidated by every change of a key, a role or a membership (auth.Callers): at once in this
-// process, within a second on other replicas. The times of last use are collected in memory and
-// written by Checker.Flush.
+// We show a key's value once and store its SHA-256. Checker.Authenticate looks a value up in a cache,
+// refuses it if its checksum is wrong, and then reads the database. Every change to a key, a role or a
+// membership invalidates the cache (auth.Callers): at once in this process, within a second on other
+// replicas. Times of last use are collected in memory, and Checker.Flush writes them.
 //
-// A key has no more rights than what created it: its scopes are among those of its maker, and it does
-// not outlive a key that created it. One that an
-// OAuth client created with an access token is deleted with the consent of its user to that client.
+// A key never has more rights than its maker: its scopes are a subset of the maker's, and it does not
+// outlive a key that created it. If an OAuth client created it with an access token, it is deleted when
+// the user withdraws consent to that client.
 package apikey
 
 import (
@@ -26,13 +25,13 @@ import (
 	"steward/internal/stamp"
 )
 
-// Type is how a key was created and what it is confined to.
+// Type says how a key was created and what it is confined to.
 type Type string
 
-// The types of keys.
+// The key types.
 const (
 	Root      Type = "root"    // created at the first start, or by `steward root-key`
-	User      Type = "user"    // created by a user, for everything that the user may do
+	User      Type = "user"    // created by a user, with all the user's rights
 	OfProject Type = "project" // created by a user, for one project
 )
 
@@ -51,11 +50,11 @@ type Key struct {
 	Scopes     []string    `json:"scopes,omitempty" doc:"Scopes that the key is restricted to; absent if it has all rights of its user" example:"openid,profile,thread:read"`
 
 	userID   string
-	clientID string // of the OAuth client that created it, or ""
+	clientID string // the OAuth client that created it, or ""
 	version  int64
 }
 
-// Project is the project to which a key is confined.
+// Project is the project that a key is confined to.
 type Project struct {
 	_ struct{} `goName:"APIKeyProject"`
 
@@ -63,7 +62,7 @@ type Project struct {
 	Name string `json:"name" example:"Shop"`
 }
 
-// ETag returns the version of the row, which does not change when the key is used.
+// ETag returns the row's version, which does not change when the key is used.
 func (k Key) ETag() string { return page.ETag(k.version) }
 
 // MovesWithoutVersion implements page.Moving, for LastUsedAt.
@@ -92,8 +91,8 @@ type NewKey struct {
 // Check adds a fault for each rule that the request breaks.
 func (n NewKey) Check(faults *errs.Faults) { n.key(time.Now(), faults) }
 
-// Build returns the key that a caller asks for. It returns Invalid with all faults of the request, and
-// Forbidden for another organization than the caller's.
+// Build returns the key that a caller asks for. It returns Invalid with all faults in the request, and
+// Forbidden if it names an organization other than the caller's.
 func (n NewKey) Build(caller *auth.Caller, now time.Time) (Key, error) {
 	var faults errs.Faults
 	k := n.key(now, &faults)
@@ -106,7 +105,7 @@ func (n NewKey) Build(caller *auth.Caller, now time.Time) (Key, error) {
 	return k, nil
 }
 
-// key returns the requested key and adds the faults of the request.
+// key returns the requested key and adds the request's faults.
 func (n NewKey) key(now time.Time, faults *errs.Faults) Key {
 	k := Key{ID: id.At(id.Key, now), Name: n.Name, Type: User, CreatedAt: stamp.Of(now), version: 1}
 	faults.Check(name.Valid(n.Name), "body.name", "expected %s", name.Expected)
@@ -144,8 +143,8 @@ func (n NewKey) scopes(faults *errs.Faults) []string {
 	return scopes
 }
 
-// restrict gives a key the scopes of its maker, unless it has some, and what else its maker leaves to
-// it. It returns Forbidden if the key would have more rights than its maker.
+// restrict limits a new key to its maker's scopes, project and lifetime. It returns Forbidden if the
+// request asks for more rights than the maker has.
 func (k *Key) restrict(maker *auth.Caller) error {
 	k.OrgID = maker.OrgID
 	k.userID = maker.UserID
@@ -180,15 +179,15 @@ const (
 	minRootKey = 20
 )
 
-// NewValue returns the value of a new key: the prefix, 43 random base62 characters, and a checksum
-// of 6, with which typos are refused without a lookup and scanners recognise a leaked key.
+// NewValue returns a new key's value: the prefix, 43 random base62 characters, and a 6-character
+// checksum. The checksum lets us refuse typos without a lookup, and lets scanners recognise leaked keys.
 func NewValue() string {
 	random := id.Secret(randomSize)
 	return valuePrefix + random + checksum(random)
 }
 
-// Plausible reports whether a value can be a key: it has the form of NewValue and the right
-// checksum, or another form, as a root key chosen by the operator, and is long enough.
+// Plausible reports whether a value can be a key. It either has NewValue's form and the right checksum,
+// or is a long enough text in another form, which an operator may have chosen as the root key.
 func Plausible(value string) bool {
 	rest, found := strings.CutPrefix(value, valuePrefix)
 	if !found || len(rest) != randomSize+sumSize || strings.Trim(rest, id.Base62) != "" {

@@ -30,17 +30,16 @@ type entry struct {
 	noted  atomic.Bool // in Checker.used
 }
 
-// use is the time at which a key was last used.
+// use is a key's last use.
 type use struct {
 	orgID, keyID string
 	at           stamp.Time
 }
 
-// errRefused is the same whatever is wrong with a key.
+// errRefused does not say why a key is refused.
 var errRefused = errs.New(errs.Unauthorized, "the API key is missing, unknown or expired")
 
-// Authenticate returns the caller to whom a key belongs. It returns Unauthorized if the key is
-// unknown or has expired.
+// Authenticate returns the caller for a key. It returns Unauthorized if the key is unknown or has expired.
 func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller, error) {
 	e, err := c.entry(ctx, value)
 	if errors.Is(err, db.ErrNoRows) {
@@ -57,8 +56,8 @@ func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller,
 	return e.caller, nil
 }
 
-// entry returns the cached key, or reads it. It returns ErrNoRows if there is none, without a query
-// for a value that cannot be a key.
+// entry returns the cached key, or reads it. It returns ErrNoRows if there is none, without a query if
+// the value cannot be a key.
 func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
 	hash := sha256.Sum256([]byte(value))
 	return c.cache.Get(hash, func() (*entry, error) {
@@ -73,11 +72,10 @@ func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
 	})
 }
 
-// Forget empties the cache. It must be called when a key, a role or a membership has changed.
+// Forget empties the cache. Call it when a key, a role or a membership has changed.
 func (c *Checker) Forget() { c.cache.Forget() }
 
-// note keeps the time of a use for the next Flush. It takes the lock at most once for each key
-// between two flushes.
+// note keeps the time for the next Flush. Between two flushes, it takes the lock at most once per key.
 func (c *Checker) note(e *entry, now stamp.Time) {
 	e.usedAt.Store(int64(now))
 	if e.noted.CompareAndSwap(false, true) {
@@ -87,10 +85,10 @@ func (c *Checker) note(e *entry, now stamp.Time) {
 	}
 }
 
-// flushBatch is how many uses one transaction writes.
+// flushBatch caps the uses that one transaction writes.
 const flushBatch = 500
 
-// Flush writes the times of last use. Those that cannot be written are kept for the next call.
+// Flush writes the times of last use. It keeps those that it cannot write for the next call.
 func (c *Checker) Flush(ctx context.Context) error {
 	c.usedMu.Lock()
 	pending := c.used
@@ -113,7 +111,7 @@ func (c *Checker) Flush(ctx context.Context) error {
 func uses(entries []*entry) []use {
 	all := make([]use, len(entries))
 	for i, e := range entries {
-		e.noted.Store(false) // before the time is read: a use in between is noted again
+		e.noted.Store(false) // before we read the time, so that a use in between is noted again
 		all[i] = use{orgID: e.caller.OrgID, keyID: e.caller.KeyID, at: stamp.Time(e.usedAt.Load())}
 	}
 	return all

@@ -19,31 +19,31 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is the SQL of this package.
+// Store holds this package's SQL.
 type Store struct {
 	DB       *db.DB
 	Now      func() time.Time
 	Audit    *audit.Store
 	Accounts *account.Store
-	// Consented returns Unauthorized if the user of a caller does not let its OAuth client have some scopes.
-	// Otherwise the consent cannot be revoked until the transaction ends.
+	// Consented returns Unauthorized unless the caller's user lets its OAuth client have the scopes. If
+	// it returns nil, the consent cannot be revoked until the transaction ends.
 	Consented func(tx *db.Tx, caller *auth.Caller, scopes []string) error
 
-	// keys caches what Get returns. A key used on another replica does not invalidate it, so
-	// entries expire after cacheAge.
+	// keys caches Get's results. Another replica's use of a key does not invalidate it, so entries expire
+	// after cacheAge.
 	keys db.Cache[cacheKey, Key]
 }
 
 type cacheKey struct{ orgID, keyID string }
 
-// Together these are less than the minute to which lastUsedAt is accurate.
+// Together these must be less than the minute to which lastUsedAt is accurate.
 const (
 	cacheAge = 20 * time.Second
-	// FlushEvery is how often Checker.Flush must be called.
+	// FlushEvery is the interval between calls to Checker.Flush.
 	FlushEvery = 20 * time.Second
 )
 
-// Forget empties the cache. It must be called when a key, a project or a membership has changed.
+// Forget empties the cache. Call it when a key, a project or a membership has changed.
 func (s *Store) Forget() { s.keys.Forget() }
 
 // MakeRoot creates a root key with a given value.
@@ -82,7 +82,7 @@ func insert(tx *db.Tx, k Key, value string) error {
 	return nil
 }
 
-// encodeScopes returns scopes as they are stored.
+// encodeScopes encodes scopes for storage.
 func encodeScopes(scopes []string) (*string, error) {
 	if scopes == nil {
 		return nil, nil
@@ -94,7 +94,7 @@ func encodeScopes(scopes []string) (*string, error) {
 	return new(string(text)), nil
 }
 
-// decodeScopes returns stored scopes, which are nil if the key has all rights of its user.
+// decodeScopes decodes stored scopes. They are nil if the key has all its user's rights.
 func decodeScopes(text *string) ([]string, error) {
 	if text == nil {
 		return nil, nil
@@ -107,7 +107,7 @@ func decodeScopes(text *string) ([]string, error) {
 }
 
 // Create creates a key for the caller and returns its value. It returns Forbidden if the key would have
-// more rights than the caller, and Unauthorized if the consent that the caller acts by is gone.
+// more rights than the caller, and Unauthorized if the consent that the caller relies on is gone.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value string, err error) {
 	value = NewValue()
 	if err := k.restrict(caller); err != nil {
@@ -149,14 +149,14 @@ func scanKey(row db.Row) (k Key, err error) {
 	return k, err
 }
 
-// Filter selects keys of a list.
+// Filter selects keys in a list.
 type Filter struct {
-	// UserID selects the keys of one user, "" those of all.
+	// UserID selects one user's keys; "" selects all.
 	UserID    string
 	ProjectID string
 }
 
-// list returns the keys of an organization that the filter selects, newest first.
+// list returns the organization's keys that match, newest first.
 func (f Filter) list(orgID string) list.Query[Key] {
 	where := list.Where(`k.org_id = ?`, orgID)
 	where.Equal(`k.user_id`, f.UserID)
@@ -177,8 +177,8 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging)
 	return f.list(orgID).Page(q, p, total)
 }
 
-// Get returns a key that the caller can see: an own one, or any of the organization for those who
-// manage it. It returns NotFound for others.
+// Get returns a key that the caller can see: their own, or any in the organization if they manage it. For
+// other keys it returns NotFound.
 func (s *Store) Get(ctx context.Context, caller *auth.Caller, keyID string) (Key, error) {
 	k, err := s.keys.GetWithin(cacheAge, cacheKey{caller.OrgID, keyID}, func() (Key, error) {
 		return get(s.DB.Read(ctx), caller.OrgID, keyID)
@@ -207,7 +207,7 @@ func checkVisible(k Key, caller *auth.Caller) error {
 	return nil
 }
 
-// Delete deletes a key that the caller can see; it is refused from then on.
+// Delete deletes a key that the caller can see. The key stops working at once.
 func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		k, err := get(tx, caller.OrgID, keyID)
@@ -234,7 +234,7 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, m
 	})
 }
 
-// DeleteOfProject deletes the keys of a deleted project.
+// DeleteOfProject deletes a deleted project's keys.
 func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 	if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND project_id = $2`, orgID, projectID); err != nil {
 		return fmt.Errorf("delete API keys of project: %w", err)
@@ -242,8 +242,7 @@ func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 	return nil
 }
 
-// DeleteRoots deletes the root keys of an organization, which are refused from then on, and returns their
-// ids.
+// DeleteRoots deletes an organization's root keys and returns their ids. The keys stop working at once.
 func (s *Store) DeleteRoots(tx *db.Tx, orgID string) ([]string, error) {
 	ids, err := db.Collect(tx, db.Value[string], `DELETE FROM api_keys WHERE org_id = $1 AND type = $2 RETURNING id`, orgID, Root)
 	if err != nil {
@@ -260,8 +259,8 @@ func (s *Store) DeleteOfUser(tx *db.Tx, orgID, userID string) error {
 	return nil
 }
 
-// DeleteOfClient deletes the keys that an OAuth client created with access tokens of a user, or of all
-// users if userID is empty.
+// DeleteOfClient deletes the keys that an OAuth client created with a user's access tokens, or with all
+// users' if userID is empty.
 func (s *Store) DeleteOfClient(tx *db.Tx, orgID, clientID, userID string) error {
 	deleted, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND client_id = $2 AND ($3 = '' OR user_id = $3)`,
 		orgID, clientID, userID)
@@ -274,8 +273,8 @@ func (s *Store) DeleteOfClient(tx *db.Tx, orgID, clientID, userID string) error 
 	return tx.Invalidate(auth.Callers)
 }
 
-// lookup returns the caller of a key, with the member's role in the same query.
-// It returns ErrNoRows if the key is unknown or its user is no longer a member.
+// lookup returns a key's caller, with the member's role in the same query. It returns ErrNoRows if the
+// key is unknown or its user is no longer a member.
 func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, error) {
 	var c auth.Caller
 	var projectID, clientID, scopes *string
@@ -295,7 +294,7 @@ func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, error) {
 	return &c, err
 }
 
-// touch writes when keys were last used. It keeps a later time written by another replica.
+// touch writes the keys' times of last use. If another replica has written a later time, it keeps that.
 func (s *Store) touch(ctx context.Context, uses []use) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, u := range uses {
@@ -309,14 +308,14 @@ func (s *Store) touch(ctx context.Context, uses []use) error {
 	})
 }
 
-// keyNames finds keys, and ownKeyNames those of one user.
+// keyNames finds all keys, and ownKeyNames a user's own.
 var (
 	keyNames    = db.NameIndex{Table: "api_keys", ID: "id", Index: "api_keys_name"}
 	ownKeyNames = db.NameIndex{Table: "api_keys", ID: "id", Index: "api_keys_user_name"}
 )
 
-// Search returns keys that the caller sees by id or words of the name: its own, or those of the
-// organization if it manages that.
+// Search finds keys that the caller can see, by id or words in the name: their own, or all in the
+// organization if they manage it.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.Manages() {
 		return keyNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)

@@ -1,13 +1,13 @@
 // Package audit owns the log of who did what to which resource, and from where.
 //
 // Every change calls Record in its own transaction, so an entry exists exactly if the change does.
-// Exceptions are the saves of runtimes: of threads, sessions and runs. An entry has the action
-// ("apikey.delete") and the id of what was changed, never values. Purge removes old entries.
+// Runtimes' saves of threads, sessions and runs are exempt. An entry has the action ("apikey.delete") and
+// the changed thing's id, but never values. Purge removes old entries.
 package audit
 
 import "steward/internal/stamp"
 
-// Entry is one entry of the log.
+// Entry is one entry in the log.
 type Entry struct {
 	_ struct{} `goName:"AuditEntry"`
 

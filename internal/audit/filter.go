@@ -8,21 +8,21 @@ import (
 	"steward/internal/stamp"
 )
 
-// Filter selects entries of the log. Empty fields match all.
+// Filter selects entries. Empty fields match all.
 type Filter struct {
-	// Action is an action, or with a dot at its end what the action was done to, such as `client.`.
+	// Action is an action, or the thing it was done to with a final dot, such as `client.`.
 	Action string
-	// Actor is the id of a user, an API key or an OAuth client.
+	// Actor is a user's, API key's or OAuth client's id.
 	Actor  string
 	Target string
-	// Entries are from Start on and before End.
+	// Start is inclusive and End exclusive.
 	Start, End *stamp.Time
 }
 
-// actorColumns are the columns of the kinds of actors.
+// actorColumns maps the prefix of an actor's id to the column for such actors.
 var actorColumns = map[string]string{id.User: `user_id`, id.Key: `key_id`, id.Client: `client_id`}
 
-// check adds what is wrong with the filter to faults. end is the location of its end.
+// check adds the filter's faults. end is the location of End in the request.
 func (f Filter) check(faults *errs.Faults, end string) {
 	faults.Check(f.Actor == "" || f.actorColumn() != "", "query.actor", "expected the id of a user, an API key or an OAuth client")
 	faults.Check(f.Start == nil || f.End == nil || *f.Start < *f.End, end, "expected a time after the beginning")
@@ -33,7 +33,7 @@ func (f Filter) actorColumn() string {
 	return actorColumns[prefix]
 }
 
-// thingOf returns what an action was done to.
+// thingOf returns the kind of thing in an action.
 func thingOf(action string) string {
 	thing, _, _ := strings.Cut(action, ".")
 	return thing

@@ -12,7 +12,7 @@ import (
 // Handler serves the routes of this package.
 type Handler struct{ Store *Store }
 
-// ListInput is the query of the log.
+// ListInput has the query parameters for the log.
 type ListInput struct {
 	page.Paging
 	period.Between
@@ -23,7 +23,7 @@ type ListInput struct {
 	End    period.Bound `query:"end" doc:"The same as until"`
 }
 
-// filter returns the filter of the query, or Invalid with all faults.
+// filter returns the query's filter, or Invalid with all faults.
 func (in *ListInput) filter() (Filter, error) {
 	var faults errs.Faults
 	f := Filter{Action: in.Action, Actor: in.Actor, Target: in.Target}

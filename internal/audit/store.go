@@ -12,19 +12,18 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is the SQL of this package.
+// Store holds this package's SQL.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Request returns id and remote address of the request that a context belongs to. It may be
-	// nil.
+	// Request returns the context's request id and remote address. It may be nil.
 	Request func(context.Context) (requestID, remoteAddr string)
-	// Retention is how long entries are kept.
+	// Retention is how long we keep entries.
 	Retention time.Duration
 }
 
-// Record writes an entry about what the transaction's caller does. A caller with neither user nor
-// client is Steward itself. Without a caller, as at the first start, Record writes nothing: the
+// Record writes an entry about an action by the transaction's caller. A caller with neither user nor
+// client is Steward itself. Without a caller, as at the first start, Record writes nothing, because the
 // entry would belong to no organization.
 func (s *Store) Record(tx *db.Tx, action, target string) error {
 	caller := auth.Lookup(tx.Context())
@@ -47,7 +46,7 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	return nil
 }
 
-// source returns the id and the remote address of the request that a context belongs to, if there is one.
+// source returns the request id and remote address, if the context belongs to a request.
 func (s *Store) source(ctx context.Context) (requestID, remoteAddr string) {
 	if s.Request == nil {
 		return "", ""
@@ -55,18 +54,18 @@ func (s *Store) source(ctx context.Context) (requestID, remoteAddr string) {
 	return s.Request(ctx)
 }
 
-// RemoteAddr returns where the request of a context came from, or "".
+// RemoteAddr returns the remote address of the context's request, or "".
 func (s *Store) RemoteAddr(ctx context.Context) string {
 	_, remoteAddr := s.source(ctx)
 	return remoteAddr
 }
 
-// List returns a page of the entries of an organization's log that a filter matches, newest first. It
-// returns Invalid for a cursor of another list.
+// List returns a page of an organization's entries that match a filter, newest first. It returns Invalid
+// for another list's cursor.
 //
-// Each value of a filter has an index in the order of the log, so a page with one value costs as
-// much as it holds. Of several values, or a value and a span of time, the database chooses the
-// index and skips the entries that do not match.
+// Each filter value has an index in the log's order, so with a single value a page costs as much as it
+// holds. For several values, or a value and a time span, the database chooses one index and skips the
+// entries that do not match.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Entry], error) {
 	return f.list(orgID).Page(s.DB.Read(ctx), p, page.Unknown)
 }

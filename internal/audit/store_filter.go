@@ -8,8 +8,8 @@ import (
 	"steward/internal/list"
 )
 
-// list returns the entries of an organization that the filter matches. An id has its time in
-// milliseconds, so that the time is a range of each index.
+// list returns the query for an organization's matching entries. An id contains its time in milliseconds,
+// so a time span is a range in each index.
 func (f Filter) list(orgID string) list.Query[Entry] {
 	order := list.ByID(`id`, id.Audit, func(e Entry) string { return e.ID })
 	where := list.Where(`org_id = ?`, orgID)
@@ -33,8 +33,8 @@ func (f Filter) list(orgID string) list.Query[Entry] {
 	}
 }
 
-// firstID returns a text that sorts before the ids of a millisecond and after all earlier ones.
+// firstID returns a text that sorts before all ids from this millisecond and after all earlier ones.
 func firstID(t time.Time) string {
-	const timeDigits = 10 // of a ULID
+	const timeDigits = 10 // in a ULID
 	return id.At(id.Audit, t)[:len(id.Audit)+1+timeDigits]
 }

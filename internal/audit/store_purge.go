@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// purgeBatch is how many entries one transaction removes, so that others hardly wait for it, and
-	// purgeRounds bounds the transactions for one organization before the next one has its turn.
+	// purgeBatch caps the entries that one transaction removes, so that others hardly wait for it.
+	// purgeRounds caps the transactions for one organization before the next has its turn.
 	purgeBatch  = 500
 	purgeRounds = 100
 )
 
-// Purge removes the entries that are older than the retention, in batches. What it does not get to in
-// one call is left for the next.
+// Purge removes entries older than the retention, in batches. It leaves the rest for the next call.
 func (s *Store) Purge(ctx context.Context) error {
 	before := firstID(s.Now().Add(-s.Retention))
 	for orgID := ""; ; {
@@ -31,7 +30,7 @@ func (s *Store) Purge(ctx context.Context) error {
 	}
 }
 
-// nextOrg returns the organization that follows another one in the log, or "".
+// nextOrg returns the next organization in the log, or "".
 func (s *Store) nextOrg(ctx context.Context, after string) (orgID string, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT org_id FROM audit WHERE org_id > $1 ORDER BY org_id LIMIT 1`, after).Scan(&orgID)
 	if err != nil && !errors.Is(err, db.ErrNoRows) {
@@ -40,7 +39,7 @@ func (s *Store) nextOrg(ctx context.Context, after string) (orgID string, err er
 	return orgID, nil
 }
 
-// purgeOrg removes entries of an organization.
+// purgeOrg removes an organization's old entries.
 func (s *Store) purgeOrg(ctx context.Context, orgID, before string) error {
 	for range purgeRounds {
 		var n int64

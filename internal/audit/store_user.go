@@ -8,8 +8,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// RecordUser writes an entry about the account of a user into the log of each organization that the
-// user belongs to: accounts belong to none. by is who did it; it is empty if that is not known.
+// RecordUser writes an entry about a user's account into the log of every organization that the user
+// belongs to, since an account belongs to none. by is the acting user; it is empty if unknown.
 func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
 	requestID, remoteAddr := s.source(tx.Context())
 	now := s.Now()

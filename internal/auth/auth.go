@@ -1,8 +1,8 @@
-// Package auth owns callers and their rights: the Caller of a request, roles, and the permissions that the
+// Package auth owns callers and their rights: each request's Caller, roles, and the permissions that the
 // route table names.
 //
-// Package server turns the API key or access token of a request into a Caller, once, and puts it
-// into the context. Everything else calls From and never reads a header.
+// Package server turns a request's API key or access token into a Caller once, and puts it into the
+// context. All other code calls From and never reads a header.
 package auth
 
 import (
@@ -15,7 +15,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Role is the role of a user in an organization.
+// Role is a user's role in an organization.
 type Role string
 
 // The roles, from most to least powerful.
@@ -26,37 +26,35 @@ const (
 	Viewer Role = "viewer"
 )
 
-// Roles lists all roles.
 var Roles = []Role{Owner, Admin, Member, Viewer}
 
-// Caller is who makes a request, with the rights that they have at this moment.
+// Caller is the one who makes a request, with their current rights.
 type Caller struct {
-	// UserID is the user whose role the caller has. It is empty for an OAuth client that acts as
-	// itself.
+	// UserID is the user whose role the caller has. It is empty for an OAuth client that acts as itself.
 	UserID string
 	OrgID  string
 	Role   Role
 	// ProjectID, if not empty, confines the caller to one project.
 	ProjectID string
-	// KeyID is the API key of the request; it is empty for an access token.
+	// KeyID is the request's API key; empty for an access token.
 	KeyID string
-	// KeyExpires is when the API key expires; nil for never, and for an access token.
+	// KeyExpires is the API key's expiry; nil for never, and for an access token.
 	KeyExpires *stamp.Time
-	// ClientID is the OAuth client that the access token was issued to, or that created the API key
-	// with one. It is empty for other API keys.
+	// ClientID is the OAuth client whose access token the caller uses, or whose access token created the
+	// API key. It is empty for other API keys.
 	ClientID string
-	// Scopes are those of the access token or API key. An API key without scopes (nil) has all
-	// rights of its user.
+	// Scopes belong to the access token or API key. An API key without scopes (nil) has all its user's
+	// rights.
 	Scopes []string
-	// Stale says that the caller is a browser whose user has signed in too long ago for what asks for a
-	// recent sign-in. It is false for API keys and access tokens.
+	// Stale reports whether the caller is a browser whose user signed in too long ago for routes that ask
+	// for a recent sign-in. It is false for API keys and access tokens.
 	Stale bool
-	// Confined says that the caller is a browser whose user has signed in with the provider of the
-	// organization, and learns and does nothing in others.
+	// Confined reports whether the caller is a browser whose user has signed in with the organization's
+	// provider. Such a caller can see and do nothing in other organizations.
 	Confined bool
 }
 
-// OnlyOrg returns the organization of a caller who is confined to it, else "".
+// OnlyOrg returns the caller's organization if the caller is confined to it, else "".
 func (c *Caller) OnlyOrg() string {
 	if c.Confined {
 		return c.OrgID
@@ -64,36 +62,35 @@ func (c *Caller) OnlyOrg() string {
 	return ""
 }
 
-// Actor returns the id of who is responsible for what the caller does: the user, or the OAuth client
+// Actor returns the id of whoever is responsible for the caller's actions: the user, or the OAuth client
 // that acts as itself.
 func (c *Caller) Actor() string { return cmp.Or(c.UserID, c.ClientID) }
 
-// Restricted reports whether the caller has the rights of its scopes only. What acts for an OAuth
-// client always is.
+// Restricted reports whether the caller's rights are limited to its scopes. Callers that act for an OAuth
+// client always are.
 func (c *Caller) Restricted() bool { return c.Scopes != nil || c.ClientID != "" }
 
-// Permission states who may use a route.
+// Permission says who may use a route.
 type Permission struct {
-	// Name is what it permits, as in "the role admin is required to …".
+	// Name completes the sentence "the role admin is required to …".
 	Name string
 	// Roles are the roles that have the permission.
 	Roles []Role
-	// Project reports whether a caller that is confined to a project has the permission, within
-	// that project.
+	// Project reports whether a caller that is confined to a project has the permission, within that project.
 	Project bool
-	// User reports whether it concerns the caller's own account, which an OAuth client that acts as
-	// itself does not have.
+	// User reports whether the permission concerns the caller's own account. An OAuth client that acts as
+	// itself has none.
 	User bool
-	// Scope is the scope that access tokens, and API keys with scopes, need. Every permission has
-	// one.
+	// Scope is the scope that access tokens need, and API keys with scopes. Every permission has one.
 	Scope string
-	// Deleted reports whether it is for members of an organization that was deleted as well.
+	// Deleted reports whether members of a deleted organization have the permission too.
 	Deleted bool
-	// Installation reports whether it concerns all organizations. Only the first one has it.
+	// Installation reports whether the permission concerns all organizations. Only the first organization
+	// has it.
 	Installation bool
 }
 
-// RoleNames returns the roles that have the permission, as "owner, admin or member".
+// RoleNames lists the roles that have the permission, as in "owner, admin or member".
 func (p Permission) RoleNames() string {
 	var names []string
 	for _, role := range p.Roles {
@@ -171,12 +168,12 @@ func (c *Caller) May(p Permission) bool {
 	return c.within(p) && slices.Contains(p.Roles, c.Role) && c.Holds(p.Scope)
 }
 
-// within reports whether a permission is for callers of this kind.
+// within reports whether this kind of caller can have a permission.
 func (c *Caller) within(p Permission) bool {
 	return (p.Project || c.ProjectID == "") && (!p.User || c.UserID != "")
 }
 
-// Require returns Forbidden, with what is missing, if the caller does not have a permission.
+// Require returns Forbidden if the caller lacks a permission, and says why.
 func (c *Caller) Require(p Permission) error {
 	switch {
 	case c.May(p):
@@ -191,7 +188,7 @@ func (c *Caller) Require(p Permission) error {
 	return errs.New(errs.Forbidden, "the scope %s is required to %s", p.Scope, p.Name)
 }
 
-// kind returns what the caller presents, for messages.
+// kind names the caller's credentials in messages.
 func (c *Caller) kind() string {
 	if c.KeyID == "" {
 		return "client"
@@ -199,12 +196,12 @@ func (c *Caller) kind() string {
 	return "key"
 }
 
-// Holds reports whether the caller's scopes allow what a scope stands for.
+// Holds reports whether the caller's scopes include a scope.
 func (c *Caller) Holds(scope string) bool { return !c.Restricted() || slices.Contains(c.Scopes, scope) }
 
-// RequireGrantable returns Forbidden with the first of some scopes that the caller does not hold: one that
-// is restricted by scopes gives others only what it has. purpose says what the scope is required for.
-// Scopes that are not of the API, such as openid, can be given by everybody.
+// RequireGrantable returns Forbidden with the first scope that the caller does not hold: a caller
+// restricted by scopes can only pass on its own. purpose completes the message. Everybody can pass on
+// scopes that are not the API's, such as openid.
 func (c *Caller) RequireGrantable(scopes []string, purpose string) error {
 	for _, s := range scopes {
 		if IsScope(s) && !c.Holds(s) {
@@ -214,14 +211,13 @@ func (c *Caller) RequireGrantable(scopes []string, purpose string) error {
 	return nil
 }
 
-// Manages reports whether the caller is an owner or admin of the organization who is not confined
-// to a project.
+// Manages reports whether the caller is an owner or admin who is not confined to a project.
 func (c *Caller) Manages() bool { return c.ProjectID == "" && slices.Contains(managers, c.Role) }
 
 // Sees reports whether the caller has access to a project.
 func (c *Caller) Sees(projectID string) bool { return c.ProjectID == "" || c.ProjectID == projectID }
 
-// ContextKey is the key of the *Caller in a context.
+// ContextKey is the context key for the *Caller.
 type ContextKey struct{}
 
 // With returns a context that carries the caller.
@@ -229,24 +225,24 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, ContextKey{}, c)
 }
 
-// From returns the caller of a request. It panics if there is none: all routes that use it require
+// From returns the request's caller. It panics if there is none: all routes that use it require
 // authentication.
 func From(ctx context.Context) *Caller { return ctx.Value(ContextKey{}).(*Caller) }
 
-// Lookup returns the caller of a request, or nil if the request is not authenticated.
+// Lookup returns the request's caller, or nil if the request is not authenticated.
 func Lookup(ctx context.Context) *Caller {
 	c, _ := ctx.Value(ContextKey{}).(*Caller)
 	return c
 }
 
-// Callers is the name of the cache of authenticated callers. A transaction that changes a key, a
-// role or a membership must invalidate it.
+// Callers names the cache of authenticated callers. A transaction that changes a key, a role or a
+// membership must invalidate it.
 const Callers = "callers"
 
-// areas are the areas of the API. Each has two scopes, to read and to write.
+// areas lists the API's areas. Each has a scope for reading and one for writing.
 var areas = []string{"account", "member", "oauth", "apikey", "storage", "resource", "thread", "eval", "webhook"}
 
-// IsScope reports whether a name is a scope of the API, such as webhook:read.
+// IsScope reports whether a name is one of the API's scopes, such as webhook:read.
 func IsScope(name string) bool {
 	area, level, _ := strings.Cut(name, ":")
 	return slices.Contains(areas, area) && (level == "read" || level == "write")

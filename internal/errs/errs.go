@@ -1,8 +1,7 @@
-// Package errs owns the type of errors that clients may see.
+// Package errs owns the type for errors that clients may see.
 //
-// A function that rejects a request returns an *Error. Its Kind determines the HTTP status, in
-// package web. All other errors are internal: they are logged, and the client learns nothing of
-// them.
+// A function that rejects a request returns an *Error. Package web derives the HTTP status from its Kind.
+// All other errors are internal: we log them, and the client learns nothing about them.
 package errs
 
 import (
@@ -14,7 +13,7 @@ import (
 	"time"
 )
 
-// Kind is the kind of an error, which the API returns as its `code`.
+// Kind is an error's kind, which the API returns as its `code`.
 type Kind string
 
 // The kinds.
@@ -47,12 +46,12 @@ type Fault struct {
 type Error struct {
 	Kind    Kind
 	Message string
-	// Faults has at most MaxFaults entries; Omitted is the number of those that were left out.
+	// Faults has at most MaxFaults entries. Omitted counts the others.
 	Faults  []Fault
 	Omitted int
-	// RetryAfter is the value of the Retry-After header of RateLimited and Unavailable.
+	// RetryAfter is the Retry-After header for RateLimited and Unavailable.
 	RetryAfter time.Duration
-	// Challenge is the WWW-Authenticate header of Unauthorized; empty for Bearer.
+	// Challenge is the WWW-Authenticate header for Unauthorized; empty means Bearer.
 	Challenge string
 	// Cause is logged and never sent to the client.
 	Cause error
@@ -73,12 +72,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// New returns an error of a kind.
 func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// maxEcho is the number of characters of an id that an error repeats.
+// maxEcho is how many characters of an id an error repeats.
 const maxEcho = 128
 
 // Missing returns a NotFound such as "webhook wh_… not found". A long id is cut.
@@ -86,7 +84,7 @@ func Missing(thing, id string) *Error {
 	return New(NotFound, "%s %s not found", thing, cut(id, maxEcho))
 }
 
-// cut returns the first characters of a text, and an ellipsis if there are more.
+// cut returns the first characters, and an ellipsis if there are more.
 func cut(text string, limit int) string {
 	for i := range text {
 		if limit == 0 {
@@ -108,7 +106,8 @@ func Unavailablef(cause error, format string, args ...any) *Error {
 	return &Error{Kind: Unavailable, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second, Cause: cause}
 }
 
-// exhausted says what the operating system has no more of, for errors that end when somebody returns some.
+// exhausted names the resource behind an errno that means it has run out. Such errors end when somebody
+// releases some.
 var exhausted = map[syscall.Errno]string{
 	syscall.EMFILE: "file descriptors", syscall.ENFILE: "file descriptors",
 	syscall.ENOSPC: "space on its disk", syscall.EDQUOT: "space on its disk",
@@ -116,8 +115,8 @@ var exhausted = map[syscall.Errno]string{
 	syscall.EADDRNOTAVAIL: "ports", syscall.EAGAIN: "threads or processes",
 }
 
-// Of returns the first *Error in the chain of an error that is not nil: else an Unavailable if the operating system is
-// out of something, and an Internal for all others.
+// Of returns the first *Error in err's chain; err must not be nil. If there is none, Of returns an
+// Unavailable if the operating system has run out of something, and an Internal otherwise.
 func Of(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -130,7 +129,7 @@ func Of(err error) *Error {
 	return &Error{Kind: Internal, Message: "internal error", Cause: err}
 }
 
-// KindOf returns the kind of Of, or "" for nil.
+// KindOf returns Of(err)'s kind, or "" for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -138,19 +137,19 @@ func KindOf(err error) Kind {
 	return Of(err).Kind
 }
 
-// MaxFaults is the number of faults that an error lists.
+// MaxFaults caps the faults that an error lists.
 const MaxFaults = 100
 
-// Faults collects the invalid values of a request, so that one response reports them all. It lists
-// MaxFaults of them and counts the others.
+// Faults collects a request's invalid values, so that one response can report them all. It lists the
+// first MaxFaults and counts the others.
 type Faults struct {
 	list    []Fault
 	omitted int
 }
 
-// Add adds a fault, unless one was added for the same value, for a value that contains it, or for a
-// value within it: nothing is known about the fields of a value that is missing, of another type or too
-// long, and a value that has parts with faults is not what it will be without them.
+// Add adds a fault, unless there is already one for the same value, for a value that contains it, or for
+// a value inside it. We know nothing about the fields of a value that is missing, too long or of another
+// type. And a value with faults inside may be fine once they are corrected.
 func (f *Faults) Add(location, format string, args ...any) *Faults {
 	switch {
 	case f.Has(location), f.hasInside(location):
@@ -162,23 +161,23 @@ func (f *Faults) Add(location, format string, args ...any) *Faults {
 	return f
 }
 
-// Has reports whether a fault is listed for the value at a location or for one that contains it.
+// Has reports whether a fault is listed for the value at a location, or for a value that contains it.
 func (f *Faults) Has(location string) bool {
 	return slices.ContainsFunc(f.list, func(fault Fault) bool { return contains(fault.Location, location) })
 }
 
-// hasInside reports whether a fault is listed for the value at a location or for one inside it.
+// hasInside reports whether a fault is listed for the value at a location, or for a value inside it.
 func (f *Faults) hasInside(location string) bool {
 	return slices.ContainsFunc(f.list, func(fault Fault) bool { return contains(location, fault.Location) })
 }
 
-// contains reports whether the value at a location is the one at inner or contains it.
+// contains reports whether inner is location, or a location inside it.
 func contains(location, inner string) bool {
 	rest, within := strings.CutPrefix(inner, location)
 	return within && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Full reports whether no more faults are listed.
+// Full reports whether the list is full.
 func (f *Faults) Full() bool { return len(f.list) == MaxFaults }
 
 // Check adds a fault unless ok is true.
@@ -188,9 +187,9 @@ func (f *Faults) Check(ok bool, location, format string, args ...any) {
 	}
 }
 
-// Within adds the faults of an error that was found in the value at a location: those of an
-// Invalid, whose locations are relative to the value, or else message, unless a fault inside the
-// value explains the error.
+// Within adds the faults for an error in the value at a location. If err is an Invalid, its faults'
+// locations are relative to the value. Otherwise Within adds message, unless a fault inside the value
+// already explains the error.
 func (f *Faults) Within(location string, err error, message string) {
 	var e *Error
 	if !errors.As(err, &e) || len(e.Faults) == 0 {
@@ -200,7 +199,7 @@ func (f *Faults) Within(location string, err error, message string) {
 	f.addAll(location, e)
 }
 
-// AddAll adds the faults of an Invalid. It reports whether err is one that lists faults.
+// AddAll adds an Invalid's faults. It reports whether err lists faults.
 func (f *Faults) AddAll(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != Invalid || len(e.Faults) == 0 {
@@ -210,7 +209,7 @@ func (f *Faults) AddAll(err error) bool {
 	return true
 }
 
-// addAll adds the faults of an error, whose locations are relative to the value at a location.
+// addAll adds an error's faults, whose locations are relative to location.
 func (f *Faults) addAll(location string, e *Error) {
 	for _, fault := range e.Faults {
 		f.Add(location+fault.Location, "%s", fault.Message)
@@ -218,7 +217,7 @@ func (f *Faults) addAll(location string, e *Error) {
 	f.omitted += e.Omitted
 }
 
-// AddCommon adds the faults of a for whose values there is one in b too.
+// AddCommon adds a's faults for values that have a fault in b too.
 func (f *Faults) AddCommon(a, b *Faults) {
 	for _, fault := range a.list {
 		if b.hasInside(fault.Location) {

@@ -12,9 +12,9 @@ import (
 	"steward/internal/id"
 )
 
-// Create creates the resources of a request, all or none, and returns them in its order. keep, if not
-// nil, is called in the transaction that makes them visible. Create returns Conflict if a name is
-// taken, and Unavailable if an engine cannot be reached.
+// Create creates all resources in the request or none, and returns them in the same order. If keep is not
+// nil, Create calls it in the transaction that makes the resources visible. It returns Conflict if a name
+// is taken, and Unavailable if an engine cannot be reached.
 func (m *Manager) Create(ctx context.Context, caller *auth.Caller, region *Region, wanted []NewResource,
 	keep func(*db.Tx, []Resource) error,
 ) ([]Resource, error) {
@@ -31,7 +31,8 @@ func (m *Manager) Create(ctx context.Context, caller *auth.Caller, region *Regio
 	return created, nil
 }
 
-// creation is a request to create resources in a region, with what is planned for each.
+// creation is a request to create resources in a region. Each one in planned belongs to the one in wanted
+// with the same index.
 type creation struct {
 	caller  *auth.Caller
 	region  *Region
@@ -39,7 +40,7 @@ type creation struct {
 	planned []Resource
 }
 
-// plan returns the databases and key-value stores of a request, and nothing in the place of buckets.
+// plan returns a row for each requested database and key-value store, and an empty Resource for each bucket.
 func (m *Manager) plan(caller *auth.Caller, region *Region, wanted []NewResource) []Resource {
 	now := m.Store.now()
 	planned := make([]Resource, len(wanted))
@@ -65,7 +66,6 @@ func (m *Manager) plan(caller *auth.Caller, region *Region, wanted []NewResource
 	return planned
 }
 
-// provisioned returns the databases and key-value stores among resources.
 func provisioned(all []Resource) []*Provisioned {
 	var found []*Provisioned
 	for _, r := range all {
@@ -76,8 +76,8 @@ func provisioned(all []Resource) []*Provisioned {
 	return found
 }
 
-// provision reserves the names of resources and has their engines create them. If that fails, nothing
-// is left of them.
+// provision reserves the names and lets the engines create the resources. If that fails, it leaves
+// nothing behind.
 func (m *Manager) provision(ctx context.Context, planned []*Provisioned) error {
 	if len(planned) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (m *Manager) provision(ctx context.Context, planned []*Provisioned) error {
 	return nil
 }
 
-// reserve inserts the rows, in one order everywhere so that concurrent requests do not deadlock.
+// reserve inserts the rows. They are sorted so that concurrent requests do not deadlock.
 func (m *Manager) reserve(ctx context.Context, planned []*Provisioned) error {
 	sorted := slices.SortedFunc(slices.Values(planned), func(a, b *Provisioned) int {
 		return strings.Compare(string(a.Type)+a.Name, string(b.Type)+b.Name)
@@ -120,7 +120,7 @@ func (m *Manager) reserve(ctx context.Context, planned []*Provisioned) error {
 	return err
 }
 
-// finish creates the buckets of a request and makes all its resources visible.
+// finish creates the requested buckets and makes all resources visible.
 func (m *Manager) finish(
 	ctx context.Context, c creation, keep func(*db.Tx, []Resource) error,
 ) (created []Resource, err error) {
@@ -158,7 +158,7 @@ func (m *Manager) finishOne(tx *db.Tx, c creation, i int) (Resource, error) {
 	return Resource{Provisioned: active}, m.Store.Audit.Record(tx, p.Type.action("create"), p.ID)
 }
 
-// undo deletes resources that were not created completely. It continues if the client has gone.
+// undo deletes resources that are only partly created, even if the client has gone.
 func (m *Manager) undo(ctx context.Context, planned []*Provisioned) {
 	if len(planned) == 0 {
 		return
@@ -169,14 +169,14 @@ func (m *Manager) undo(ctx context.Context, planned []*Provisioned) {
 	abandoned, lost, err := m.abandon(ctx, planned)
 	if err != nil {
 		m.Log.Warn("cannot undo the creation of resources yet", "error", err)
-		return // the recovery continues
+		return // Recover continues
 	}
-	_ = m.deleteAll(ctx, abandoned) // logged; the recovery continues
+	_ = m.deleteAll(ctx, abandoned) // logged; Recover continues
 	m.settleAll(ctx, lost)
 }
 
-// abandon has resources that are being created be deleted. It also returns those that another replica
-// has taken over, or that have been created after all.
+// abandon marks resources that are being created as deleting. It returns as lost the ones that another
+// replica has taken over or that have been created after all.
 func (m *Manager) abandon(ctx context.Context, planned []*Provisioned) (abandoned, lost []*Provisioned, err error) {
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
 		abandoned, lost = nil, nil

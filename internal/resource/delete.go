@@ -12,9 +12,9 @@ import (
 	"steward/internal/errs"
 )
 
-// Delete deletes the resources of a request, all or none, with all that they hold. It returns NotFound
-// if there is no such resource, Conflict for a bucket that must be empty and is not, and Unavailable
-// if an engine cannot be reached: then the message says whether the deletion continues.
+// Delete deletes all resources in the request or none, with everything they hold. It returns NotFound if
+// one does not exist, Conflict for a bucket that must be empty and is not, and Unavailable if an engine
+// cannot be reached; the message then says whether the deletion continues.
 func (m *Manager) Delete(ctx context.Context, caller *auth.Caller, region *Region, named []Named) error {
 	found, err := m.named(ctx, caller, region, named)
 	if err != nil {
@@ -40,8 +40,8 @@ func (m *Manager) Delete(ctx context.Context, caller *auth.Caller, region *Regio
 	return nil
 }
 
-// named returns the databases and key-value stores that a request names, also those whose deletion
-// was begun before.
+// named returns the databases and key-value stores that a request names, including those that are already
+// being deleted.
 func (m *Manager) named(ctx context.Context, caller *auth.Caller, region *Region, named []Named) ([]*Provisioned, error) {
 	var found []*Provisioned
 	for _, n := range named {
@@ -58,7 +58,7 @@ func (m *Manager) named(ctx context.Context, caller *auth.Caller, region *Region
 	return found, nil
 }
 
-// beginDeletion deletes buckets, and hides what engines have to delete.
+// beginDeletion deletes the buckets, and hides the other resources until their engines have deleted them.
 func (m *Manager) beginDeletion(ctx context.Context, caller *auth.Caller, region *Region, named []Named, found []*Provisioned,
 ) (deleting []*Provisioned, err error) {
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
@@ -76,7 +76,7 @@ func (m *Manager) beginDeletion(ctx context.Context, caller *auth.Caller, region
 	return deleting, err
 }
 
-// hide claims resources to be deleted. It returns errLost if one of them was changed in the meantime.
+// hide claims resources for deletion. It returns errLost if one of them has changed in the meantime.
 func (m *Manager) hide(tx *db.Tx, found []*Provisioned) (deleting []*Provisioned, err error) {
 	for _, p := range byID(found) {
 		moved, err := m.Store.move(tx, p, Deleting, m.claim())
@@ -85,7 +85,7 @@ func (m *Manager) hide(tx *db.Tx, found []*Provisioned) (deleting []*Provisioned
 		}
 		deleting = append(deleting, moved)
 		if p.State == Deleting {
-			continue // recorded before
+			continue // recorded when the deletion began
 		}
 		if err := m.Store.Audit.Record(tx, p.Type.action("delete"), p.ID); err != nil {
 			return nil, err
@@ -94,9 +94,9 @@ func (m *Manager) hide(tx *db.Tx, found []*Provisioned) (deleting []*Provisioned
 	return deleting, nil
 }
 
-// explainLoss returns why resources that a request found could not be deleted: NotFound if another request
-// is deleting one, otherwise errLost. That request may have locked the row without having committed yet, or
-// it may be frozen, so we wait for a second at most.
+// explainLoss explains why a request lost the resources that it had found: NotFound if another request is
+// deleting one, otherwise errLost. The other request may have locked the row without committing yet, or
+// it may be frozen, so we wait for at most a second.
 func (m *Manager) explainLoss(ctx context.Context, found []*Provisioned) error {
 	for range 20 {
 		for _, p := range found {
@@ -119,13 +119,13 @@ func (m *Manager) explainLoss(ctx context.Context, found []*Provisioned) error {
 	return errLost
 }
 
-// byID returns resources in the order in which all transactions change them.
+// byID sorts resources by id. All transactions change them in this order, so that they do not deadlock.
 func byID(all []*Provisioned) []*Provisioned {
 	return slices.SortedFunc(slices.Values(all), func(a, b *Provisioned) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// deleteAll has the engines delete resources whose state is Deleting, and removes their rows. The
-// recovery continues soon with those that fail; deleteAll returns the first of their errors.
+// deleteAll lets the engines delete resources in state Deleting, and removes their rows. It returns the
+// first error; Recover retries those that failed.
 func (m *Manager) deleteAll(ctx context.Context, all []*Provisioned) (first error) {
 	var deleted []*Provisioned
 	for _, p := range all {
@@ -146,8 +146,8 @@ func (m *Manager) deleteAll(ctx context.Context, all []*Provisioned) (first erro
 	return first
 }
 
-// deleteOne has the engine delete a resource. On another node than the resource's that closes connections
-// that are passed on, and then the node that has the files deletes them.
+// deleteOne lets the engine delete a resource. If another node has the files, our engine only closes the
+// connections that it forwards, and then the other node deletes the files.
 func (m *Manager) deleteOne(ctx context.Context, p *Provisioned) error {
 	e, err := m.engineOf(p)
 	if err != nil {

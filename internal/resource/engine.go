@@ -6,8 +6,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Provisioned is a database or key-value store, with the credentials that its engine must accept. Its
-// user name is its ID. It is shared by requests and must not be changed.
+// Provisioned is a database or key-value store, with the credentials that its engine must accept. Clients
+// use the ID as the user name. Requests share it, so it must not be changed.
 type Provisioned struct {
 	ID          string // db_… or kv_…
 	Type        Type   // DB or KV
@@ -15,9 +15,9 @@ type Provisioned struct {
 	Region      string
 	Name        string
 	Description *string
-	// Engine is the name of the engine that created it.
+	// Engine names the engine that created it.
 	Engine string
-	// Node is the data directory that has its files, or "" if its engine is another server.
+	// Node is the data directory that has its files. It is empty if the engine is another server.
 	Node      string
 	State     State
 	Password  string
@@ -28,11 +28,11 @@ type Provisioned struct {
 	version int64
 }
 
-// State is the state of a database or key-value store. docs/states.md says who changes it.
+// State is a database's or key-value store's state. docs/states.md says who changes it.
 type State string
 
-// The states. Creating and Deleting ones are not shown. Every state but Active has a deadline,
-// after which any replica continues: what is Creating or Deleting is deleted, Rotating is finished.
+// The states. Clients do not see Creating and Deleting resources. Every state but Active has a deadline;
+// after it, any replica deletes a Creating or Deleting resource and finishes a rotation.
 const (
 	Creating State = "creating"
 	Active   State = "active"
@@ -40,16 +40,16 @@ const (
 	Deleting State = "deleting"
 )
 
-// OnlyNode is the node of an installation on SQLite, which has no other.
+// OnlyNode is the only node in an installation on SQLite.
 const OnlyNode = "local"
 
-// Embedded is the name of the engine of key-value stores that this process serves itself. Stores that were
-// created under its former name, redka, are its too.
+// Embedded names the engine for key-value stores inside this process. It also serves stores that were
+// created under its former name, redka.
 const Embedded = "embedded"
 
 const formerEmbedded = "redka"
 
-// currentName returns the name of an engine that a row may name as it was called once.
+// currentName translates the former name that an old row may have.
 func currentName(engine string) string {
 	if engine == formerEmbedded {
 		return Embedded
@@ -57,55 +57,54 @@ func currentName(engine string) string {
 	return engine
 }
 
-// Engine provides databases or key-value stores. Its methods return Unavailable if it cannot be
-// reached. They may be repeated, by any replica, after a crash in the middle of one.
+// Engine provides databases or key-value stores. Its methods return Unavailable if the engine cannot be
+// reached. Each can be repeated, by any replica, after a crash in the middle of a call.
 type Engine interface {
-	// Name returns the name that entries show, such as postgres.
+	// Name returns the engine's name as entries show it, such as postgres.
 	Name() string
 	// Local reports whether the engine keeps files in this process's data directory.
 	Local() bool
-	// Check returns an error if the engine cannot be used: Unavailable if it cannot be reached, another
-	// one if it lacks something, such as a permission.
+	// Check returns an error if the engine cannot be used: Unavailable if it cannot be reached, and
+	// another error if something is missing, such as a permission.
 	Check(ctx context.Context) error
 	// Create makes p usable with its password.
 	Create(ctx context.Context, p *Provisioned) error
-	// Rotate makes p's password the only one, and closes connections that were made with another.
+	// Rotate makes p's password the only valid one, and closes connections that used another.
 	Rotate(ctx context.Context, p *Provisioned) error
-	// Delete closes the connections to p and removes all that it holds. It returns nil if there is
-	// nothing left of it.
+	// Delete closes the connections to p and removes everything it holds. It returns nil if nothing is left.
 	Delete(ctx context.Context, p *Provisioned) error
-	// Connection returns what a client needs.
+	// Connection returns the URL and environment for clients.
 	Connection(p *Provisioned) Connection
 }
 
-// Connection is how a client connects.
+// Connection tells a client how to connect.
 type Connection struct {
 	URL string
 	// Env holds environment variables for common clients.
 	Env map[string]string
 }
 
-// Databases is an engine of databases.
+// Databases is an engine for databases.
 type Databases interface {
 	Engine
-	// Tables returns tables and views, by name.
+	// Tables returns tables and views, sorted by name.
 	Tables(ctx context.Context, p *Provisioned) ([]Table, error)
-	// Query runs one statement and returns at most limit rows. It returns Invalid with the database's
-	// message if the statement fails.
+	// Query runs one statement and returns at most limit rows. If the statement fails, it returns Invalid
+	// with the database's message.
 	Query(ctx context.Context, p *Provisioned, query string, args []any, limit int) (Rows, error)
 }
 
-// Stores is an engine of key-value stores.
+// Stores is an engine for key-value stores.
 type Stores interface {
 	Engine
 	// Keys returns a page of keys.
 	Keys(ctx context.Context, p *Provisioned, q KeyQuery) (Keys, error)
-	// Eval runs a script on a key and returns its reply: nil, an int64, a string, or an []any of these. It
-	// returns a ReplyError if that is an error.
+	// Eval runs a script on a key and returns its reply: nil, an int64, a string, or an []any with these.
+	// If the reply is an error, Eval returns a ReplyError.
 	Eval(ctx context.Context, p *Provisioned, script Script) (any, error)
 }
 
-// Table is a table or view of a database.
+// Table is a table or view in a database.
 type Table struct {
 	Schema  string   `json:"schema" doc:"Schema of the table; main with libSQL" example:"main"`
 	Name    string   `json:"name" example:"invoices"`
@@ -113,7 +112,6 @@ type Table struct {
 	Columns []Column `json:"columns"`
 }
 
-// Column is a column of a table.
 type Column struct {
 	Name       string `json:"name" example:"id"`
 	Type       string `json:"type" doc:"Type as the database declares it" example:"integer"`
@@ -121,8 +119,8 @@ type Column struct {
 	PrimaryKey bool   `json:"primary_key"`
 }
 
-// Rows is the result of a statement. Values are null, boolean, number, text, or what the database
-// writes as text; bytes are {"base64": …}.
+// Rows is a statement's result. A value is null, a boolean, a number or a string, {"base64": …} for
+// bytes, or the database's text for any other type.
 type Rows struct {
 	_ struct{} `goName:"QueryResult"`
 

@@ -17,32 +17,32 @@ type Created struct {
 	Created []Entry `json:"created"`
 }
 
-// Entry is a resource of any type with its credentials: one of S3Created, DBCreated and KVCreated.
+// Entry is a resource with its credentials: an S3Created, DBCreated or KVCreated.
 type Entry struct{ value any }
 
-// S3Created is an Entry of a bucket.
+// S3Created is a bucket's Entry.
 type S3Created struct {
 	Type Type   `json:"type" enum:"s3"`
 	Name string `json:"name" example:"invoices"`
 	S3Entry
 }
 
-// DBCreated is an Entry of a database.
+// DBCreated is a database's Entry.
 type DBCreated struct {
 	Type Type `json:"type" enum:"db"`
 	DBEntry
 }
 
-// KVCreated is an Entry of a key-value store.
+// KVCreated is a key-value store's Entry.
 type KVCreated struct {
 	Type Type `json:"type" enum:"kv"`
 	KVEntry
 }
 
-// MarshalJSON returns the JSON of the resource.
+// MarshalJSON implements json.Marshaler.
 func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.value) }
 
-// Schema documents that an entry is one of three types.
+// Schema documents the three types that an entry can have.
 func (Entry) Schema(r huma.Registry) *huma.Schema {
 	var options []*huma.Schema
 	for _, t := range []reflect.Type{reflect.TypeFor[S3Created](), reflect.TypeFor[DBCreated](), reflect.TypeFor[KVCreated]()} {
@@ -51,7 +51,7 @@ func (Entry) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: options}
 }
 
-// entry returns a resource as a caller may see it.
+// entry returns the parts of a resource that a caller may see.
 func (h *Handler) entry(caller *auth.Caller, r Resource) Entry {
 	if r.Bucket != nil {
 		return Entry{S3Created{Type: S3, Name: r.Bucket.Name, S3Entry: h.s3Entry(caller, *r.Bucket)}}
@@ -62,20 +62,19 @@ func (h *Handler) entry(caller *auth.Caller, r Resource) Entry {
 	return Entry{DBCreated{Type: DB, DBEntry: h.dbEntry(caller, r.Provisioned)}}
 }
 
-// seesCredentials reports whether a caller may see the credentials of resources, with which all of their
-// contents can be changed.
+// seesCredentials reports whether a caller may see credentials. Whoever has them can change everything in
+// the resource.
 func seesCredentials(caller *auth.Caller) bool {
 	return caller.May(auth.WriteResources) && !caller.Stale
 }
 
-// s3Entry returns a bucket as a caller may see it.
 func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 	buckets := h.Manager.Buckets
 	e := S3Entry{
 		BucketName: b.Name, Region: buckets.SigningRegion, Endpoint: buckets.Origin + "/" + b.Name,
 		Description: b.Description, BucketType: "user", Internal: b.Internal, Env: map[string]string{},
 	}
-	if buckets.Domain != "" && !strings.Contains(b.Name, ".") { // a name with dots needs a certificate of its own
+	if buckets.Domain != "" && !strings.Contains(b.Name, ".") { // TLS wildcards do not match names with dots
 		e.CNAME = new(b.Name + "." + buckets.Domain)
 	}
 	if !seesCredentials(caller) {
@@ -93,7 +92,6 @@ func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 	return e
 }
 
-// dbEntry returns a database or key-value store as a caller may see it.
 func (h *Handler) dbEntry(caller *auth.Caller, p *Provisioned) DBEntry {
 	e := DBEntry{Name: p.Name, Username: p.ID, Engine: p.Engine, Description: p.Description, Env: map[string]string{}}
 	if p.Node != OnlyNode {
@@ -105,7 +103,7 @@ func (h *Handler) dbEntry(caller *auth.Caller, p *Provisioned) DBEntry {
 	e.Password = &p.Password
 	engine, err := h.Manager.engineOf(p)
 	if err != nil {
-		return e // the region has another engine now
+		return e // the region now has another engine
 	}
 	c := engine.Connection(p)
 	e.URL = &c.URL

@@ -26,24 +26,24 @@ type Bucket struct {
 	LastEventAt *stamp.Time
 }
 
-// Buckets is the engine of buckets.
+// Buckets is the engine for buckets.
 type Buckets struct {
-	// Create creates a bucket of the caller in a region. It returns Conflict if the name is taken; ""
-	// has the engine choose one.
+	// Create creates a bucket for the caller, with a generated name if name is empty. It returns Conflict
+	// if the name is taken.
 	Create func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (Bucket, error)
-	// Delete deletes a bucket with all that it holds. It returns NotFound if the organization has no
-	// such bucket in the region, and Conflict if ifEmpty is true and it has objects.
+	// Delete deletes a bucket with everything in it. It returns NotFound if the organization has no such
+	// bucket in the region, and Conflict if ifEmpty is true and the bucket has objects.
 	Delete func(tx *db.Tx, orgID, region, name string, ifEmpty bool) error
 	// Rotate gives a bucket new credentials and returns it. It returns NotFound if the organization has
 	// no such bucket in the region.
 	Rotate func(tx *db.Tx, orgID, region, name string) (Bucket, error)
-	// List returns the buckets of an organization in a region, or in all of them, by name.
+	// List returns an organization's buckets by name. An empty region selects all regions.
 	List func(ctx context.Context, orgID, region string) ([]Bucket, error)
-	// SigningRegion is the region with which clients sign requests.
+	// SigningRegion is the region that clients must sign requests with.
 	SigningRegion string
-	// Origin is the URL of the S3 listener.
+	// Origin is the S3 listener's URL.
 	Origin string
-	// Domain is the domain of virtual-hosted buckets, or "".
+	// Domain is the parent domain for virtual-hosted buckets, or "".
 	Domain string
 }
 
@@ -58,15 +58,15 @@ func (h *Handler) Regions(context.Context, *struct{}) ([]Region, error) {
 	return h.Manager.Regions, nil
 }
 
-// RegionInput names a region of an organization. It is exported because huma ignores embedded structs
-// that are not.
+// RegionInput names an organization's region. It is exported because huma ignores unexported embedded
+// structs.
 type RegionInput struct {
 	OrgID  string `path:"orgId" doc:"Id of the organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Region string `path:"region" doc:"Region, as GET /cli/region lists it" example:"local"`
 }
 
-// region returns the region that a request names. It returns NotFound if the organization is not the
-// caller's, or the region does not exist.
+// region returns the requested region, or NotFound if it does not exist or the organization is not the
+// caller's.
 func (h *Handler) region(caller *auth.Caller, in RegionInput) (*Region, error) {
 	if in.OrgID != caller.OrgID {
 		return nil, errs.Missing("organization", in.OrgID)
@@ -113,7 +113,7 @@ func (l *List) add(t Type, e DBEntry) {
 	}
 }
 
-// CreateInput is the request of POST /resource/{orgId}/{region}.
+// CreateInput is the request for POST /resource/{orgId}/{region}.
 type CreateInput struct {
 	RegionInput
 	Body NewResources
@@ -150,8 +150,7 @@ func (h *Handler) Create(ctx context.Context, in *CreateInput) (Created, error) 
 	return response, err
 }
 
-// Gone is the result of a deletion. Its response is empty, but in an envelope it names what was
-// deleted.
+// Gone is the result of a deletion. The response is empty, but in an envelope it names the deleted resources.
 type Gone struct{ resources []Named }
 
 type goneResource struct {
@@ -160,7 +159,7 @@ type goneResource struct {
 	EnvKeys []string `json:"env_keys"`
 }
 
-// SDK returns the form of the value in an envelope.
+// SDK returns the value's form in an envelope.
 func (g Gone) SDK() any {
 	deleted := make([]goneResource, len(g.resources))
 	for i, r := range g.resources {

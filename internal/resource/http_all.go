@@ -13,7 +13,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// AllInput selects resources of all regions. It is exported because huma calls Resolve.
+// AllInput selects resources in all regions. It is exported because huma calls Resolve.
 type AllInput struct {
 	Type      string `query:"type" enum:"all,s3,db,kv" default:"all" doc:"Type of the resources"`
 	Name      string `query:"name" doc:"Name of the resources, in any case"`
@@ -23,8 +23,8 @@ type AllInput struct {
 	Direction string `query:"direction" enum:"asc,desc" default:"asc" doc:"Direction of the order"`
 }
 
-// Resolve sets Limit if the query has none. Platform CLIs look for a resource in the list without a
-// limit, so that the list has to have all of them.
+// Resolve removes the limit if the query has none: platform CLIs send none and look for a resource in the
+// list, so the list must be complete.
 func (in *AllInput) Resolve(ctx huma.Context) []error {
 	if ctx.Query("limit") == "" {
 		in.Limit = math.MaxInt
@@ -32,7 +32,7 @@ func (in *AllInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// All serves GET /resource. The types are one list that is sorted and cut, and then divided.
+// All serves GET /resource. It sorts and cuts all types as one list, and then divides them.
 func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
 	caller := auth.From(ctx)
 	orgName, err := h.Accounts.OrgName(ctx, caller.OrgID)
@@ -64,7 +64,7 @@ func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
 	return placed, nil
 }
 
-// matching returns the resources of an organization with the type and name of a request.
+// matching returns the organization's resources that have the requested type and name.
 func (h *Handler) matching(ctx context.Context, orgID string, in *AllInput) ([]Resource, error) {
 	all, err := h.ofOrg(ctx, orgID, in.Type)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *Handler) matching(ctx context.Context, orgID string, in *AllInput) ([]R
 	}), nil
 }
 
-// ofOrg returns the resources of an organization, at least those of a type.
+// ofOrg returns an organization's resources. It may include types other than kind.
 func (h *Handler) ofOrg(ctx context.Context, orgID, kind string) (all []Resource, err error) {
 	if kind == "all" || kind == string(S3) {
 		buckets, err := h.Manager.Buckets.List(ctx, orgID, "")
@@ -126,7 +126,7 @@ func (r Resource) createdAt() stamp.Time {
 	return r.Provisioned.CreatedAt
 }
 
-// sortResources sorts by name, time of creation or region, and then by name, region and type.
+// sortResources sorts by the requested property, then by name, region and type.
 func sortResources(all []Resource, by, direction string) {
 	slices.SortFunc(all, func(a, b Resource) int {
 		order := 0

@@ -18,17 +18,17 @@ import (
 	"steward/internal/page"
 )
 
-// maxRows is the number of rows that a query returns at most.
+// maxRows caps the rows in a query's result.
 const maxRows = 1000
 
-// NameInput names a resource. It is exported because huma ignores embedded structs that are not.
+// NameInput names a resource. It is exported because huma ignores unexported embedded structs.
 type NameInput struct {
 	RegionInput
 	Name string `path:"name" doc:"Name of the resource" example:"invoices"`
 }
 
-// open returns a resource that a request names and its engine, or NotFound, and Unavailable if its region does not
-// have its engine now.
+// open returns the requested resource and its engine. It returns NotFound, or Unavailable if the region
+// no longer has that engine.
 func (h *Handler) open(ctx context.Context, in NameInput, t Type) (Engine, *Provisioned, error) {
 	caller := auth.From(ctx)
 	region, err := h.region(caller, in.RegionInput)
@@ -43,7 +43,6 @@ func (h *Handler) open(ctx context.Context, in NameInput, t Type) (Engine, *Prov
 	return e, p, err
 }
 
-// openDatabase returns a database and its engine, as open does.
 func (h *Handler) openDatabase(ctx context.Context, in NameInput) (Databases, *Provisioned, error) {
 	e, p, err := h.open(ctx, in, DB)
 	if err != nil {
@@ -52,7 +51,6 @@ func (h *Handler) openDatabase(ctx context.Context, in NameInput) (Databases, *P
 	return e.(Databases), p, nil
 }
 
-// openStore returns a key-value store and its engine, as open does.
 func (h *Handler) openStore(ctx context.Context, in NameInput) (Stores, *Provisioned, error) {
 	e, p, err := h.open(ctx, in, KV)
 	if err != nil {
@@ -77,7 +75,7 @@ func (h *Handler) Tables(ctx context.Context, in *NameInput) (Tables, error) {
 	return tables, err
 }
 
-// NewQuery is a statement for a database.
+// NewQuery is one SQL statement with its parameters.
 type NewQuery struct {
 	Query string `json:"query" minLength:"1" doc:"One SQL statement" example:"SELECT * FROM invoices WHERE id = ?"`
 	Args  []Arg  `json:"args,omitempty" maxItems:"1000" doc:"Values of the parameters, in their order: null, booleans, numbers, text, or bytes as {\"base64\": …}"`
@@ -90,7 +88,7 @@ func (n NewQuery) Check(faults *errs.Faults) {
 	}
 }
 
-// values returns the values of parameters, or Invalid with all faults.
+// values returns the parameters' values, or Invalid with all faults.
 func (n NewQuery) values() ([]any, error) {
 	var faults errs.Faults
 	n.Check(&faults)
@@ -130,7 +128,7 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 	return rows.bounded(), nil
 }
 
-// KeysInput selects keys of a store.
+// KeysInput selects keys in a store.
 type KeysInput struct {
 	NameInput
 	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys" example:"2026/"`
@@ -165,7 +163,7 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 	return keys, err
 }
 
-// RotateInput names a resource whose credentials are replaced.
+// RotateInput names the resource that gets new credentials.
 type RotateInput struct {
 	NameInput
 	Type string `query:"type" enum:"db,s3,kv" doc:"Type of the resource; required if there are several of this name"`
@@ -198,7 +196,7 @@ func (h *Handler) Rotate(ctx context.Context, in *RotateInput) (entry Entry, err
 	return entry, err
 }
 
-// find returns the resource that a rotation names. It returns Invalid if there are several.
+// find returns the resource to rotate. It returns Invalid if the name fits several.
 func (h *Handler) find(ctx context.Context, caller *auth.Caller, in *RotateInput) (Resource, error) {
 	var found []Resource
 	for _, t := range []Type{S3, DB, KV} {
@@ -241,7 +239,7 @@ func (h *Handler) get(ctx context.Context, caller *auth.Caller, in NameInput, t 
 	return Resource{}, errs.Missing("bucket", in.Name)
 }
 
-// Arg is a value of a parameter of a statement: nil, bool, int64, float64, string or []byte.
+// Arg is a parameter's value: nil, bool, int64, float64, string or []byte.
 type Arg struct {
 	value any
 	err   error
@@ -249,8 +247,7 @@ type Arg struct {
 
 var errArg = errors.New("expected null, a boolean, a number, text, or an object with bytes in base64")
 
-// UnmarshalJSON reads a value. It keeps what is wrong with it for values, which reports all faults at
-// once.
+// UnmarshalJSON reads a value. It keeps a fault for Check, which reports all of them at once.
 func (a *Arg) UnmarshalJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -288,10 +285,10 @@ func argValue(value any) (any, error) {
 	return nil, errArg
 }
 
-// Schema documents that a value can be of several types.
+// Schema documents that a value can have several types.
 func (Arg) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Examples: []any{1042}} }
 
-// bounded returns rows in the form of JSON values, and no more than fit into a response.
+// bounded converts the rows for JSON, and cuts them to fit into a response.
 func (r Rows) bounded() Rows {
 	if r.Columns == nil {
 		r.Columns = []string{}
@@ -313,7 +310,7 @@ func (r Rows) bounded() Rows {
 	return out
 }
 
-// cell returns a value as JSON can have it, and about how many bytes it takes.
+// cell converts a value for JSON, and estimates its size in bytes.
 func cell(value any) (any, int) {
 	switch v := value.(type) {
 	case string:

@@ -14,17 +14,17 @@ import (
 	"steward/internal/web"
 )
 
-// maxKey is the number of bytes of a key that requests may name.
+// maxKey caps a requested key, in bytes.
 const maxKey = 4096
 
-// KeyInput names a key of a store.
+// KeyInput names a key in a store.
 type KeyInput struct {
 	NameInput
 	Key      string `query:"key" required:"true" maxLength:"6000" doc:"The key, at most 4,096 bytes" example:"session:1"`
 	Encoding string `query:"encoding" enum:"text,base64" default:"text" doc:"How key and item are written; base64 if they are not UTF-8 or have a character U+0000, with the alphabet of URLs or the standard one"`
 }
 
-// key returns the key, or Invalid.
+// key decodes the key, or returns Invalid.
 func (in *KeyInput) key() (string, error) {
 	key, err := in.decode("query.key", in.Key)
 	if err == nil && len(key) > maxKey {
@@ -33,7 +33,7 @@ func (in *KeyInput) key() (string, error) {
 	return key, err
 }
 
-// decode returns the bytes of a parameter, or Invalid.
+// decode decodes a parameter, or returns Invalid.
 func (in *KeyInput) decode(location, text string) (string, error) {
 	if in.Encoding != "base64" {
 		return text, nil
@@ -100,7 +100,7 @@ func (h *Handler) SetValue(ctx context.Context, in *struct {
 	return v, h.auditKey(ctx, p, action, key)
 }
 
-// DeleteValueInput names a key of a store, or one item of its value.
+// DeleteValueInput names a key, or one item in its value.
 type DeleteValueInput struct {
 	KeyInput
 	Item page.Opt[string] `query:"item" nullable:"false" doc:"Delete this item alone: field of a hash, index of a list, member of a set or sorted set, id of an entry of a stream" example:"name"`
@@ -137,10 +137,10 @@ func (h *Handler) DeleteValue(ctx context.Context, in *DeleteValueInput) (web.No
 	return web.None{}, h.auditKey(ctx, p, action, key)
 }
 
-// maxAudited is the number of bytes of a key that the audit log shows.
+// maxAudited cuts keys in the audit log, in bytes.
 const maxAudited = 256
 
-// auditKey records a change of a key, which has been made already.
+// auditKey records that a key was changed. The change is already made, so it ignores cancellation.
 func (h *Handler) auditKey(ctx context.Context, p *Provisioned, action, key string) error {
 	shown := key[:min(len(key), maxAudited)]
 	if !utf8.ValidString(shown) || strings.ContainsFunc(shown, unicode.IsControl) {

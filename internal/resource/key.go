@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// KeyQuery selects a page of the keys of a store.
+// KeyQuery selects a page of a store's keys.
 type KeyQuery struct {
 	Prefix string
-	// Cursor is the Next of the page before; empty for the first page.
+	// Cursor is the previous page's Next; empty for the first page.
 	Cursor string
 	Limit  int
-	// Type is that of the values; empty for all.
+	// Type selects keys whose values have this type; empty selects all.
 	Type string
-	// Values requests the beginnings of values and their sizes.
+	// Values requests each value's beginning and size.
 	Values bool
 }
 
-// Key is a key of a store.
+// Key is a key in a store.
 type Key struct {
 	_ struct{} `goName:"StoreKey"`
 
@@ -42,10 +42,10 @@ type Keys struct {
 	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one" example:"1042"`
 }
 
-// MaxPreview is the number of bytes of a string that a list of keys shows at most.
+// MaxPreview caps how much of a string a list of keys shows, in bytes.
 const MaxPreview = 1024
 
-// SetString sets the value of a string, given its first MaxPreview bytes and its size.
+// SetString sets a string value, given its first MaxPreview bytes and its size.
 func (k *Key) SetString(first []byte, size int64) {
 	k.Size = &size
 	k.Truncated = size > int64(len(first))
@@ -59,14 +59,14 @@ func (k *Key) SetString(first []byte, size int64) {
 	k.Value = map[string]string{"base64": base64.StdEncoding.EncodeToString(first)}
 }
 
-// setBase64 sets Base64 if the key cannot be a parameter of a query as it is.
+// setBase64 sets Base64 if the key cannot be a query parameter as it is.
 func (k *Key) setBase64() {
 	if !utf8.ValidString(k.Key) || strings.Contains(k.Key, "\x00") {
 		k.Base64 = base64.StdEncoding.EncodeToString([]byte(k.Key))
 	}
 }
 
-// partialRune returns the number of bytes at the end of text that begin a rune and do not end it.
+// partialRune returns the length of an incomplete rune at the end of text.
 func partialRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		end := text[len(text)-n:]

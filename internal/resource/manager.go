@@ -14,43 +14,41 @@ import (
 )
 
 const (
-	// callTimeout bounds one call of an engine, and requestTimeout those of a request. Undoing a
-	// request may take as long again.
+	// callTimeout bounds one call to an engine. requestTimeout bounds all of a request's calls; undoing
+	// them may take as long again.
 	callTimeout    = 30 * time.Second
 	requestTimeout = 2 * time.Minute
-	// claimTime is how long a resource belongs to who changes it. It is longer than a request with its
-	// undoing takes.
+	// claimTime is how long a claim on a resource lasts. It is longer than a request and its undo can take.
 	claimTime = 6 * time.Minute
-	// maxSettle is how often settle tries.
+	// maxSettle caps the attempts in settle.
 	maxSettle = 10
 )
 
-// Manager creates, deletes and rotates resources, with rows and engines in agreement after a crash at
-// any point.
+// Manager creates, deletes and rotates resources. Rows and engines agree again after a crash at any point.
 type Manager struct {
 	Store   *Store
 	Regions []Region
-	// Embedded has the engines of this process. They go on serving what they have created in regions that have
-	// other engines now.
+	// Embedded has this process's own engines. They keep serving their resources when a region gets
+	// another engine.
 	Embedded Region
 	Buckets  Buckets
-	// Node identifies the data directory of this process: what it changes, and the files of its local
-	// engines.
+	// Node identifies this process's data directory, and with it the changes that we have claimed and the
+	// files of our local engines.
 	Node string
-	// Call has the node with the files of a resource execute what Remote serves at a path, with values in
-	// JSON. It returns NotFound if nobody has served that node for long, or Unavailable. It is nil if there
-	// are no other nodes.
+	// Call sends a request to the node that has a resource's files, where Remote serves it. Values travel
+	// as JSON. It returns Unavailable, or NotFound if nobody has served that node for long. It is nil if
+	// there are no other nodes.
 	Call func(ctx context.Context, node, path string, in, out any) error
-	// Others returns the other nodes that are known. It is nil with Call.
+	// Others lists the other known nodes. It is nil if Call is.
 	Others func(ctx context.Context) ([]string, error)
 	Log    *slog.Logger
-	// Step, if not nil, is called before each step of a change. Tests end the process there.
+	// Step, if not nil, is called before each step of a change. Tests kill the process there.
 	Step func(step string)
 
-	ensured atomic.Int64 // when the engines were last ensured, a stamp.Time
+	ensured atomic.Int64 // when ensure last ran, a stamp.Time
 }
 
-// Resource is a bucket, or else a database or key-value store.
+// Resource is either a bucket, or a database or key-value store.
 type Resource struct {
 	Bucket      *Bucket
 	Provisioned *Provisioned
@@ -66,8 +64,8 @@ func (m *Manager) claim() claim {
 	return claim{worker: m.Node, until: m.Store.now().Add(claimTime)}
 }
 
-// engineOf returns the engine of a resource: that of its region, or an embedded one that has created it. It
-// returns Unavailable if the region has another one now.
+// engineOf returns a resource's engine: its region's, or the embedded one that created it. It returns
+// Unavailable if the region now has another engine.
 func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
 	if r := find(m.Regions, p.Region); r != nil {
 		for _, e := range []Engine{r.engine(p.Type), m.Embedded.engine(p.Type)} {
@@ -80,8 +78,8 @@ func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
 		p.Type.noun(), p.Name, p.Engine, p.Region)
 }
 
-// WarnOfMissingEngines logs how many databases and key-value stores were created by engines that their regions no
-// longer have, as after a start without the configuration file.
+// WarnOfMissingEngines logs how many databases and key-value stores were created by engines that their
+// regions no longer have. That happens, for example, if the server starts without its configuration file.
 func (m *Manager) WarnOfMissingEngines(ctx context.Context) error {
 	all, err := m.Store.origins(ctx)
 	if err != nil {
@@ -96,7 +94,7 @@ func (m *Manager) WarnOfMissingEngines(ctx context.Context) error {
 	return nil
 }
 
-// call calls a method of an engine. It returns Unavailable if the engine does not respond in time.
+// call calls a method of p's engine, with a time limit.
 func (m *Manager) call(ctx context.Context, p *Provisioned, verb string, do func(context.Context, *Provisioned) error) error {
 	m.step("%s %s", verb, p.Name)
 	_, err := within(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx, p) })
@@ -106,7 +104,7 @@ func (m *Manager) call(ctx context.Context, p *Provisioned, verb string, do func
 	return nil
 }
 
-// within calls an engine. It returns Unavailable if that does not respond in time.
+// within calls an engine. It returns Unavailable if the engine does not respond within callTimeout.
 func within[T any](ctx context.Context, p *Provisioned, do func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -117,7 +115,7 @@ func within[T any](ctx context.Context, p *Provisioned, do func(context.Context)
 	return value, err
 }
 
-// check returns an error if an engine of some resources cannot be used.
+// check returns an error if any of the resources' engines cannot be used.
 func (m *Manager) check(ctx context.Context, all []*Provisioned) error {
 	var checked []Engine
 	for _, p := range all {
@@ -137,7 +135,7 @@ func (m *Manager) check(ctx context.Context, all []*Provisioned) error {
 	return nil
 }
 
-// retry has the recovery continue soon with a resource whose engine failed.
+// retry makes Recover try again soon after an engine has failed.
 func (m *Manager) retry(ctx context.Context, p *Provisioned, cause error) {
 	m.Log.Warn("a change of a resource is not complete yet", "resource", p.ID, "state", p.State, "error", cause)
 	if err := m.Store.postpone(ctx, p, m.Store.now().Add(retryAfter)); err != nil && !errors.Is(err, errLost) {
@@ -145,8 +143,8 @@ func (m *Manager) retry(ctx context.Context, p *Provisioned, cause error) {
 	}
 }
 
-// settleAll makes engines agree with the rows of resources if those were changed in the meantime: what
-// a late call created is deleted, and what it rotated gets the current password.
+// settleAll makes engines agree with rows that have changed in the meantime. A late call may have created a
+// deleted resource again or set an old password; settling deletes the resource or sets the current password.
 func (m *Manager) settleAll(ctx context.Context, all []*Provisioned) {
 	for _, p := range all {
 		if err := m.settle(ctx, p); err != nil {
@@ -155,7 +153,7 @@ func (m *Manager) settleAll(ctx context.Context, all []*Provisioned) {
 	}
 }
 
-// settle repeats until nobody has changed the resource meanwhile: the call itself may be late again.
+// settle repeats until the row stays the same, because its own call may be late too.
 func (m *Manager) settle(ctx context.Context, p *Provisioned) error {
 	for range maxSettle {
 		current, err := m.Store.one(m.Store.DB.Read(ctx), `WHERE id = $1`, p.ID)

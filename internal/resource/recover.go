@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// RecoverEvery is how often Recover has to be called.
+	// RecoverEvery is the interval between calls to Recover.
 	RecoverEvery = 5 * time.Second
-	// retryAfter is when the recovery tries again what an engine has refused.
+	// retryAfter is the pause after an engine has failed.
 	retryAfter = 10 * time.Second
-	// recoverBatch is the number of resources that are read at a time.
+	// recoverBatch caps the rows read at a time.
 	recoverBatch = 100
-	// ensureEvery is how often engines recreate what they may have lost.
+	// ensureEvery is the minimum interval between calls to Ensure.
 	ensureEvery = 15 * time.Second
 )
 
 // ReleaseOwn ends the claims of an earlier process with the same data directory, so that the next Recover
-// completes what it was changing. It must be called before this process serves requests.
+// finishes its changes. Call it before this process serves requests.
 func (m *Manager) ReleaseOwn(ctx context.Context) error { return m.Store.expire(ctx, m.Node) }
 
-// Recover completes the changes whose processes have died or given up, whatever the replica: what was
-// being created or deleted is deleted, and rotations are finished. Files that another node has are deleted by
-// that one. It logs the errors of engines, and tries again later.
+// Recover finishes changes whose process has died or given up, on any replica: it deletes resources that
+// were being created or deleted, and finishes rotations. If another node has the files, that node deletes
+// them. Recover logs engines' errors, and tries again later.
 func (m *Manager) Recover(ctx context.Context) error {
 	now := m.Store.now()
 	down := map[Engine]error{}
@@ -40,7 +40,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		lost := 0 // are being changed, perhaps by a process that does not go on
+		lost := 0 // being changed, perhaps by a process that has stopped
 		for _, p := range due {
 			err := m.recover(ctx, p, down)
 			if errors.Is(err, errLost) {
@@ -58,8 +58,8 @@ func (m *Manager) Recover(ctx context.Context) error {
 	}
 }
 
-// recover completes the change of one resource, unless its engine has been found to be down. It
-// returns errors of the database only, and errLost if another replica changes the resource.
+// recover finishes one resource's change, unless we already know that its engine is down. It only returns
+// database errors, and errLost if another replica is changing the resource.
 func (m *Manager) recover(ctx context.Context, p *Provisioned, down map[Engine]error) error {
 	e, err := m.engineOf(p)
 	if err == nil {
@@ -81,7 +81,7 @@ func (m *Manager) recover(ctx context.Context, p *Provisioned, down map[Engine]e
 	return nil
 }
 
-// takeOver claims a resource. One that was being created is deleted from now on.
+// takeOver claims a resource. If it was being created, we delete it instead.
 func (m *Manager) takeOver(ctx context.Context, p *Provisioned) (claimed *Provisioned, err error) {
 	m.step("take over %s", p.Name)
 	to := p.State
@@ -95,7 +95,7 @@ func (m *Manager) takeOver(ctx context.Context, p *Provisioned) (claimed *Provis
 	return claimed, err
 }
 
-// complete completes the deletion or rotation of a resource that this process has claimed.
+// complete finishes a deletion or rotation that this process has claimed.
 func (m *Manager) complete(ctx context.Context, p *Provisioned) error {
 	if p.State == Rotating {
 		_, err := m.finishRotation(ctx, p, nil)
@@ -108,15 +108,15 @@ func (m *Manager) complete(ctx context.Context, p *Provisioned) error {
 	return m.Store.remove(ctx, []*Provisioned{p})
 }
 
-// ensurer is an engine that can lose what it has created, such as the users of a Redis server without
-// a file for them.
+// ensurer is an engine that can lose resources, such as a Redis server that does not save its users to a
+// file.
 type ensurer interface {
 	Engine
-	// Ensure creates what is missing of some resources.
+	// Ensure creates those that are missing.
 	Ensure(ctx context.Context, all []*Provisioned) error
 }
 
-// ensure calls Ensure of the engines that have it, if that was not done within ensureEvery.
+// ensure calls Ensure on the engines that have it, at most once per ensureEvery.
 func (m *Manager) ensure(ctx context.Context, now stamp.Time) {
 	if now.Sub(stamp.Time(m.ensured.Load())) < ensureEvery {
 		return
@@ -135,8 +135,8 @@ func (m *Manager) ensure(ctx context.Context, now stamp.Time) {
 	}
 }
 
-// ensureOne calls Ensure of an engine, and then reconciles the resources that were changed meanwhile:
-// Ensure may have recreated one that was deleted.
+// ensureOne calls Ensure, and then settles the resources that have changed in the meantime: Ensure may
+// have recreated a deleted one.
 func (m *Manager) ensureOne(ctx context.Context, region string, t Type, e ensurer) error {
 	before, err := m.Store.served(ctx, region, e.Name(), t)
 	if err != nil || len(before) == 0 {
@@ -144,7 +144,7 @@ func (m *Manager) ensureOne(ctx context.Context, region string, t Type, e ensure
 	}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	failed := e.Ensure(limited, before) // perhaps after recreating some
+	failed := e.Ensure(limited, before) // may fail after recreating some
 	after, err := m.Store.served(ctx, region, e.Name(), t)
 	if err != nil {
 		return errors.Join(failed, err)

@@ -2,18 +2,18 @@ package resource
 
 import "slices"
 
-// Region is a place where resources can be created.
+// Region is a place for resources.
 type Region struct {
 	Region      string `json:"region" example:"local"`
 	Description string `json:"description" example:"This machine"`
 	// S3 reports whether buckets can be created.
 	S3 bool `json:"-"`
-	// DB and KV are the engines of databases and key-value stores; nil if the region has none.
+	// DB and KV are the engines for databases and key-value stores; nil if the region has none.
 	DB Databases `json:"-"`
 	KV Stores    `json:"-"`
 }
 
-// engine returns the engine of a type, or nil.
+// engine returns the engine for a type, or nil.
 func (r *Region) engine(t Type) Engine {
 	switch {
 	case t == DB && r.DB != nil:
@@ -24,7 +24,7 @@ func (r *Region) engine(t Type) Engine {
 	return nil
 }
 
-// has reports whether resources of a type can be created.
+// has reports whether you can create resources of a type here.
 func (r *Region) has(t Type) bool { return t == S3 && r.S3 || r.engine(t) != nil }
 
 // find returns the region with a name, or nil.

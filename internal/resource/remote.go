@@ -11,12 +11,12 @@ import (
 	"steward/internal/errs"
 )
 
-// elsewhere reports whether the files of a resource are in another data directory than this process's.
+// elsewhere reports whether another data directory has the resource's files.
 func (m *Manager) elsewhere(p *Provisioned) bool {
 	return p.Node != "" && p.Node != m.Node && m.Call != nil
 }
 
-// others returns the other nodes that are known.
+// others returns the other known nodes.
 func (m *Manager) others(ctx context.Context) ([]string, error) {
 	if m.Others == nil {
 		return nil, nil
@@ -24,7 +24,7 @@ func (m *Manager) others(ctx context.Context) ([]string, error) {
 	return m.Others(ctx)
 }
 
-// What a node is asked to do with a resource whose files it has.
+// Requests to the node that has a resource's files.
 const (
 	askTables = "tables"
 	askQuery  = "query"
@@ -33,24 +33,24 @@ const (
 	askDelete = "delete"
 )
 
-// RemotePath is the path of what Remote serves, with wildcards of http.ServeMux.
+// RemotePath is the path for Remote, with http.ServeMux wildcards.
 const RemotePath = "/resource/{id}/{verb}"
 
-// RemoteRequest is a request of another node.
+// RemoteRequest is a request from another node.
 type RemoteRequest struct {
-	// OrgID is the organization that the caller belongs to.
+	// OrgID is the caller's organization.
 	OrgID string      `json:"org_id"`
 	Query *NewQuery   `json:"query,omitempty"`
 	Keys  *remoteKeys `json:"keys,omitempty"`
 }
 
-// remoteKeys is a KeyQuery, whose prefix may be any bytes.
+// remoteKeys is a KeyQuery. Its prefix may be any bytes, which a JSON string cannot hold.
 type remoteKeys struct {
 	KeyQuery
 	Prefix []byte
 }
 
-// ask asks the node that has the files of a resource.
+// ask sends a request to the node that has a resource's files.
 func (m *Manager) ask(ctx context.Context, p *Provisioned, verb string, in RemoteRequest, out any) error {
 	in.OrgID = p.OrgID
 	err := m.Call(ctx, p.Node, "/resource/"+p.ID+"/"+verb, in, out)
@@ -60,7 +60,6 @@ func (m *Manager) ask(ctx context.Context, p *Provisioned, verb string, in Remot
 	return err
 }
 
-// tables returns the tables of a database.
 func (m *Manager) tables(ctx context.Context, engine Databases, p *Provisioned) (tables []Table, err error) {
 	if m.elsewhere(p) {
 		err = m.ask(ctx, p, askTables, RemoteRequest{}, &tables)
@@ -69,13 +68,13 @@ func (m *Manager) tables(ctx context.Context, engine Databases, p *Provisioned) 
 	return engine.Tables(ctx, p)
 }
 
-// queryThere has the node with the files of a database run a statement.
+// queryThere runs a statement on the node that has the database's files.
 func (m *Manager) queryThere(ctx context.Context, p *Provisioned, q NewQuery) (rows Rows, err error) {
 	err = m.ask(ctx, p, askQuery, RemoteRequest{Query: &q}, &rows)
 	return rows, err
 }
 
-// keys returns a page of the keys of a store.
+// keys returns a page of a store's keys.
 func (m *Manager) keys(ctx context.Context, engine Stores, p *Provisioned, q KeyQuery) (keys Keys, err error) {
 	if !m.elsewhere(p) {
 		return engine.Keys(ctx, p, q)
@@ -92,7 +91,7 @@ func (m *Manager) keys(ctx context.Context, engine Stores, p *Provisioned, q Key
 	return keys, nil
 }
 
-// restore sets the key to what Base64 says, if it could not be text.
+// restore decodes a key that did not fit into a JSON string.
 func (k *Key) restore() error {
 	if k.Base64 == "" {
 		return nil
@@ -105,11 +104,11 @@ func (k *Key) restore() error {
 	return nil
 }
 
-// rotateTimeout bounds how long a rotation waits for the node that has the files.
+// rotateTimeout bounds the wait for the node that has the files.
 const rotateTimeout = 3 * time.Second
 
-// rotateThere has the node with the files of a resource close what was opened with an old password. If it
-// cannot be asked now, it learns of the change as all replicas do.
+// rotateThere tells the node with the files to close connections that used an old password. If it cannot
+// be reached now, it learns of the change as all replicas do.
 func (m *Manager) rotateThere(ctx context.Context, p *Provisioned) {
 	if !m.elsewhere(p) {
 		return
@@ -121,8 +120,8 @@ func (m *Manager) rotateThere(ctx context.Context, p *Provisioned) {
 	}
 }
 
-// deleteThere has the node with the files of a resource delete them. If nobody has served that node for
-// long, they are gone.
+// deleteThere tells the node with the files to delete them. If nobody has served that node for long, the
+// files are gone.
 func (m *Manager) deleteThere(ctx context.Context, p *Provisioned) error {
 	err := m.ask(ctx, p, askDelete, RemoteRequest{}, nil)
 	if errs.KindOf(err) == errs.NotFound {
@@ -132,8 +131,8 @@ func (m *Manager) deleteThere(ctx context.Context, p *Provisioned) error {
 	return err
 }
 
-// Remote executes what another node asks for, about a resource whose files are here. It never asks
-// another node itself.
+// Remote executes another node's request for a resource whose files are here. It never asks another node
+// itself.
 func (m *Manager) Remote(ctx context.Context, id, verb string, in RemoteRequest) (any, error) {
 	p, err := m.Store.one(m.Store.DB.Read(ctx), `WHERE id = $1`, id)
 	if errors.Is(err, db.ErrNoRows) || err == nil && p.OrgID != in.OrgID {
@@ -164,7 +163,7 @@ func (m *Manager) Remote(ctx context.Context, id, verb string, in RemoteRequest)
 	return remoteContent(ctx, e, p, verb, in)
 }
 
-// remoteContent returns what a resource holds.
+// remoteContent answers requests for a resource's contents.
 func remoteContent(ctx context.Context, e Engine, p *Provisioned, verb string, in RemoteRequest) (any, error) {
 	databases, _ := e.(Databases)
 	stores, _ := e.(Stores)

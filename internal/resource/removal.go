@@ -7,9 +7,8 @@ import (
 	"steward/internal/db"
 )
 
-// RemoveOrg deletes the databases and key-value stores of an organization with all that they hold. It
-// reports whether none is left: Recover continues with those whose engine failed, and with those that were
-// being changed.
+// RemoveOrg deletes an organization's databases and key-value stores with everything they hold. It reports
+// whether none is left: Recover finishes those whose engine failed and those that others were changing.
 func (m *Manager) RemoveOrg(ctx context.Context, orgID string) (done bool, err error) {
 	all, err := m.ofOrg(ctx, orgID)
 	if err != nil {
@@ -27,7 +26,7 @@ func (m *Manager) RemoveOrg(ctx context.Context, orgID string) (done bool, err e
 	return len(all) == 0, err
 }
 
-// ofOrg returns all databases and key-value stores of an organization, whatever their state.
+// ofOrg returns an organization's databases and key-value stores in any state.
 func (m *Manager) ofOrg(ctx context.Context, orgID string) ([]*Provisioned, error) {
 	return m.Store.all(ctx, `WHERE org_id = $1 ORDER BY id`, orgID)
 }

@@ -11,7 +11,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Type is the type of a resource.
+// Type is a resource's type.
 type Type string
 
 // The types.
@@ -21,17 +21,16 @@ const (
 	KV Type = "kv"
 )
 
-// noun returns the name of the type in messages.
+// noun names the type in messages.
 func (t Type) noun() string {
 	return map[Type]string{S3: "bucket", DB: "database", KV: "key-value store"}[t]
 }
 
-// action returns the name of an action in the audit log, such as database.create.
+// action returns an action's name in the audit log, such as database.create.
 func (t Type) action(verb string) string {
 	return map[Type]string{S3: "bucket", DB: "database", KV: "kv"}[t] + "." + verb
 }
 
-// prefix returns the prefix of ids.
 func (t Type) prefix() string {
 	if t == KV {
 		return id.KVStore
@@ -39,20 +38,20 @@ func (t Type) prefix() string {
 	return id.Database
 }
 
-// newName returns a name for a resource that the request gives none. Nobody has it.
+// newName returns a unique name for a resource whose request has none.
 func (t Type) newName() string { return string(t) + "-" + strings.ToLower(id.Secret(20)) }
 
 var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,62}$`)
 
-// expectedName says what validName accepts, for error messages.
+// expectedName describes in error messages which names validName accepts.
 const expectedName = "1 to 63 characters of a-z, 0-9, `_` and `-` that begin with a letter or `_`, and not with `pg_`"
 
-// validName reports whether a database or key-value store can have a name. PostgreSQL reserves pg_.
+// validName reports whether name suits a database or key-value store. PostgreSQL reserves pg_.
 func validName(name string) bool {
 	return namePattern.MatchString(name) && !strings.HasPrefix(name, "pg_")
 }
 
-// S3Entry is a bucket as a client needs it. The credentials are null for callers who may not
+// S3Entry has the bucket fields that clients need. The credentials are null for callers who may not
 // manage resources.
 type S3Entry struct {
 	_ struct{} `goName:"Bucket"`
@@ -69,7 +68,7 @@ type S3Entry struct {
 	Env         map[string]string `json:"env" doc:"Environment variables for S3 clients; empty for viewers, and without the scope resource:write"`
 }
 
-// DBEntry is a database as a client needs it. Its password and URL are null for callers who may not
+// DBEntry has the database fields that clients need. Password and URL are null for callers who may not
 // manage resources.
 type DBEntry struct {
 	_ struct{} `goName:"Database"`
@@ -85,8 +84,8 @@ type DBEntry struct {
 	Env         map[string]string `json:"env" doc:"Environment variables for database clients; empty for viewers, and without the scope resource:write"`
 }
 
-// KVEntry is a key-value store as a client needs it. Its password and URL are null for callers who may not
-// manage resources.
+// KVEntry has the key-value store fields that clients need. Password and URL are null for callers who may
+// not manage resources.
 type KVEntry struct {
 	_ struct{} `goName:"KeyValueStore"`
 
@@ -101,7 +100,7 @@ type KVEntry struct {
 	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers, and without the scope resource:write"`
 }
 
-// List is what a region has of an organization's resources.
+// List holds an organization's resources in a region.
 type List struct {
 	_ struct{} `goName:"RegionResources"`
 
@@ -111,21 +110,21 @@ type List struct {
 	Redis *Redis    `json:"redis,omitempty" doc:"The first key-value store; absent if there is none, and for viewers"`
 }
 
-// Redis is how to connect to a key-value store.
+// Redis tells a client how to connect to a key-value store.
 type Redis struct {
 	_ struct{} `goName:"ResourceRedis"`
 
 	URL string `json:"url" example:"redis://kv_01jcq3v5w8z9d6y4k2m7n0p1rv:4fVq0hXz7Lr2mTb9KcW1sYpD@steward.example.com:6379/0"`
 }
 
-// Place is where a resource is.
+// Place locates a resource.
 type Place struct {
 	CloudRegion string `json:"cloud_region" example:"local"`
 	OrgID       string `json:"org_id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	OrgName     string `json:"org_name" example:"Harbour Ltd"`
 }
 
-// PlacedS3 is a bucket in the list over all regions.
+// PlacedS3 is a bucket in the list across regions.
 type PlacedS3 struct {
 	_ struct{} `goName:"PlacedBucket"`
 
@@ -136,7 +135,7 @@ type PlacedS3 struct {
 	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 }
 
-// PlacedDB is a database in the list over all regions.
+// PlacedDB is a database in the list across regions.
 type PlacedDB struct {
 	_ struct{} `goName:"PlacedDatabase"`
 
@@ -144,7 +143,7 @@ type PlacedDB struct {
 	Place
 }
 
-// PlacedKV is a key-value store in the list over all regions.
+// PlacedKV is a key-value store in the list across regions.
 type PlacedKV struct {
 	_ struct{} `goName:"PlacedKeyValueStore"`
 
@@ -152,7 +151,7 @@ type PlacedKV struct {
 	Place
 }
 
-// Placed is the list over all regions.
+// Placed is the list across regions.
 type Placed struct {
 	_ struct{} `goName:"Resources"`
 
@@ -161,7 +160,7 @@ type Placed struct {
 	KV []PlacedKV `json:"kv"`
 }
 
-// NewResource is a request to create a resource.
+// NewResource describes a resource to create.
 type NewResource struct {
 	Type        Type    `json:"type" enum:"db,s3,kv"`
 	Name        *string `json:"name,omitempty" maxLength:"63" doc:"Default: generated" example:"invoices"`
@@ -173,7 +172,7 @@ type NewResources struct {
 	Resources []NewResource `json:"resources" minItems:"1" maxItems:"100"`
 }
 
-// Named is a request to delete a resource with all that it holds.
+// Named names a resource to delete with everything in it.
 type Named struct {
 	_ struct{} `goName:"NamedResource"`
 
@@ -209,7 +208,7 @@ func (n NewResources) Check(faults *errs.Faults) {
 	}
 }
 
-// checkIn returns Invalid with all faults of a request to create resources in a region.
+// checkIn returns Invalid with all faults in a request for a region.
 func (n NewResources) checkIn(region *Region) error {
 	var faults errs.Faults
 	n.Check(&faults)
@@ -217,7 +216,7 @@ func (n NewResources) checkIn(region *Region) error {
 	return faults.Err()
 }
 
-// checkEngines adds a fault for each resource whose type has no engine in a region.
+// checkEngines adds a fault for each resource whose type has no engine in the region.
 func (n NewResources) checkEngines(region *Region, faults *errs.Faults) {
 	for i, r := range n.Resources {
 		faults.Check(region.has(r.Type), fmt.Sprintf("body.resources[%d].type", i),
@@ -239,11 +238,11 @@ func (d Deletion) check() error {
 	return faults.Err()
 }
 
-// namesSeen are the resources that the entries of a request have named so far.
+// namesSeen holds the resources that a request has named so far.
 type namesSeen map[Named]bool
 
-// check adds a fault for a resource that was named before. An entry that could not be decoded has no
-// type or no name.
+// check adds a fault if the request has named a resource before. It skips entries without a type or name,
+// which could not be decoded.
 func (s namesSeen) check(faults *errs.Faults, location string, t Type, name string) {
 	named := Named{Type: t, Name: name}
 	faults.Check(!s[named] || t == "" || name == "", location, "expected another name than in the entries before")

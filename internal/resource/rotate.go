@@ -8,9 +8,9 @@ import (
 	"steward/internal/errs"
 )
 
-// Rotate gives a resource new credentials and returns it with them. The old ones are refused from
-// then on. It returns NotFound, Conflict if a rotation is under way, and Unavailable if the engine
-// cannot be reached: then the message says whether the rotation continues.
+// Rotate gives a resource new credentials and returns it with them. The old ones stop working. Rotate
+// returns NotFound, Conflict if a rotation is under way, and Unavailable if the engine cannot be reached;
+// the message then says whether the rotation continues.
 func (m *Manager) Rotate(ctx context.Context, p *Provisioned, keep func(*db.Tx, Resource) error) (*Provisioned, error) {
 	if p.State != Active {
 		return nil, errs.New(errs.Conflict, "the credentials of %s %s are being rotated", p.Type.noun(), p.Name)
@@ -37,8 +37,8 @@ func (m *Manager) Rotate(ctx context.Context, p *Provisioned, keep func(*db.Tx, 
 	return active, nil
 }
 
-// finishRotation has the engine accept the new password only. If it fails, another change may have
-// been made meanwhile, and the call may have taken effect after it.
+// finishRotation makes the engine accept only the new password. If that fails, another change may have
+// overtaken the call, so we settle the resource.
 func (m *Manager) finishRotation(ctx context.Context, rotating *Provisioned, keep func(*db.Tx, Resource) error) (*Provisioned, error) {
 	active, err := m.applyRotation(ctx, rotating, keep)
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Manager) applyRotation(ctx context.Context, rotating *Provisioned, keep
 	return active, err
 }
 
-// RotateBucket gives a bucket new credentials and returns it with them. It returns NotFound.
+// RotateBucket gives a bucket new credentials and returns it with them, or NotFound.
 func (m *Manager) RotateBucket(ctx context.Context, caller *auth.Caller, region *Region, name string) (b Bucket, err error) {
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
 		b, err = m.Buckets.Rotate(tx, caller.OrgID, region.Region, name)

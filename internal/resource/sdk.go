@@ -1,6 +1,6 @@
 package resource
 
-// The forms that platform SDKs expect of tables and rows.
+// Tables and rows in the form that platform SDKs expect.
 
 type sdkTable struct {
 	Name    string      `json:"table_name"`
@@ -14,7 +14,7 @@ type sdkColumn struct {
 	PrimaryKey bool   `json:"is_primary_key"`
 }
 
-// SDK returns the form of the value in an envelope.
+// SDK returns the value's form in an envelope.
 func (t Tables) SDK() any {
 	all := make([]sdkTable, len(t))
 	for i, table := range t {
@@ -36,13 +36,13 @@ type sdkRows struct {
 	Truncated bool              `json:"truncated"`
 }
 
-// sdkResultColumn is a column of a result. Its type is not known.
+// sdkResultColumn is a column in a result. We do not know its type.
 type sdkResultColumn struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
 }
 
-// SDK returns the form of the value in an envelope, in which a row is an object.
+// SDK returns the value's form in an envelope, where each row is an object.
 func (r Rows) SDK() any {
 	out := sdkRows{Columns: []sdkResultColumn{}, Rows: make([]map[string]any, len(r.Rows)), RowCount: len(r.Rows), Truncated: r.Truncated}
 	for _, name := range r.Columns {

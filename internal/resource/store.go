@@ -15,25 +15,24 @@ import (
 	"steward/internal/stamp"
 )
 
-// Cache is the name under which changes of databases and key-value stores invalidate caches
-// (db.Watch).
+// Cache is the name under which changes to databases and key-value stores invalidate caches (db.Watch).
 const Cache = "resources"
 
 const passwordPurpose = "resource.password"
 
-// Store is the SQL of this package: the rows of databases and key-value stores.
+// Store holds this package's SQL: the rows for databases and key-value stores.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Audit records what the caller of a transaction does.
+	// Audit records the caller's actions.
 	Audit *audit.Store
 }
 
 const columns = `id, type, org_id, region, name, description, engine, node, state, password, created_by, created_at,
 	updated_at, version`
 
-// visible limits a query to the resources that callers and clients may use.
+// visible limits a query to resources that callers and clients may use.
 const visible = ` AND state IN ('active', 'rotating')`
 
 func (s *Store) scan(r db.Row) (*Provisioned, error) {
@@ -52,8 +51,7 @@ func (s *Store) scan(r db.Row) (*Provisioned, error) {
 	return p, nil
 }
 
-// ByID returns a resource by its id. It returns NotFound if there is none, or if it is being created
-// or deleted.
+// ByID returns a resource by id. It returns NotFound if there is none, or if it is being created or deleted.
 func (s *Store) ByID(ctx context.Context, id string) (*Provisioned, error) {
 	p, err := s.one(s.DB.Read(ctx), `WHERE id = $1`+visible, id)
 	if errors.Is(err, db.ErrNoRows) {
@@ -62,7 +60,7 @@ func (s *Store) ByID(ctx context.Context, id string) (*Provisioned, error) {
 	return p, err
 }
 
-// ByPassword returns the key-value store with a password, given its SHA-256, or NotFound.
+// ByPassword returns the key-value store with a password, given the password's SHA-256, or NotFound.
 func (s *Store) ByPassword(ctx context.Context, hash []byte) (*Provisioned, error) {
 	p, err := s.one(s.DB.Read(ctx), `WHERE password_hash = $1 AND type = 'kv'`+visible, hash)
 	if errors.Is(err, db.ErrNoRows) {
@@ -71,19 +69,19 @@ func (s *Store) ByPassword(ctx context.Context, hash []byte) (*Provisioned, erro
 	return p, err
 }
 
-// Get returns a resource of an organization by its name, or NotFound.
+// Get returns an organization's resource by name, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, region string, t Type, name string) (*Provisioned, error) {
 	return s.named(s.DB.Read(ctx), fullName{orgID: orgID, region: region, of: t, name: name}, visible)
 }
 
-// fullName is what distinguishes a resource from all others.
+// fullName identifies a resource among all organizations'.
 type fullName struct {
 	orgID, region string
 	of            Type
 	name          string
 }
 
-// named returns a resource by its name, if it meets a condition, or NotFound.
+// named returns a resource by name, if it meets the condition, or NotFound.
 func (s *Store) named(q db.Querier, n fullName, condition string) (*Provisioned, error) {
 	p, err := s.one(q, `WHERE org_id = $1 AND region = $2 AND type = $3 AND name = $4`+condition,
 		n.orgID, n.region, n.of, n.name)
@@ -93,7 +91,7 @@ func (s *Store) named(q db.Querier, n fullName, condition string) (*Provisioned,
 	return p, err
 }
 
-// one returns the row of a condition, or db.ErrNoRows.
+// one returns the row that meets a condition, or db.ErrNoRows.
 func (s *Store) one(q db.Querier, where string, args ...any) (*Provisioned, error) {
 	p, err := s.scan(q.Row(`SELECT `+columns+` FROM resources `+where, args...))
 	if err != nil {
@@ -102,8 +100,7 @@ func (s *Store) one(q db.Querier, where string, args ...any) (*Provisioned, erro
 	return p, nil
 }
 
-// List returns the databases and key-value stores of an organization in a region, or in all of them
-// if it is empty, by name.
+// List returns an organization's databases and key-value stores by name. An empty region selects all regions.
 func (s *Store) List(ctx context.Context, orgID, region string) ([]*Provisioned, error) {
 	where := list.Where(`org_id = ?`+visible, orgID)
 	where.Equal(`region`, region)
@@ -119,8 +116,7 @@ func (s *Store) all(ctx context.Context, where string, args ...any) ([]*Provisio
 	return all, nil
 }
 
-// IDs returns the ids of all resources of a type that a data directory has the files of, whatever
-// their state.
+// IDs returns the ids of all resources of a type, in any state, whose files are in a node's data directory.
 func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, error) {
 	ids, err := db.Collect(s.DB.Read(ctx), db.Value[string],
 		`SELECT id FROM resources WHERE node = $1 AND type = $2`, node, t)
@@ -134,14 +130,14 @@ func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, 
 	return set, nil
 }
 
-// origin is what a number of resources have in common: the engine that has created them, in a region.
+// origin counts the resources that an engine has created in a region.
 type origin struct {
 	Type           Type
 	Region, Engine string
 	Count          int64
 }
 
-// origins returns those of all resources.
+// origins counts all resources by origin.
 func (s *Store) origins(ctx context.Context) ([]origin, error) {
 	all, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (o origin, err error) {
 		err = row.Scan(&o.Type, &o.Region, &o.Engine, &o.Count)
@@ -154,25 +150,25 @@ func (s *Store) origins(ctx context.Context) ([]origin, error) {
 	return all, nil
 }
 
-// served returns the resources of a region that another server serves.
+// served returns a region's resources that live on another server.
 func (s *Store) served(ctx context.Context, region, engine string, t Type) ([]*Provisioned, error) {
 	return s.all(ctx, `WHERE node = '' AND type = $1 AND region = $2 AND engine = $3`+visible, t, region, engine)
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// names finds databases and key-value stores that can be used.
+// names finds usable databases and key-value stores.
 var names = db.NameIndex{Table: "resources", ID: "id", Where: "state IN ('active', 'rotating')", Index: "resources_lower_name"}
 
-// Search returns databases or key-value stores of an organization by id or words of the name.
+// Search returns an organization's databases or key-value stores that match an id or words in the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, t Type, text string, limit int) ([]db.Named, error) {
 	return names.With("type", string(t)).Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }
 
-// NodeCount is what a node has of an organization's resources.
+// NodeCount counts an organization's resources on a node.
 type NodeCount struct{ Databases, Stores int64 }
 
-// OfNodes counts the embedded resources of an organization by the node that has their files.
+// OfNodes counts an organization's embedded resources by the node that has their files.
 func (s *Store) OfNodes(ctx context.Context, orgID string) (map[string]NodeCount, error) {
 	counts := map[string]NodeCount{}
 	_, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (node string, err error) {

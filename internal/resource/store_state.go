@@ -13,26 +13,26 @@ import (
 	"steward/internal/stamp"
 )
 
-// Every change of a resource increments its version, and names the version that it changes. So of
-// two that change it at the same time one fails, and who has lost a resource to the recovery of
-// another replica notices.
+// Every change increments a resource's version, and names the version that it changes. So if two
+// processes change a resource at once, one fails, and a process notices when another replica's recovery
+// has taken its resource.
 
-// current is the condition for the version @version of the resource @id. A row that another transaction has
-// locked is being changed, and is not waited for.
+// current matches version @version of resource @id. If another transaction has locked the row, that one
+// is changing the resource, and we do not wait.
 func current(tx *db.Tx) string {
 	return ` WHERE id IN (SELECT id FROM resources WHERE id = @id AND version = @version` + db.SkipLocked(tx.Dialect()) + `)`
 }
 
-// errLost is returned for a resource that was changed in the meantime.
+// errLost says that another request has changed the resource in the meantime.
 var errLost = errs.New(errs.Conflict, "a resource of the request is being changed by another request; try again")
 
-// claim is who changes a resource, and until when nobody else does.
+// claim names the only worker who may change a resource until a time.
 type claim struct {
 	worker string
 	until  stamp.Time
 }
 
-// insert inserts a resource that is being created. It returns Conflict if the name is taken.
+// insert inserts a resource in state Creating. It returns Conflict if the name is taken.
 func (s *Store) insert(tx *db.Tx, p *Provisioned, c claim) error {
 	n, err := tx.Exec(`INSERT INTO resources (id, type, org_id, region, name, description, engine, node, state, worker, until,
 		password, password_hash, created_by, created_at, updated_at, version)
@@ -55,11 +55,11 @@ func (s *Store) insert(tx *db.Tx, p *Provisioned, c claim) error {
 	return nil
 }
 
-// taken returns a Conflict that says why the name of p is taken.
+// taken returns a Conflict that explains why p's name is taken.
 func (s *Store) taken(tx *db.Tx, p *Provisioned) error {
 	holder, err := s.named(tx, fullName{orgID: p.OrgID, region: p.Region, of: p.Type, name: p.Name}, "")
 	if errs.KindOf(err) == errs.NotFound {
-		return errLost // deleted at this moment
+		return errLost // just deleted
 	}
 	if err != nil {
 		return err
@@ -71,8 +71,7 @@ func (s *Store) taken(tx *db.Tx, p *Provisioned) error {
 	return errs.New(errs.Conflict, "a %s named %s %s", p.Type.noun(), p.Name, why)
 }
 
-// move changes the state of p and returns the result. It returns errLost if p is not the current
-// version.
+// move changes p's state and returns the result, or errLost if p is not the current version.
 func (s *Store) move(tx *db.Tx, p *Provisioned, to State, c claim) (*Provisioned, error) {
 	moved, err := s.scan(tx.Row(`UPDATE resources SET state = @state, worker = @worker, until = @until,
 		updated_at = @now, version = version + 1`+current(tx)+` RETURNING `+columns,
@@ -82,7 +81,7 @@ func (s *Store) move(tx *db.Tx, p *Provisioned, to State, c claim) (*Provisioned
 	return s.changed(tx, moved, err)
 }
 
-// activate ends the creation or rotation of p. It returns errLost if p is not the current version.
+// activate ends p's creation or rotation. It returns errLost if p is not the current version.
 func (s *Store) activate(tx *db.Tx, p *Provisioned) (*Provisioned, error) {
 	active, err := s.scan(tx.Row(`UPDATE resources SET state = 'active', worker = NULL, until = NULL,
 		updated_at = @now, version = version + 1`+current(tx)+` RETURNING `+columns,
@@ -90,7 +89,7 @@ func (s *Store) activate(tx *db.Tx, p *Provisioned) (*Provisioned, error) {
 	return s.changed(tx, active, err)
 }
 
-// rotate begins the rotation of p's password. It returns errLost if p is not the current version.
+// rotate begins rotating p's password. It returns errLost if p is not the current version.
 func (s *Store) rotate(tx *db.Tx, p *Provisioned, c claim) (*Provisioned, error) {
 	password := newPassword()
 	rotating, err := s.scan(tx.Row(`UPDATE resources SET state = 'rotating', worker = @worker, until = @until,
@@ -102,7 +101,7 @@ func (s *Store) rotate(tx *db.Tx, p *Provisioned, c claim) (*Provisioned, error)
 	return s.changed(tx, rotating, err)
 }
 
-// changed returns the result of a change, and invalidates caches.
+// changed returns an update's result, and invalidates caches.
 func (s *Store) changed(tx *db.Tx, p *Provisioned, err error) (*Provisioned, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, errLost
@@ -113,8 +112,7 @@ func (s *Store) changed(tx *db.Tx, p *Provisioned, err error) (*Provisioned, err
 	return p, tx.Invalidate(Cache)
 }
 
-// postpone has the recovery continue with p at a time, unless p was changed in the meantime. It returns
-// errLost if p is being changed.
+// postpone sets the time when Recover may take p. It returns errLost if p has changed or is being changed.
 func (s *Store) postpone(ctx context.Context, p *Provisioned, until stamp.Time) error {
 	var n int64
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -130,8 +128,8 @@ func (s *Store) postpone(ctx context.Context, p *Provisioned, until stamp.Time) 
 	return nil
 }
 
-// remove removes the rows of resources whose engines have deleted them. The recovery removes those that
-// another transaction has locked.
+// remove removes the rows whose engines have deleted the resources. It skips rows that another
+// transaction has locked; Recover removes those.
 func (s *Store) remove(ctx context.Context, deleted []*Provisioned) error {
 	if len(deleted) == 0 {
 		return nil
@@ -147,8 +145,8 @@ func (s *Store) remove(ctx context.Context, deleted []*Provisioned) error {
 	})
 }
 
-// due returns resources that nobody is changing any more, those that have waited longest first, without
-// those whose files one of some nodes has to delete.
+// due returns the resources that nobody is changing any more, longest waiting first. It leaves out those
+// whose files are on one of nodes, which must delete them itself.
 func (s *Store) due(ctx context.Context, now stamp.Time, nodes []string, limit int) ([]*Provisioned, error) {
 	where := list.Where(`state <> 'active' AND until <= ?`, now)
 	for _, node := range nodes {
@@ -158,7 +156,7 @@ func (s *Store) due(ctx context.Context, now stamp.Time, nodes []string, limit i
 	return s.all(ctx, text, args...)
 }
 
-// expire has the recovery continue at once with what a worker was changing.
+// expire makes Recover finish a worker's changes at once.
 func (s *Store) expire(ctx context.Context, worker string) error {
 	if _, err := s.DB.Exec(ctx, `UPDATE resources SET until = $2 WHERE id IN (SELECT id FROM resources
 		WHERE worker = $1 AND state <> 'active' AND until > $2`+db.SkipLocked(s.DB.Dialect())+`)`, worker, s.now()); err != nil {
@@ -167,5 +165,5 @@ func (s *Store) expire(ctx context.Context, worker string) error {
 	return nil
 }
 
-// newPassword returns a password that nobody has: it identifies a key-value store.
+// newPassword returns a unique password: a key-value store can be found by its password alone.
 func newPassword() string { return id.Secret(43) }

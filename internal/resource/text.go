@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Text is a string of a key-value store, which may be any bytes. In JSON it is text, or {"base64": …} if
-// it is not UTF-8.
+// Text is a string in a key-value store, which may be any bytes. In JSON it is a string, or {"base64": …}
+// if it is not UTF-8.
 type Text struct {
 	text string
 	err  error
@@ -18,10 +18,9 @@ type Text struct {
 
 var errText = errors.New("expected text, or an object with bytes in base64")
 
-// TextOf returns a text.
 func TextOf(text string) *Text { return &Text{text: text} }
 
-// String returns the bytes of a text, which may be nil.
+// String returns the bytes, or "" for nil.
 func (t *Text) String() string {
 	if t == nil {
 		return ""
@@ -29,7 +28,7 @@ func (t *Text) String() string {
 	return t.text
 }
 
-// MarshalJSON writes a text.
+// MarshalJSON implements json.Marshaler.
 func (t Text) MarshalJSON() ([]byte, error) {
 	if utf8.ValidString(t.text) {
 		return json.Marshal(t.text)
@@ -37,8 +36,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t.text))})
 }
 
-// UnmarshalJSON reads a text. It keeps what is wrong with it for the checks of the body, which report all
-// faults at once.
+// UnmarshalJSON reads a text. It keeps a fault for NewValue.Check, which reports all of them at once.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	var value any
 	if err := json.Unmarshal(b, &value); err != nil {

@@ -9,10 +9,10 @@ import (
 	"steward/internal/errs"
 )
 
-// Transfer has the engine of its region take over an embedded resource, and returns the resource of that engine,
-// which has the same name, another id and another password. fill copies what the embedded one holds; nobody may use
-// that meanwhile. If it fails, or the process dies, the embedded resource stays what it was, and the recovery deletes
-// what is left on the engine. The files of the embedded one are kept in any case.
+// Transfer moves an embedded resource to its region's engine, and returns the new resource, which has the
+// same name but another id and password. fill copies the contents, and nobody may use the embedded
+// resource in the meantime. If fill fails or the process dies, the embedded resource stays as it was, and
+// Recover removes the remains from the engine. The embedded files are kept in any case.
 func (m *Manager) Transfer(
 	ctx context.Context, p *Provisioned, fill func(ctx context.Context, to *Provisioned) error,
 ) (moved *Provisioned, err error) {
@@ -42,13 +42,13 @@ func (m *Manager) Transfer(
 	return moved, nil
 }
 
-// Renew extends the time in which a resource that is being created belongs to this process. It returns Conflict if
-// another one has taken it over.
+// Renew extends our claim on a resource that we are creating. It returns Conflict if another process has
+// taken it over.
 func (m *Manager) Renew(ctx context.Context, p *Provisioned) error {
 	return m.Store.postpone(ctx, p, m.claim().until)
 }
 
-// replace removes the row of an embedded resource, and makes the one that was created in its place visible.
+// replace removes an embedded resource's row, and makes its replacement visible under the same name.
 func (m *Manager) replace(ctx context.Context, old, created *Provisioned) (moved *Provisioned, err error) {
 	ctx = auth.With(ctx, &auth.Caller{OrgID: old.OrgID})
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {

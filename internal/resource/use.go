@@ -5,46 +5,47 @@ import (
 	"time"
 )
 
-// Use is what the clients of an embedded database or key-value store use, for metrics. Counts are those since the
-// process started.
+// Use measures how clients use an embedded database or key-value store. Counters start with the process.
 type Use struct {
 	Org string
 	ID  string
-	// Operations is the number of statements or commands, and Refused that of those and of connections for which
-	// there was no room.
+	// Operations counts statements or commands. Refused counts those, and connections, that were turned
+	// away because there was no room.
 	Operations int64
 	Refused    int64
-	// In and Out are the bytes of requests and responses.
+	// In and Out count bytes in requests and responses.
 	In  int64
 	Out int64
-	// Time is how long statements ran. Waiting for their turn, writers, the disk or the client is not included. It is
-	// not counted for stores.
+	// Time is how long statements ran, without waiting for their turn, writers, the disk or the client.
+	// Stores do not count it.
 	Time time.Duration
-	// Connections is the number of clients that are connected now: for databases, of requests and open transactions.
+	// Connections is how many clients are connected now. For databases these are requests and open
+	// transactions.
 	Connections int64
-	// Memory is the number of bytes of keys and values, and Disk that of files, while the resource is open.
+	// Memory is the size of keys and values, and Disk the size of files, in bytes, while the resource is
+	// open.
 	Memory int64
 	Disk   int64
 }
 
-// MaxUsed is the number of databases, or stores, whose use is counted for each. The use of others is counted together,
-// for an organization and a resource that are called Other.
+// MaxUsed caps the databases, or stores, that have their own counters. All others are counted together,
+// as resource Other in organization Other.
 const (
 	MaxUsed = 1000
 	Other   = "other"
 )
 
-// Used has counters for each resource that was used since the process started and is not deleted. It is safe for
-// concurrent use.
+// Used has counters for each resource that was used since the process started and still exists. It is
+// safe for concurrent use.
 type Used[C any] struct {
-	// New returns the counters of a resource of an organization.
+	// New returns fresh counters.
 	New func(org, id string) *C
 
 	mu  sync.Mutex
 	all map[string]*C
 }
 
-// Of returns the counters of a resource of an organization, which keeps them until Forget.
+// Of returns a resource's counters, and keeps them until Forget.
 func (u *Used[C]) Of(org, id string) *C {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,7 +66,7 @@ func (u *Used[C]) Of(org, id string) *C {
 	return c
 }
 
-// Forget removes the counters of a resource.
+// Forget removes a resource's counters.
 func (u *Used[C]) Forget(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

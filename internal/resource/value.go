@@ -7,7 +7,7 @@ import (
 	"steward/internal/errs"
 )
 
-// Value is a page of the value of a key.
+// Value is a page of a key's value.
 type Value struct {
 	_ struct{} `goName:"StoreValue"`
 
@@ -20,8 +20,8 @@ type Value struct {
 	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one" example:"100"`
 }
 
-// Item is an item of a value: a field of a hash, an element of a list, a member of a set or sorted set, or
-// an entry of a stream.
+// Item is an item in a value: a hash's field, a list's element, a set's or sorted set's member, or a
+// stream's entry.
 type Item struct {
 	_ struct{} `goName:"StoreItem"`
 
@@ -35,7 +35,7 @@ type Item struct {
 	Truncated bool          `json:"truncated,omitempty" doc:"Whether a text of the item is longer than shown, which is 16 KiB; ignored in requests"`
 }
 
-// StreamField is a field of an entry of a stream.
+// StreamField is a field in a stream's entry.
 type StreamField struct {
 	Field Text `json:"field"`
 	Value Text `json:"value"`
@@ -79,7 +79,7 @@ func (n NewValue) Check(faults *errs.Faults) {
 	}
 }
 
-// checkTexts adds a fault for each text that is none.
+// checkTexts adds a fault for each text that could not be decoded.
 func (i *Item) checkTexts(faults *errs.Faults) {
 	check := func(t *Text, field string) {
 		faults.Check(t == nil || t.err == nil, "body.item."+field, "%s", errText)
@@ -99,7 +99,7 @@ func isScore(text string) bool {
 	return err == nil && !math.IsNaN(score)
 }
 
-// command returns the Redis command that sets the item, without its key.
+// command returns the Redis command that sets the item, without the key.
 func (n NewValue) command() []string {
 	i := n.Item
 	switch n.Type {
@@ -128,7 +128,7 @@ func (n NewValue) command() []string {
 	return command
 }
 
-// ttl returns the time until the key expires for a script: "" leaves it, and 0 removes it.
+// ttl returns a script's argument for the time until the key expires: "" leaves it, and 0 removes it.
 func (n NewValue) ttl() string {
 	if n.TTL == nil {
 		return ""

@@ -11,29 +11,29 @@ import (
 	"steward/internal/id"
 )
 
-// Script is a script of Redis about one key of a store.
+// Script is a Redis script for one key in a store.
 type Script struct {
 	Text, Key string
 	Args      []string
 }
 
-// ReplyError is an error that a store replied, in the words of Redis.
+// ReplyError is a store's error reply, in Redis's words.
 type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
 
-// A page has about pageBytes bytes at most, of which one text has itemBytes, and one of a string has
-// stringBytes.
+// pageBytes caps a page, itemBytes each text in it, and stringBytes a page of a string. The page limit is
+// approximate.
 const (
 	pageBytes   = 1 << 20
 	itemBytes   = 16 << 10
 	stringBytes = 256 << 10
 )
 
-// readScript replies the type of a key, the milliseconds until it expires, its size, the cursor of the next
-// page, and a page of items, each with 1 if it was cut. A script reads all that at once, and cuts what is long
-// before it is sent. Elements are read a few at a time, since they may be large. ARGV: cursor, limit, and the
-// bytes of a page, an item and a string.
+// readScript replies with the key's type, the milliseconds until it expires, its size, the next page's
+// cursor, and a page of items. Each item begins with 1 if it was cut. A script reads all this in one
+// step, and cuts long texts before they are sent. It reads a few elements at a time, since they may be
+// large. ARGV: cursor, limit, and the limits for a page, an item and a string in bytes.
 const readScript = `
 local key, cursor, limit = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local room, itemBytes, stringBytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -120,9 +120,9 @@ end
 return {kind, ttl, 0, '', items}
 `
 
-// writeScript runs a command and sets when its key expires. It replies the type of the key, the milliseconds
-// until it expires, its size, and what the command replied. ARGV: the milliseconds, "" to leave it or 0 for
-// never; and the command without its key.
+// writeScript runs a command and sets when its key expires. It replies with the key's type, the
+// milliseconds until it expires, its size, and the command's reply. ARGV: the milliseconds ("" leaves
+// them, 0 means never), and the command without its key.
 const writeScript = `
 local key, ttl, command = KEYS[1], ARGV[1], ARGV[2]
 local reply = ''
@@ -145,8 +145,9 @@ local size = lengths[kind] and redis.call(lengths[kind], key) or 0
 return {kind, redis.call('PTTL', key), size, reply}
 `
 
-// removeScript removes a key, or one item of it, and replies how many it removed. ARGV: the item, and a text
-// that no element of a list has; none for the key.
+// removeScript removes a key, or one item in it, and replies with the number removed. ARGV: nothing for
+// the key; otherwise the item, and a text that no list element has. A list's element is first overwritten
+// with that text, because Redis cannot remove by index.
 const removeScript = `
 local key, item = KEYS[1], ARGV[1]
 if not item then return redis.call('UNLINK', key) end
@@ -161,18 +162,18 @@ redis.call('LSET', key, item, ARGV[2])
 return redis.call('LREM', key, 0, ARGV[2])
 `
 
-// errReply is the cause of an internal error about a reply that no script makes.
+// errReply reports a reply that our scripts never send.
 var errReply = errors.New("unexpected reply of a key-value store")
 
-// ValueQuery selects a page of the value of a key.
+// ValueQuery selects a page of a key's value.
 type ValueQuery struct {
 	Key string
-	// Cursor is the Next of the page before; empty for the first page.
+	// Cursor is the previous page's Next; empty for the first page.
 	Cursor string
 	Limit  int
 }
 
-// ReadValue returns a page of the value of a key, or NotFound.
+// ReadValue returns a page of a key's value, or NotFound.
 func ReadValue(ctx context.Context, e Stores, p *Provisioned, q ValueQuery) (Value, error) {
 	if strings.Trim(q.Cursor, "0123456789-") != "" {
 		return Value{}, errs.InvalidField("query.cursor", "must be the next of another page")
@@ -198,8 +199,8 @@ func ReadValue(ctx context.Context, e Stores, p *Provisioned, q ValueQuery) (Val
 	return v, v.setItems(rest[1], q.Cursor)
 }
 
-// SetValue changes a value and when its key expires. It returns the value without its contents, but with the
-// id of an entry that was added to a stream. It returns NotFound if there is no key that could expire.
+// SetValue changes a value, or when its key expires. It returns the value without its contents, except
+// for the id of an entry added to a stream. It returns NotFound if there is no key to expire.
 func SetValue(ctx context.Context, e Stores, p *Provisioned, key string, n NewValue) (Value, error) {
 	args := []string{n.ttl()}
 	if n.Item != nil {
@@ -220,7 +221,7 @@ func SetValue(ctx context.Context, e Stores, p *Provisioned, key string, n NewVa
 	return v, nil
 }
 
-// RemoveValue removes a key, or one item if that is not nil. It returns NotFound if there is none.
+// RemoveValue removes a key, or one item if item is not nil. It returns NotFound if there is none.
 func RemoveValue(ctx context.Context, e Stores, p *Provisioned, key string, item *string) error {
 	var args []string
 	if item != nil {
@@ -236,7 +237,7 @@ func RemoveValue(ctx context.Context, e Stores, p *Provisioned, key string, item
 	return nil
 }
 
-// refusal returns the error of a request that a store refused.
+// refusal translates a store's error reply into a request's error.
 func refusal(err error, location string) error {
 	var reply ReplyError
 	if !errors.As(err, &reply) {
@@ -252,7 +253,7 @@ func refusal(err error, location string) error {
 	return errs.Unavailablef(err, "the key-value store cannot do this now: %s", text)
 }
 
-// valueOf returns what a script replied about a key, and the rest of its reply.
+// valueOf splits a reply into the key's description and the rest.
 func valueOf(reply any) (Value, []any, error) {
 	v := Value{Items: []Item{}}
 	all, ok := reply.([]any)
@@ -273,7 +274,7 @@ func valueOf(reply any) (Value, []any, error) {
 	return v, all[3:], nil
 }
 
-// setString sets a part of a string, which begins at the position of a cursor.
+// setString sets a part of a string that begins at the cursor's position.
 func (v *Value) setString(text, cursor string) {
 	from, _ := strconv.ParseInt(cursor, 10, 64)
 	if from+int64(len(text)) < v.Size {
@@ -285,7 +286,7 @@ func (v *Value) setString(text, cursor string) {
 	v.Value = TextOf(text)
 }
 
-// setItems sets the items that a script replied, which begin at the position of a cursor.
+// setItems sets the items from a reply, which begin at the cursor's position.
 func (v *Value) setItems(reply any, cursor string) error {
 	all, _ := reply.([]any)
 	from, _ := strconv.ParseInt(cursor, 10, 64)
@@ -308,7 +309,7 @@ func (v *Value) setItems(reply any, cursor string) error {
 	return nil
 }
 
-// textsOf returns the texts of an item, and whether some were cut.
+// textsOf returns an item's texts. cut reports whether some of them were cut.
 func textsOf(reply any) (texts []string, cut bool, err error) {
 	all, _ := reply.([]any)
 	if len(all) < 2 {
@@ -328,7 +329,7 @@ func textsOf(reply any) (texts []string, cut bool, err error) {
 	return texts, cut, nil
 }
 
-// itemOf returns an item of a type. It reports whether the texts are those of one.
+// itemOf returns an item. It reports whether the texts fit the type.
 func itemOf(kind string, texts []string) (Item, bool) {
 	switch {
 	case kind == "hash" && len(texts) == 2:

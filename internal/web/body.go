@@ -17,13 +17,12 @@ import (
 	"steward/internal/errs"
 )
 
-// MaxBody is the maximum size of a request's body, unless its route has another
+// MaxBody is the maximum size of a request's body in bytes, unless its route sets another
 // (Route.WithMaxBody).
 const MaxBody = 1 << 20
 
-// readBody reads the whole body of a request. It returns TooLarge, UnsupportedMediaType or
-// Malformed if the body is too large, not JSON by its Content-Type, or incomplete, and Unavailable if
-// there is no memory for it.
+// readBody reads a request's whole body. It returns TooLarge, UnsupportedMediaType or Malformed if the body
+// is too large, not JSON by its Content-Type, or incomplete, and Unavailable if there is no memory for it.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budget.Charge) ([]byte, error) {
 	if r.Body == http.NoBody {
 		return nil, nil
@@ -49,14 +48,14 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budge
 	return body, nil
 }
 
-// explainBody returns the error for a body that could not be read.
+// explainBody explains why a body could not be read.
 func explainBody(w http.ResponseWriter, err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return errs.New(errs.TooLarge, "the body exceeds %d bytes", limit)
 	case errors.Is(err, budget.ErrFull):
-		w.Header().Set("Connection", "close") // the rest is not read
+		w.Header().Set("Connection", "close") // nobody reads the rest
 		return errNoMemory()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errs.New(errs.Malformed, "the body was not sent in time")
@@ -68,7 +67,7 @@ func errNoMemory() error {
 	return errs.Unavailablef(nil, "too many large requests of this organization are being served")
 }
 
-// isJSON reports whether a Content-Type is JSON, which is also assumed if there is none.
+// isJSON reports whether a Content-Type is JSON. Without a Content-Type we assume JSON.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -77,7 +76,7 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// parseJSON returns the value of a body for validation.
+// parseJSON parses a body for validation.
 func parseJSON(body []byte) (any, error) {
 	if !utf8.Valid(body) {
 		return nil, errs.New(errs.Malformed, "the body is not UTF-8")
@@ -96,7 +95,7 @@ func parseJSON(body []byte) (any, error) {
 
 const withoutNUL = "expected text without the character U+0000"
 
-// refuseNUL adds a fault for each text with the character U+0000 in the value at a location.
+// refuseNUL adds a fault for each text that contains the character U+0000.
 func refuseNUL(faults *errs.Faults, location string, value any) {
 	switch v := value.(type) {
 	case string:
@@ -116,8 +115,8 @@ func refuseNUL(faults *errs.Faults, location string, value any) {
 	}
 }
 
-// containsNUL reports whether the body contains the escape \u0000, which PostgreSQL cannot store as
-// text, as opposed to an escaped backslash followed by u0000.
+// containsNUL reports whether the body contains the escape \u0000, which PostgreSQL cannot store as text.
+// An escaped backslash followed by u0000 does not count.
 func containsNUL(body []byte) bool {
 	for i := 0; i < len(body); i++ {
 		if body[i] != '\\' {

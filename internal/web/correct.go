@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// corrector adds to an OpenAPI document what huma leaves out: where null is allowed, and examples.
+// corrector adds to an OpenAPI document the parts that huma leaves out: where null is allowed, and examples.
 type corrector struct {
 	tree    map[string]any
 	schemas map[string]any
@@ -20,7 +20,7 @@ func newCorrector(tree map[string]any, types huma.Registry) *corrector {
 	return &corrector{tree: tree, schemas: object(object(tree, "components"), "schemas"), types: types}
 }
 
-// object returns the object at a key, or an empty one.
+// object returns the object at a key, or nil.
 func object(node map[string]any, key string) map[string]any {
 	o, _ := node[key].(map[string]any)
 	return o
@@ -45,8 +45,8 @@ func (c *corrector) eachOperation(do func(operation map[string]any)) {
 	}
 }
 
-// fixNode adds null to the enums of nullable fields, which huma omits, and removes a keyword that
-// only huma knows.
+// fixNode adds null to nullable fields' enums, which huma forgets, and removes a keyword that only huma
+// knows.
 func fixNode(node any) {
 	switch n := node.(type) {
 	case map[string]any:
@@ -67,7 +67,7 @@ func fixNode(node any) {
 	}
 }
 
-// requestSchemas returns the names of the schemas that bodies of requests refer to.
+// requestSchemas returns the names of all schemas that requests' bodies refer to.
 func (c *corrector) requestSchemas() map[string]bool {
 	found := map[string]bool{}
 	c.eachOperation(func(operation map[string]any) { c.collect(operation["requestBody"], found) })
@@ -92,10 +92,10 @@ func (c *corrector) collect(node any, found map[string]bool) {
 	}
 }
 
-// allowNull adds null to the types of the fields that can be null. In a response that is a pointer
-// that is always present; huma omits those to structs. In a request it is also every optional
-// field, where null means the same as leaving it out, unless its tag says nullable:"false".
-// An example that is null, huma takes for text or omits.
+// allowNull adds null to the types of nullable fields. In a response these are pointers that are always
+// present; huma forgets those to structs. In a request they also include every optional field, where null
+// means the same as leaving it out, unless its tag says nullable:"false". allowNull also restores
+// examples that are null, which huma omits or mistakes for text.
 func (c *corrector) allowNull(schema map[string]any, t reflect.Type, request bool) {
 	required, _ := schema["required"].([]any)
 	for _, f := range reflect.VisibleFields(t) {
@@ -112,7 +112,7 @@ func (c *corrector) allowNull(schema map[string]any, t reflect.Type, request boo
 	}
 }
 
-// addNull adds null to a schema. One without a type allows it already.
+// addNull adds null to a schema. A schema without a type already allows it.
 func addNull(schema map[string]any) {
 	if ref, ok := schema["$ref"]; ok {
 		delete(schema, "$ref")
@@ -126,7 +126,7 @@ func addNull(schema map[string]any) {
 	}
 }
 
-// addExamples adds examples to the bodies of an operation, made of those of their fields.
+// addExamples builds examples for an operation's bodies from their fields' examples.
 func (c *corrector) addExamples(operation map[string]any) {
 	c.addBody(object(object(operation, "requestBody"), "content"), true)
 	responses := object(operation, "responses")
@@ -141,8 +141,8 @@ func (c *corrector) addBody(content map[string]any, request bool) {
 	}
 }
 
-// example returns a value of a schema. That of a request has the required fields, or all if none is
-// required.
+// example returns an example for a schema. In a request it has only the required fields, or all fields if
+// none is required.
 func (c *corrector) example(schema map[string]any, request bool) any {
 	ref, _ := schema["$ref"].(string)
 	if name, ok := strings.CutPrefix(ref, schemaPrefix); ok {

@@ -13,8 +13,7 @@ import (
 	"steward/internal/id"
 )
 
-// Version is the value of the Steward-Version header: the major version of the API, within which
-// changes only add.
+// Version is the Steward-Version header: the API's major version. Within it, changes only add.
 const Version = "1"
 
 // Served describes a request that has been served.
@@ -22,19 +21,19 @@ type Served struct {
 	*Meta
 	Method string
 	Status int
-	Bytes  int // of the response
-	// Received is the size of the body of an S3 request that succeeded. It is 0 for others.
+	Bytes  int // in the response
+	// Received is the size of a successful S3 request's body; 0 for all other requests.
 	Received int
-	// At is when the response ended.
+	// At is the time when the response ended.
 	At   time.Time
 	Took time.Duration
-	// Context is that of the request.
+	// Context is the request's context.
 	Context context.Context
 }
 
-// Observe returns a handler that wraps all others: it assigns a request ID, has browsers take responses
-// for nothing but what their Content-Type says, recovers from panics, bounds the time that clients may
-// take to read responses, and calls done, if set, after each request.
+// Observe returns a handler that wraps all others. It assigns a request ID, tells browsers not to guess
+// types, recovers from panics, limits how long clients may take to read responses, and calls done, if
+// set, after each request.
 func Observe(log *slog.Logger, done func(Served), next http.Handler) http.Handler {
 	return &observer{log: log, done: done, next: next, timeout: writeTimeout{base: 30 * time.Second, rate: 64 << 10}}
 }
@@ -70,7 +69,7 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.next.ServeHTTP(rec, r)
 }
 
-// versionHeader and noSniffHeader are shared by all responses and never modified.
+// versionHeader and noSniffHeader are shared by all responses, so nobody may modify them.
 var (
 	versionHeader = []string{Version}
 	noSniffHeader = []string{"nosniff"}
@@ -91,7 +90,7 @@ func remoteHost(r *http.Request) string {
 	return host
 }
 
-// recovered handles the panic of a handler. http.ErrAbortHandler is passed on to the server.
+// recovered handles a handler's panic. It passes http.ErrAbortHandler on to the server.
 func recovered(rec *recorder, r *http.Request, p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
@@ -102,16 +101,15 @@ func recovered(rec *recorder, r *http.Request, p any) {
 	}
 }
 
-// writeTimeout is how long a client may take to read what is written to it: base, plus the time
-// that it takes at rate bytes per second. A client that stalls must not hold a response in memory.
-// The server of net/http clears the deadline after each response, and when a connection is
-// hijacked.
+// writeTimeout is how long a client may take to read a write: base, plus the time for its size at rate
+// bytes per second. A client that stalls must not hold a response in memory. net/http's server clears the
+// deadline after each response, and when a connection is hijacked.
 type writeTimeout struct {
 	base time.Duration
 	rate int
 }
 
-// recorder sets the deadlines of a response and records its status and size.
+// recorder sets a response's deadlines and records its status and size.
 type recorder struct {
 	http.ResponseWriter
 	timeout writeTimeout
@@ -140,8 +138,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 // setDeadline bounds the time for writing size bytes.
 func (r *recorder) setDeadline(size int) {
 	allowed := r.timeout.base + time.Duration(size)*time.Second/time.Duration(r.timeout.rate)
-	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(allowed)) // httptest has no deadlines
+	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(allowed)) // fails for httptest, which has no deadlines
 }
 
-// Unwrap gives http.ResponseController and WebSocket upgrades access to the connection.
+// Unwrap lets http.ResponseController and WebSocket upgrades reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

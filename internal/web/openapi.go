@@ -19,13 +19,13 @@ import (
 //go:embed docs.html
 var docsPage []byte
 
-// docsPolicy is the Content-Security-Policy of docsPage.
+// docsPolicy is the Content-Security-Policy for docsPage.
 const docsPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
 const schemaPrefix = "#/components/schemas/"
 
-// tags returns the tags of routes, in the order of the document.
+// tags returns the routes' tags, in the document's order.
 func tags() []*huma.Tag {
 	return []*huma.Tag{
 		{Name: "Account", Description: "The current user, organizations and projects."},
@@ -45,10 +45,10 @@ func tags() []*huma.Tag {
 	}
 }
 
-// document returns the configuration of the OpenAPI document, to which the routes are added.
+// document returns the OpenAPI document's configuration, before routes are added.
 func document() huma.Config {
 	config := huma.DefaultConfig("Steward", Version+".0.0")
-	config.CreateHooks = nil // the default adds $schema to bodies and a Link header
+	config.CreateHooks = nil // the default hooks add $schema to bodies and a Link header
 	config.OpenAPIPath = ""
 	config.DocsPath = ""
 	config.SchemasPath = ""
@@ -68,8 +68,7 @@ func document() huma.Config {
 	return config
 }
 
-// schemaName returns the name of a type's schema, which includes the package, since packages have
-// types of the same name.
+// schemaName names a type's schema. The name includes the package, since packages share type names.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -82,7 +81,7 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
 }
 
-// GoNames returns the names that the types of schemas have in package client, by the names of the schemas.
+// GoNames maps schemas' names to their types' names in package client.
 func (a *API) GoNames() map[string]string {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	names := map[string]string{}
@@ -92,8 +91,8 @@ func (a *API) GoNames() map[string]string {
 	return names
 }
 
-// goName returns the name of a type in package client: the tag goName of its field _, or its own name. A
-// name that says nothing without that of its package needs a tag.
+// goName returns a type's name in package client: the goName tag on its field _, or its own name. A type
+// needs the tag if its name says nothing without its package.
 func goName(t reflect.Type) string {
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Name == "_" && f.Tag.Get("goName") != "" {
@@ -103,11 +102,11 @@ func goName(t reflect.Type) string {
 	return t.Name()
 }
 
-// operation returns the documentation of a route.
+// operation documents a route.
 func operation(r Route) huma.Operation {
 	op := huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
-		MaxBodyBytes: -1, // readBody has the limit; huma would reject a body of exactly that size
+		MaxBodyBytes: -1, // readBody checks the limit; huma would reject a body of exactly that size
 		OperationID:  r.ID,
 		Tags:         []string{r.Tag},
 		Description:  requirement(r.Permission),
@@ -122,7 +121,7 @@ func operation(r Route) huma.Operation {
 	return op
 }
 
-// idempotencyParam returns the documentation of the header that all POST routes accept.
+// idempotencyParam documents the header that all POST routes accept.
 func idempotencyParam() *huma.Param {
 	shortest, longest := 1, 255
 	return &huma.Param{
@@ -133,7 +132,7 @@ func idempotencyParam() *huma.Param {
 	}
 }
 
-// requirement returns the description of who may use a route.
+// requirement describes who may use a route.
 func requirement(p auth.Permission) string {
 	text := "Available to all roles"
 	if len(p.Roles) < len(auth.Roles) {
@@ -151,7 +150,7 @@ func requirement(p auth.Permission) string {
 	return text + "."
 }
 
-// Document returns the OpenAPI document of the API.
+// Document returns the API's OpenAPI document.
 func (a *API) Document() ([]byte, error) {
 	doc := a.huma.OpenAPI()
 	text, err := json.Marshal(doc)
@@ -166,8 +165,8 @@ func (a *API) Document() ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// ServeDocs adds GET /openapi.json and GET /docs to the API. The document is made when it is first
-// requested: few processes serve it, and it takes longer than the rest of their start.
+// ServeDocs adds GET /openapi.json and GET /docs to the API. It generates the document at the first
+// request: few processes serve it, and generating it takes longer than the rest of their start.
 func (a *API) ServeDocs() {
 	document := sync.OnceValues(a.Document)
 	a.Handle("GET /openapi.json", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

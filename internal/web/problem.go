@@ -17,7 +17,7 @@ import (
 	"steward/internal/errs"
 )
 
-// statuses is the only place where a kind of error becomes an HTTP status.
+// statuses is the only place that maps an error's kind to an HTTP status.
 var statuses = map[errs.Kind]int{
 	errs.Malformed:            http.StatusBadRequest,
 	errs.Unauthorized:         http.StatusUnauthorized,
@@ -37,7 +37,7 @@ var statuses = map[errs.Kind]int{
 	errs.Unavailable:          http.StatusServiceUnavailable,
 }
 
-// Problem is the body of an error on the root face (RFC 9457).
+// Problem is the body for errors on the root face (RFC 9457).
 type Problem struct {
 	Type      string       `json:"type" doc:"Always about:blank; see code" example:"about:blank"`
 	Title     string       `json:"title" doc:"Text of the HTTP status" example:"Unprocessable Entity"`
@@ -49,8 +49,8 @@ type Problem struct {
 	Omitted   int          `json:"errors_omitted,omitempty" doc:"How many more invalid values there are"`
 }
 
-// Visible returns the error that a client sees for err. An error that is not an *errs.Error is
-// logged and becomes an Internal without details.
+// Visible returns the error that a client sees for err. If err is not an *errs.Error, Visible logs it and
+// returns an Internal without details.
 func Visible(ctx context.Context, err error) *errs.Error {
 	e := errs.Of(err)
 	if e.Kind == errs.Internal && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
@@ -62,7 +62,7 @@ func Visible(ctx context.Context, err error) *errs.Error {
 	return e
 }
 
-// Fail writes an error in the form of the request's face.
+// Fail writes an error in the request's face.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := Visible(r.Context(), err)
 	h := w.Header()
@@ -77,7 +77,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, r, statuses[e.Kind], face.Failure(r.Context(), statuses[e.Kind], e))
 }
 
-// bareFailure is the Failure of the root face.
+// bareFailure is the root face's Failure.
 func bareFailure(ctx context.Context, status int, e *errs.Error) any {
 	return &Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Kind,
@@ -85,8 +85,8 @@ func bareFailure(ctx context.Context, status int, e *errs.Error) any {
 	}
 }
 
-// humaError is an error that huma found, such as a parameter that does not match its schema, in the
-// form of the request's face.
+// humaError is an error that huma has found, such as a parameter that does not match its schema, in the
+// request's face.
 type humaError struct {
 	status int
 	face   *Face
@@ -98,10 +98,10 @@ func (e *humaError) GetStatus() int               { return e.status }
 func (e *humaError) ContentType(string) string    { return e.face.FailureType }
 func (e *humaError) MarshalJSON() ([]byte, error) { return encode.Value(nil, e.body) }
 
-// newHumaError replaces huma's own constructor, whose errors contain the values of the request,
-// which may be secrets.
+// newHumaError replaces huma's own constructor, whose errors contain the request's values. Those may be
+// secrets.
 func newHumaError(hc huma.Context, status int, msg string, details ...error) huma.StatusError {
-	if hc == nil { // during registration, for the OpenAPI document
+	if hc == nil { // while registering routes, for the OpenAPI document
 		return &humaError{status: status, face: Bare}
 	}
 	e := Visible(hc.Context(), humaCause(hc.Context(), status, msg, details))
@@ -110,8 +110,7 @@ func newHumaError(hc huma.Context, status int, msg string, details ...error) hum
 	return &humaError{status: status, face: face, body: face.Failure(hc.Context(), status, e)}
 }
 
-// humaCause returns the error for what huma found in the parameters of a request, together with
-// what was found in its body before.
+// humaCause returns an error for huma's findings in the parameters and our earlier ones in the body.
 func humaCause(ctx context.Context, status int, msg string, details []error) error {
 	if status != http.StatusUnprocessableEntity {
 		return errors.Join(append(details, errors.New(msg))...)
@@ -122,8 +121,8 @@ func humaCause(ctx context.Context, status int, msg string, details []error) err
 	return request.faults.Err()
 }
 
-// useOwnMessages replaces huma's messages by those in the words of our own rules. None of them has
-// a value of the request in it: %.0s drops the argument.
+// useOwnMessages replaces huma's messages with our own wording. None of them may contain the request's
+// values: %.0s drops the argument.
 func useOwnMessages() {
 	validation.MsgExpectedString = "expected a string"
 	validation.MsgExpectedBoolean = "expected true or false"
@@ -152,13 +151,12 @@ func useOwnMessages() {
 }
 
 const (
-	// missing begins the message for an object without a required property, which ends with the
-	// name of the property.
+	// missing begins the message for a missing required property. The property's name follows.
 	missing  = "missing property "
 	required = "expected a value; it is required"
 )
 
-// parameterMessages are the messages for parameters, which huma has no variables for.
+// parameterMessages translates the messages for parameters, which huma does not keep in variables.
 var parameterMessages = map[string]string{
 	"invalid integer": "expected an integer",
 	"invalid float":   "expected a number",
@@ -169,8 +167,8 @@ var parameterMessages = map[string]string{
 	"required header parameter is missing": required,
 }
 
-// addHumaFaults adds huma's details, without the values in them. A missing property is located at
-// the property and not at its object.
+// addHumaFaults adds huma's details without their values. If a property is missing, it reports the
+// property's location, not the object's.
 func addHumaFaults(faults *errs.Faults, details []error) {
 	for _, d := range details {
 		var detail *huma.ErrorDetail
@@ -179,7 +177,7 @@ func addHumaFaults(faults *errs.Faults, details []error) {
 		}
 		location, message := detail.Location, detail.Message
 		if message == validation.MsgExpectedRFC3339DateTime {
-			continue // also for t and z in lower case; the fields' types and rules find what is not a time
+			continue // huma also refuses t and z in lower case; the fields' types and rules find invalid times
 		}
 		if name, ok := strings.CutPrefix(message, missing); ok {
 			location, message = location+"."+name, required

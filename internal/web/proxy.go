@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of trusted reverse proxies, whose X-Forwarded-For headers are used.
+// Proxies holds the networks of trusted reverse proxies. We believe their X-Forwarded-For headers.
 type Proxies []netip.Prefix
 
-// Behind returns a handler that sets RemoteAddr to the address of the client, if a trusted proxy
-// forwarded the request. Without proxies it returns next.
+// Behind returns a handler that sets RemoteAddr to the client's address, if a trusted proxy forwarded the
+// request. Without proxies it returns next.
 func Behind(trusted Proxies, next http.Handler) http.Handler {
 	if len(trusted) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if client, forwarded := trusted.client(r); forwarded {
-			r = r.WithContext(r.Context()) // a copy: handlers must not modify their request
+			r = r.WithContext(r.Context()) // a copy, because handlers must not modify their request
 			r.RemoteAddr = net.JoinHostPort(client.String(), "0")
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// client returns the rightmost address in X-Forwarded-For that is not a trusted proxy, since each
-// proxy appends the address of its peer and the client may have sent anything before that. It stops
-// at an element that is not an address.
+// client returns the rightmost address in X-Forwarded-For that is not a trusted proxy. Each proxy appends
+// its peer's address, and the client may have sent anything before that. client stops at an element that
+// is not an address.
 func (p Proxies) client(r *http.Request) (client netip.Addr, forwarded bool) {
 	peer, ok := parseAddr(r.RemoteAddr)
 	if !ok || !p.contains(peer) {

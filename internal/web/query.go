@@ -12,8 +12,8 @@ import (
 	"steward/internal/errs"
 )
 
-// parseQuery returns the values of a URL's query, or Malformed for one that url.ParseQuery rejects or
-// that is not UTF-8. It adds = to names without it, which huma takes for the value "true".
+// parseQuery parses a URL's query. It returns Malformed if url.ParseQuery rejects it or it is not UTF-8.
+// It adds = to names without it, which huma would read as the value "true".
 func parseQuery(u *url.URL) (url.Values, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if decoded, _ := url.QueryUnescape(u.RawQuery); err != nil || !utf8.ValidString(decoded) {
@@ -38,16 +38,16 @@ func queryNames(op *huma.Operation) (names []string) {
 	return names
 }
 
-// checkRepeats adds a fault for each parameter of the route that a query has more than once: only one of
-// its values would be used.
+// checkRepeats adds a fault for each of the route's parameters that is repeated, since we would use only
+// one value.
 func (s *servedRoute) checkRepeats(faults *errs.Faults, query url.Values) {
 	for _, name := range s.query {
 		faults.Check(len(query[name]) <= 1, "query."+name, "expected one value; the parameter is given more than once")
 	}
 }
 
-// suggest adds a fault for each unknown name in a query that is nearly a known one: a misspelt
-// filter must not list everything. Other unknown names are ignored.
+// suggest adds a fault for each unknown name that is nearly a known one, because a misspelt filter must
+// not list everything. It ignores other unknown names.
 func (s *servedRoute) suggest(faults *errs.Faults, query url.Values) {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if slices.Contains(s.query, name) {
@@ -61,13 +61,13 @@ func (s *servedRoute) suggest(faults *errs.Faults, query url.Values) {
 	}
 }
 
-// isNearly reports whether a name differs from a known one in case, `_` and `-` only, or in
-// at most two edits and a third of its length.
+// isNearly reports whether two names differ only in case, `_` and `-`, or in at most two edits that are
+// also at most a third of the known name's length.
 func isNearly(name, known string) bool {
 	a, b := plainName(name), plainName(known)
 	allowed := min(2, len(b)/3)
 	if len(b) <= 3 {
-		allowed = 0 // one edit makes another word of it
+		allowed = 0 // a single edit makes another word
 	}
 	if max(len(a)-len(b), len(b)-len(a)) > allowed {
 		return false
@@ -79,8 +79,8 @@ func plainName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-// distance returns the number of edits between two texts: bytes that are inserted, removed or
-// replaced, and neighbours that are swapped (optimal string alignment).
+// distance counts the edits between two texts: bytes inserted, removed or replaced, and neighbours
+// swapped (optimal string alignment).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

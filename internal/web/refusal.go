@@ -15,21 +15,21 @@ import (
 	"steward/internal/errs"
 )
 
-// Refusals has a server respond to requests that net/http cannot parse, such as one with a bad escape in
-// its path or with too many headers, in the form of the API. net/http writes a plain text to the
-// connection and has no hook for it, so that the connection replaces what is written between requests.
+// Refusals makes a server use the API's format when it answers requests that net/http cannot parse, for
+// example because of a bad escape in the path or too many headers. net/http writes plain text to the
+// connection and has no hook for it, so our connection replaces everything written between requests.
 type Refusals struct {
-	// Faces are the faces other than Bare.
+	// Faces lists all faces except Bare.
 	Faces []*Face
 	Log   *slog.Logger
-	// Done is called after each response, for log and metrics.
+	// Done is called after each response, for logs and metrics.
 	Done func(Served)
-	// Handler returns the handler of a request that is refused, of which only the method is known; nil for
-	// that of the API.
+	// Handler returns the handler for a refused request. We only know the request's method. If Handler is
+	// nil, the API's own format is used.
 	Handler func(refused *errs.Error) http.Handler
 }
 
-// Attach sets the hooks of a server and returns the listener that it is to serve.
+// Attach sets a server's hooks, and returns the listener that the server must use.
 func (f *Refusals) Attach(srv *http.Server, l net.Listener) net.Listener {
 	next := srv.Handler
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -57,32 +57,32 @@ type refusingListener struct {
 	refusals *Refusals
 }
 
-// Accept returns the next connection. One of TLS must have completed its handshake.
+// Accept returns the next connection. A TLS connection must have completed its handshake.
 func (l *refusingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	if secure, ok := c.(*tls.Conn); ok && secure.ConnectionState().NegotiatedProtocol == "h2" {
-		return c, nil // the requests of HTTP/2 are frames, and net/http must see that it is TLS
+		return c, nil // HTTP/2 has frames, and net/http must see the TLS connection
 	}
 	return &refusingConn{Conn: c, refusals: l.refusals}, nil
 }
 
-// refusingConn is a connection whose server may refuse a request before a handler is called.
+// refusingConn is a connection on which the server may refuse a request before it calls a handler.
 type refusingConn struct {
 	net.Conn
 	refusals *Refusals
-	// serving is true from the call of a handler until its response is written.
+	// serving is true while a handler runs and until its response is written.
 	serving atomic.Bool
-	// head is the beginning of the request that is being read.
+	// head is the beginning of the request being read.
 	head []byte
 }
 
-// maxTarget is how much of a request is kept: enough for its method and the prefix of its face.
+// maxTarget is how many bytes of a request we keep: enough for its method and its face's prefix.
 const maxTarget = 32
 
-// Read notes the beginning of each request.
+// Read keeps the beginning of each request.
 func (c *refusingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if !c.serving.Load() && len(c.head) < maxTarget {
@@ -91,7 +91,7 @@ func (c *refusingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write replaces what net/http writes before a handler is called.
+// Write replaces net/http's output if no handler is running.
 func (c *refusingConn) Write(p []byte) (int, error) {
 	if c.serving.Load() {
 		return c.Conn.Write(p)
@@ -106,7 +106,7 @@ func (c *refusingConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom lets the connection send a file by itself. It is called while a handler is.
+// ReadFrom lets the connection send a file itself. It is only called while a handler runs.
 func (c *refusingConn) ReadFrom(r io.Reader) (int64, error) {
 	if direct, ok := c.Conn.(io.ReaderFrom); ok {
 		return direct.ReadFrom(r)
@@ -114,7 +114,7 @@ func (c *refusingConn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c.Conn}, r)
 }
 
-// CloseWrite has the client read the response before the connection is closed.
+// CloseWrite lets the client read the response before the connection closes.
 func (c *refusingConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -122,8 +122,8 @@ func (c *refusingConn) CloseWrite() error {
 	return nil
 }
 
-// parseRefusal returns the error for a response of net/http, or nil if that is not a refusal. Its
-// reasons are constants of net/http.
+// parseRefusal returns the error for a response from net/http, or nil if that is not a refusal. Its
+// reasons are constants in net/http.
 func parseRefusal(p []byte) *errs.Error {
 	line, _, _ := bytes.Cut(p, []byte("\r\n"))
 	status, ok := strings.CutPrefix(string(line), "HTTP/1.1 ")
@@ -145,7 +145,7 @@ func parseRefusal(p []byte) *errs.Error {
 		"special characters in the path must be percent-encoded")
 }
 
-// response returns the response to a request that was refused, as bytes for the connection.
+// response returns the response to a refused request, as bytes for the connection.
 func (f *Refusals) response(c *refusingConn, refused *errs.Error) []byte {
 	method, target, _ := strings.Cut(string(c.head), " ")
 	r := &http.Request{Method: method, URL: &url.URL{Path: "/"}, Header: http.Header{}, RemoteAddr: c.RemoteAddr().String()}
@@ -160,14 +160,14 @@ func (f *Refusals) response(c *refusingConn, refused *errs.Error) []byte {
 	handler.ServeHTTP(w, r)
 	res := http.Response{
 		StatusCode: w.status, ProtoMajor: 1, ProtoMinor: 1, Header: w.header, ContentLength: int64(w.body.Len()), Close: true,
-		Body: io.NopCloser(&w.body), Request: r, // a response to HEAD has no body
+		Body: io.NopCloser(&w.body), Request: r, // HEAD's response has no body
 	}
 	var out bytes.Buffer
-	_ = res.Write(&out) // a buffer does not fail
+	_ = res.Write(&out) // a buffer never fails
 	return out.Bytes()
 }
 
-// responseBuffer is a response that is not written to a connection yet.
+// responseBuffer holds a response before it goes to a connection.
 type responseBuffer struct {
 	header http.Header
 	status int

@@ -12,33 +12,33 @@ import (
 	"steward/internal/id"
 )
 
-// Meta is the metadata of a request.
+// Meta is a request's metadata.
 type Meta struct {
 	ID         string
 	RemoteAddr string
 	// Route is the pattern of the request's route. Who identifies the caller in the log.
 	Route string
 	Who   string
-	// OrgID is the organization that the request is for, "" if none is known.
+	// OrgID is the organization that the request is for, or "" if unknown.
 	OrgID string
-	// Resource is the identifier in the path, the last one if there are several, and "" if there is none.
-	// Names and other text in paths may be credentials, and are left out.
+	// Resource is the last identifier in the path, or "". It leaves out names and other text, since these
+	// may be credentials.
 	Resource string
-	// Caller is set by the Guard of a route; auth.From returns it.
+	// Caller is set by the route's Guard; auth.From returns it.
 	Caller *auth.Caller
 
 	log *slog.Logger
-	// memory is what the request takes of API.Memory; nil outside of the route table.
+	// memory is the request's share of API.Memory; nil outside the route table.
 	memory *budget.Charge
 }
 
-// takeMemory takes n bytes for a request and reports whether there was room for them.
+// takeMemory takes n bytes for a request. It reports whether there was room.
 func takeMemory(ctx context.Context, n int) bool {
 	memory := Request(ctx).memory
 	return memory == nil || memory.Take(int64(n))
 }
 
-// scope is the context of a request. It carries Meta and caller in one allocation.
+// scope is a request's context. It carries Meta and caller in one allocation.
 type scope struct {
 	context.Context
 	Meta
@@ -46,7 +46,7 @@ type scope struct {
 
 type metaKey struct{}
 
-// Value returns Meta or the caller for their keys.
+// Value implements context.Context. It knows the keys for Meta and the caller.
 func (s *scope) Value(key any) any {
 	switch key.(type) {
 	case metaKey:
@@ -59,8 +59,7 @@ func (s *scope) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// Request returns the metadata of the request that ctx belongs to, which is empty for a background
-// job.
+// Request returns the metadata for the context's request. For a background job it is empty.
 func Request(ctx context.Context) *Meta {
 	if m, ok := ctx.Value(metaKey{}).(*Meta); ok {
 		return m
@@ -68,7 +67,7 @@ func Request(ctx context.Context) *Meta {
 	return &Meta{log: slog.Default()}
 }
 
-// Log returns the logger of a request, which adds the request ID to each line.
+// Log returns the request's logger, which adds the request ID to each line.
 func Log(ctx context.Context) *slog.Logger {
 	m := Request(ctx)
 	if m.ID == "" {
@@ -77,7 +76,7 @@ func Log(ctx context.Context) *slog.Logger {
 	return m.log.With("request_id", m.ID)
 }
 
-// wildcards returns the names of the wildcards of a pattern.
+// wildcards returns the names of a pattern's wildcards.
 func wildcards(pattern string) (names []string) {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		if name, found := strings.CutPrefix(segment, "{"); found {
@@ -87,7 +86,7 @@ func wildcards(pattern string) (names []string) {
 	return names
 }
 
-// resourceOf returns the last identifier among the values of wildcards, or "".
+// resourceOf returns the last identifier among the wildcards' values, or "".
 func resourceOf(r *http.Request, names []string) string {
 	for _, name := range slices.Backward(names) {
 		if value := r.PathValue(name); id.Valid(value) {
@@ -97,8 +96,8 @@ func resourceOf(r *http.Request, names []string) string {
 	return ""
 }
 
-// Named returns a handler that sets the Route and Resource of requests. The log has the pattern and never the
-// path, since the path of an ingest URL contains a token.
+// Named returns a handler that sets each request's Route and Resource. The log gets the pattern and never
+// the path, since an ingest URL's path contains a token.
 func Named(pattern string, next http.Handler) http.Handler {
 	names := wildcards(pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"steward/internal/page"
 )
 
-// sharedHeaders are the headers that several responses have.
+// sharedHeaders documents the headers that several responses have.
 func sharedHeaders() map[string]*huma.Header {
 	text := func(doc, example string) *huma.Header {
 		return &huma.Header{Description: doc, Schema: &huma.Schema{Type: "string", Examples: []any{example}}}
@@ -39,7 +39,7 @@ func sharedHeaders() map[string]*huma.Header {
 	}
 }
 
-// headerRefs returns references to shared headers: those of every response, and others.
+// headerRefs returns references to the shared headers that every response has, and to others.
 func headerRefs(others ...string) map[string]*huma.Header {
 	refs := map[string]*huma.Header{}
 	always := []string{"X-Request-Id", "Steward-Version", "Cache-Control", "X-Content-Type-Options", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
@@ -49,8 +49,7 @@ func headerRefs(others ...string) map[string]*huma.Header {
 	return refs
 }
 
-// responses returns the documentation of a route's successful responses and of the errors that all
-// routes have.
+// responses documents a route's successful responses, and the errors that all routes have.
 func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*huma.Response {
 	ok := &huma.Response{Description: http.StatusText(r.Status), Headers: headerRefs(headersOf(value)...)}
 	switch {
@@ -74,7 +73,7 @@ func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*h
 	return all
 }
 
-// addAlternative documents another successful response of a route.
+// addAlternative documents a route's other successful response.
 func addAlternative(schemas huma.Registry, op *huma.Operation, r Route) {
 	op.Responses[strconv.Itoa(r.other.status)] = &huma.Response{
 		Description: http.StatusText(r.other.status), Headers: headerRefs(headersOf(r.other.value)...),
@@ -82,7 +81,7 @@ func addAlternative(schemas huma.Registry, op *huma.Operation, r Route) {
 	}
 }
 
-// notModified is the status of a response to a conditional GET.
+// notModified is the status for a conditional GET.
 const notModified = "304"
 
 func content(mediaType string, schema *huma.Schema) map[string]*huma.MediaType {
@@ -102,7 +101,7 @@ func headersOf(value reflect.Type) []string {
 	return nil
 }
 
-// failures are the errors of routes in the document, with an example of each.
+// failures documents routes' errors, each with an example.
 var failures = []struct {
 	kind    errs.Kind
 	doc     string
@@ -130,7 +129,7 @@ var failures = []struct {
 	{errs.Unavailable, "Overloaded or shutting down; try again", "the database is unavailable", []string{"Retry-After"}},
 }
 
-// errorResponses returns the documentation of errors by name, such as NotFound.
+// errorResponses documents errors by name, such as NotFound.
 func errorResponses(schemas huma.Registry) map[string]*huma.Response {
 	schema := schemas.Schema(reflect.TypeFor[Problem](), true, "")
 	all := map[string]*huma.Response{}
@@ -156,10 +155,9 @@ func errorRef(status int) *huma.Response {
 	return &huma.Response{Ref: "#/components/responses/" + responseName(status)}
 }
 
-// addErrors documents the errors that follow from the path, the parameters and the body of a route,
-// and those of its own.
+// addErrors documents the errors that follow from a route's path, parameters and body, and the route's own.
 func addErrors(op *huma.Operation, r Route) {
-	readsBody := r.Method != http.MethodGet // also where it ignores it
+	readsBody := r.Method != http.MethodGet // even if it ignores the body
 	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: readsBody, 415: readsBody, 422: r.body != nil}
 	for _, p := range op.Parameters {
 		has[412] = has[412] || p.Name == "If-Match"
@@ -175,7 +173,7 @@ func addErrors(op *huma.Operation, r Route) {
 	}
 }
 
-// documentedOperation returns the operation of a route in the document.
+// documentedOperation returns a route's operation in the document.
 func documentedOperation(doc *huma.OpenAPI, r Route) *huma.Operation {
 	item := doc.Paths[r.Path]
 	byMethod := map[string]*huma.Operation{
@@ -185,7 +183,7 @@ func documentedOperation(doc *huma.OpenAPI, r Route) *huma.Operation {
 	return byMethod[r.Method]
 }
 
-// addCondition documents the header of a conditional GET.
+// addCondition documents the header for a conditional GET.
 func addCondition(op *huma.Operation) {
 	if op.Responses[notModified] == nil {
 		return

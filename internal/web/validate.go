@@ -13,24 +13,26 @@ import (
 	"steward/internal/errs"
 )
 
-// Checked is implemented by bodies with rules that their schema cannot express. Check adds a fault
-// for each rule that the body breaks. It is called for a body that does not match its schema, as far
-// as that could be decoded, for a request whose parameters have a fault, and for one that its handler
-// refuses with a fault, so that one response reports all of them. The handler, which is not called in the
-// first two cases, has to check the rules of all other bodies; it may stop at the first fault.
+// Checked is implemented by bodies with rules that their schema cannot express. Check adds a fault for
+// each broken rule.
+//
+// We call Check in three cases, so that one response reports all faults: if the body does not match its
+// schema, with as much as could be decoded; if the request's parameters have a fault; and if the handler
+// refuses the request with a fault. In the first two cases the handler does not run. In all others the
+// handler must check the rules itself, and may stop at the first fault.
 type Checked interface{ Check(faults *errs.Faults) }
 
-// Rules adds a fault for each rule of a route that a body breaks and that needs more than the body, such as
-// what is stored. It is called as Check is, unless parameters of the request have a fault. in is the input of the
-// route's handler. Rules that cannot be checked are left out.
+// Rules adds a fault for each broken rule that needs more than the body, such as stored rows. It is
+// called when Check is, unless the request's parameters have a fault. in is the handler's input. Rules
+// skips those that it cannot check.
 type Rules func(ctx context.Context, in any, faults *errs.Faults)
 
-// RulesOf returns the rules of a route whose handler has the input I.
+// RulesOf returns the rules for a route whose handler has the input I.
 func RulesOf[I any](check func(ctx context.Context, in *I, faults *errs.Faults)) Rules {
 	return func(ctx context.Context, in any, faults *errs.Faults) { check(ctx, in.(*I), faults) }
 }
 
-// bodySchema validates and decodes the bodies of a route.
+// bodySchema validates and decodes a route's bodies.
 type bodySchema struct {
 	of       reflect.Type
 	schema   *huma.Schema
@@ -41,7 +43,7 @@ func newBodySchema(of reflect.Type, registry huma.Registry) *bodySchema {
 	return &bodySchema{of: of, schema: registry.Schema(of, true, ""), registry: registry}
 }
 
-// document returns the documentation of the body.
+// document documents the body.
 func (s *bodySchema) document() *huma.RequestBody {
 	return &huma.RequestBody{Required: s.required(), Content: content("application/json", s.schema)}
 }
@@ -49,9 +51,8 @@ func (s *bodySchema) document() *huma.RequestBody {
 // required reports whether a request without a body is malformed.
 func (s *bodySchema) required() bool { return s.of.Kind() != reflect.Pointer }
 
-// decode returns the value of a body, and adds its faults: lists that are too long, text that cannot be
-// stored, what does not match the schema, and what cannot be decoded. The values that have a fault are
-// left out of the later steps.
+// decode decodes a body and adds its faults: lists that are too long, text that we cannot store, and values
+// that do not match the schema or cannot be decoded. Later steps skip values that already have a fault.
 func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, error) {
 	value := reflect.New(s.of)
 	if len(body) == 0 {
@@ -67,7 +68,7 @@ func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, er
 	s.prune(faults, s.schema, "body", tree)
 	if containsNUL(body) {
 		refuseNUL(faults, "body", tree)
-		faults.Add("body", withoutNUL) // if it is in a value that another one replaces
+		faults.Add("body", withoutNUL) // in case it is in a value that a later duplicate replaces
 	}
 	var result huma.ValidateResult
 	path := huma.NewPathBuffer(nil, 0)
@@ -80,7 +81,7 @@ func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, er
 	return value.Elem(), nil
 }
 
-// check calls the Check of a body that was decoded, if it has one.
+// check calls a decoded body's Check, if it has one.
 func (s *bodySchema) check(body reflect.Value, faults *errs.Faults) {
 	if s.required() {
 		body = body.Addr()
@@ -90,8 +91,8 @@ func (s *bodySchema) check(body reflect.Value, faults *errs.Faults) {
 	}
 }
 
-// prune adds a fault for each list and object with more entries than its schema allows, and empties
-// it, so that the entries are not validated. It returns the value without them.
+// prune adds a fault for each list and object with more entries than its schema allows. It empties them,
+// so that we need not validate the entries, and returns the result.
 func (s *bodySchema) prune(faults *errs.Faults, schema *huma.Schema, location string, value any) any {
 	for schema.Ref != "" {
 		schema = s.registry.SchemaFromRef(schema.Ref)
@@ -121,7 +122,7 @@ func (s *bodySchema) prune(faults *errs.Faults, schema *huma.Schema, location st
 	return value
 }
 
-// maxEntries is the maximum number of entries of a list or object without a limit of its own.
+// maxEntries caps lists and objects that have no limit of their own.
 const maxEntries = 10_000
 
 func limitOf(limit *int) int {

@@ -1,14 +1,13 @@
 // Package web turns HTTP requests into typed values, and values and errors into responses.
 //
-// A request of the management API passes through Observe (request ID, panics, deadlines, log line),
-// the ServeMux, the Guard of its route (authentication and permission, in package server),
-// Idempotent if it has an Idempotency-Key, the checks of its query and the decoding of its body
-// (validate.go), huma, which decodes its parameters, and the handler. The handler returns a value or
-// an error, which Write or Fail writes in the form of the request's Face.
+// A management API request passes through Observe (request ID, panics, deadlines, log line), the
+// ServeMux, its route's Guard (authentication and permission, in package server), Idempotent if it has an
+// Idempotency-Key, our query checks and body decoding (validate.go), huma, which decodes its parameters,
+// and finally the handler. The handler returns a value or an error, and Write or Fail writes it in the
+// request's Face.
 //
-// On makes the Route of an entry of the table in package server. huma also generates the OpenAPI
-// document. It does not write responses, since it knows one form of them only and its errors
-// contain values of the request.
+// On makes a Route for the table in package server. huma also generates the OpenAPI document. It does not
+// write responses, since it supports only one format and its errors contain the request's values.
 package web
 
 import (
@@ -31,88 +30,85 @@ import (
 	"steward/internal/errs"
 )
 
-// Route is an entry of the route table.
+// Route is an entry in the route table.
 type Route struct {
 	Method     string
 	Path       string
 	Permission auth.Permission
-	// Status is the status of a successful response on the root face.
+	// Status is the status for success on the root face.
 	Status int
 
-	// ID, Tag and Summary describe the operation in the OpenAPI document. The id is part of the API:
-	// with a capital letter it is the name of a method of package client.
+	// ID, Tag and Summary describe the operation in the OpenAPI document. ID is part of the API: with a
+	// capital letter it names a method in package client.
 	ID      string
 	Tag     string
 	Summary string
 
-	errors  []int     // further statuses of its errors
-	other   *response // of an alternative value
+	errors  []int     // further statuses for errors
+	other   *response // an alternative response
 	small   bool
 	recent  bool
-	body    reflect.Type // nil if the route takes none
+	body    reflect.Type // nil if the route takes no body
 	maxBody int64
-	rules   Rules // nil if the bodies have none but those of Checked
+	rules   Rules // nil if Checked has all rules
 	mount   func(api huma.API, op huma.Operation)
 }
 
 // Pattern returns the route's pattern for a ServeMux.
 func (r Route) Pattern() string { return r.Method + " " + r.Path }
 
-// WithMaxBody returns the route with a limit for its body other than MaxBody.
+// WithMaxBody sets a limit for the body, in bytes, instead of MaxBody.
 func (r Route) WithMaxBody(n int64) Route {
 	r.maxBody = n
 	return r
 }
 
-// WithRules returns the route with rules of its bodies that Checked cannot express.
+// WithRules adds rules that Checked cannot express.
 func (r Route) WithRules(rules Rules) Route {
 	r.rules = rules
 	return r
 }
 
-// WithErrors returns the route with statuses of its errors that do not follow from its method, path
-// and parameters, for the OpenAPI document.
+// WithErrors documents error statuses that do not follow from the route's method, path and parameters.
 func (r Route) WithErrors(statuses ...int) Route {
 	r.errors = statuses
 	return r
 }
 
-// Small returns the route as one that adds next to nothing, and is served on a full disk although it
-// writes.
+// Small marks a route that adds next to nothing. We serve it even on a full disk, although it writes.
 func (r Route) Small() Route {
 	r.small = true
 	return r
 }
 
-// RecentSignIn returns the route as one for which a user of the console must have signed in recently.
-// API keys and access tokens are not affected.
+// RecentSignIn requires console users to have signed in recently. It does not affect API keys and access
+// tokens.
 func (r Route) RecentSignIn() Route {
 	r.recent = true
 	return r
 }
 
-// NeedsRecentSignIn reports whether a user of the console must have signed in recently.
+// NeedsRecentSignIn reports whether console users must have signed in recently.
 func (r Route) NeedsRecentSignIn() bool { return r.recent }
 
-// Adds reports whether requests of the route make the database grow.
+// Adds reports whether the route's requests make the database grow.
 func (r Route) Adds() bool {
 	return (r.Method == http.MethodPost || r.Method == http.MethodPut) && !r.small
 }
 
-// response is a status with the type of its body.
+// response is a status with its body's type.
 type response struct {
 	status int
 	value  reflect.Type
 }
 
-// WithAlternative returns the route with another successful response, for the OpenAPI document. Its
-// handler's value implements Alternative.
+// WithAlternative documents another successful response. The handler's value must implement alternative.
 func (r Route) WithAlternative(status int, value any) Route {
 	r.other = &response{status: status, value: reflect.TypeOf(value)}
 	return r
 }
 
-// Group returns the routes of a tag.
+// Group sets a tag on routes.
 func Group(tag string, routes ...Route) []Route {
 	for i := range routes {
 		routes[i].Tag = tag
@@ -120,8 +116,8 @@ func Group(tag string, routes ...Route) []Route {
 	return routes
 }
 
-// On returns a route with a pattern such as `GET /path/{id}` and the id of its operation, whose
-// handler's result is written with status.
+// On returns a route. Its pattern looks like `GET /path/{id}`, id names its operation, and status goes
+// with the handler's result.
 func On[I, O any](pattern, id string, p auth.Permission, status int, summary string,
 	handle func(context.Context, *I) (O, error),
 ) Route {
@@ -153,8 +149,8 @@ func On[I, O any](pattern, id string, p auth.Permission, status int, summary str
 	return r
 }
 
-// mustBeExported panics if the input of a route embeds an unexported struct, since huma would leave
-// its parameters empty.
+// mustBeExported panics if a route's input embeds an unexported struct, since huma would leave its
+// parameters empty.
 func mustBeExported(pattern string, input reflect.Type) {
 	for i := range input.NumField() {
 		if f := input.Field(i); f.Anonymous && !f.IsExported() {
@@ -163,7 +159,7 @@ func mustBeExported(pattern string, input reflect.Type) {
 	}
 }
 
-// output makes huma leave the writing of a response to send.
+// output leaves writing the response to send.
 type output struct{ Body func(huma.Context) }
 
 func send(hc huma.Context, status int, value any, err error) {
@@ -175,23 +171,23 @@ func send(hc huma.Context, status int, value any, err error) {
 	Write(w, r, status, value)
 }
 
-// Guard decides whether a request may use a route. It returns the request to continue with, whose
-// context carries the caller (auth.From), or it writes an error and returns nil.
+// Guard decides whether a request may use a route. It returns the request to continue with, whose context
+// carries the caller (auth.From), or it writes an error and returns nil.
 type Guard func(route Route, w http.ResponseWriter, r *http.Request) *http.Request
 
 // API serves a route table.
 type API struct {
-	// Memory is for the bodies of requests and for large responses that are being read. Requests that
-	// find no room are refused with 503.
+	// Memory is for requests' bodies and for large responses that clients are reading. We refuse requests
+	// with 503 if there is no room.
 	Memory *budget.Pool
-	// Decoding is that of the bodies.
+	// Decoding decodes the bodies.
 	Decoding *Decoding
 
 	mux  *http.ServeMux
 	huma huma.API
 }
 
-// defaultMemory is the size of API.Memory if it is not set.
+// defaultMemory is the size of API.Memory in bytes if it is not set.
 const defaultMemory = 64 << 20
 
 // configureHuma sets huma's global settings, which are the same for every API.
@@ -202,21 +198,21 @@ var configureHuma = sync.OnceFunc(func() {
 	useOwnMessages()
 })
 
-// Idempotent serves a POST that carries an Idempotency-Key: it writes the response that is stored
-// for the key, or calls Next, outside of any transaction, and stores its response.
+// Idempotent serves a POST that carries an Idempotency-Key. It writes the response stored for the key, or
+// calls Next, outside any transaction, and stores its response.
 type Idempotent func(w http.ResponseWriter, r *http.Request, k Keyed)
 
-// Keyed is what is known of a request with an Idempotency-Key.
+// Keyed is a request with an Idempotency-Key.
 type Keyed struct {
 	Key  string
 	Body []byte // the whole body
-	// Status is that of the route.
+	// Status is the route's.
 	Status int
 	Next   http.Handler
 }
 
-// NewAPI returns an API that serves the routes of a table. Other paths and methods get 404 or 405
-// in the form of the request's face. If idempotent is nil, Idempotency-Key is ignored.
+// NewAPI returns an API that serves a table's routes. Other paths and methods get 404 or 405 in the
+// request's face. If idempotent is nil, the API ignores Idempotency-Key.
 func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	configureHuma()
 	a := &API{mux: http.NewServeMux(), Memory: budget.NewPool(defaultMemory, MaxBody), Decoding: NewDecoding()}
@@ -245,7 +241,7 @@ func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	return a
 }
 
-// Handle adds a handler that is not part of the table, such as those of protocols.
+// Handle adds a handler outside the table, such as a protocol's.
 func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, Named(pattern, h)) }
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -253,14 +249,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, err)
 		return
 	}
-	if r.ContentLength != 0 { // also for a request that is refused without reading its body
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(budget.Body.Limit)) // httptest has no deadlines
+	if r.ContentLength != 0 { // even for a request that we refuse without reading its body
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(budget.Body.Limit)) // fails for httptest, which has no deadlines
 	}
 	a.mux.ServeHTTP(w, r)
 }
 
-// checkURL returns Malformed for characters that cannot be stored, and NotFound for a path with
-// empty or dot segments, which ServeMux would redirect.
+// checkURL returns Malformed for characters that cannot be stored, and NotFound for a path with empty or
+// dot segments, which ServeMux would redirect.
 func checkURL(u *url.URL) error {
 	if strings.ContainsRune(u.Path, 0) || strings.Contains(u.RawQuery, "%00") {
 		return errs.New(errs.Malformed, "the URL must not contain the character U+0000")
@@ -277,7 +273,8 @@ func checkURL(u *url.URL) error {
 
 func errNoPath() error { return errs.New(errs.NotFound, "no such path; see GET /openapi.json") }
 
-// notFound serves what no other pattern matches; the errors of ServeMux are plain text.
+// notFound serves all paths and methods that no other pattern matches, because ServeMux's own errors are
+// plain text.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
@@ -295,15 +292,15 @@ func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	Fail(w, r, errs.New(errs.MethodNotAllowed, "method not allowed; this path supports %s", strings.Join(allowed, ", ")))
 }
 
-// servedRoute is a route with what its requests are checked against.
+// servedRoute is a route with everything we need to check its requests.
 type servedRoute struct {
 	Route
 	schema *bodySchema // nil if the route takes no body
-	query  []string    // the names of its parameters
+	query  []string    // names of query parameters
 }
 
-// routeMux is the mux that huma registers its handlers on. It calls each after the guard of its
-// route and the checks of query and body.
+// routeMux is the mux that huma registers its handlers on. It calls each handler after the route's guard
+// and the checks of query and body.
 type routeMux struct {
 	api        *API
 	mux        *http.ServeMux
@@ -352,7 +349,7 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 	})
 }
 
-// orgOf returns the organization of a request's caller, "" if there is none.
+// orgOf returns the caller's organization, or "" without a caller.
 func orgOf(ctx context.Context) string {
 	if caller := auth.Lookup(ctx); caller != nil {
 		return caller.OrgID
@@ -360,30 +357,30 @@ func orgOf(ctx context.Context) string {
 	return ""
 }
 
-// noStoreHeader is that of all routes of a table and never modified. Many have credentials in their
-// responses, and what the others say is for their caller alone. Clients that have a response can still
-// ask for a newer one with its ETag.
+// noStoreHeader is shared by all routes in a table, so nobody may modify it. Many responses contain
+// credentials, and all are for their caller alone. Clients that keep a response can still use its ETag to
+// ask for a newer one.
 var noStoreHeader = []string{"no-store"}
 
 // ServeHTTP implements humago.Mux.
 func (m *routeMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// parsed is a request whose query was checked and whose body was decoded.
+// parsed is a request with a checked query and a decoded body.
 type parsed struct {
-	body   reflect.Value // zero if the route takes none
+	body   reflect.Value // zero if the route takes no body
 	schema *bodySchema   // nil if there is no body
 	rules  Rules         // nil if there are none
-	// isChecked is whether the faults of the body's own rules were added.
+	// isChecked reports whether faults from the body's own rules were added.
 	isChecked bool
-	faults    errs.Faults // of query and body
+	faults    errs.Faults // in query and body
 }
 
 type parsedKey struct{}
 
 func parsedRequest(ctx context.Context) *parsed { return ctx.Value(parsedKey{}).(*parsed) }
 
-// parse checks the query of a request and decodes its body. It returns Malformed if nothing can be
-// said about their values. huma gets an empty object as the body.
+// parse checks a request's query and decodes its body. It returns Malformed if we cannot say anything
+// about their values. huma gets an empty object as the body.
 func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 	query, err := parseQuery(r.URL)
 	if err != nil {
@@ -404,12 +401,12 @@ func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 		p.rules = s.rules
 	}
 	if p.faults.Err() != nil {
-		p.checkBody() // here, where large bodies take turns
+		p.checkBody() // we do it here because large bodies take turns here
 	}
 	return p, err
 }
 
-// checkBody adds the faults of the body's own rules, once.
+// checkBody adds faults from the body's own rules, once.
 func (p *parsed) checkBody() {
 	if p.schema != nil && !p.isChecked && !p.faults.Full() {
 		p.isChecked = true
@@ -417,8 +414,7 @@ func (p *parsed) checkBody() {
 	}
 }
 
-// checkRules adds the faults of the body's own rules and of those of the route, for the input of its
-// handler.
+// checkRules adds faults from the body's own rules and from the route's. in is the handler's input.
 func (p *parsed) checkRules(ctx context.Context, in any) {
 	p.checkBody()
 	if p.rules != nil && !p.faults.Full() {

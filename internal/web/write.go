@@ -13,21 +13,19 @@ import (
 	"steward/internal/page"
 )
 
-// Face is a form in which values and errors are written. The handlers are the same for all faces.
+// Face is a format for values and errors. All faces share the same handlers.
 type Face struct {
-	// Prefix is the path under which the face is mounted.
+	// Prefix is the path where the face is mounted.
 	Prefix string
-	// Success returns status and body for the value of a handler; a nil body means an empty
-	// response.
+	// Success returns status and body for a handler's value. A nil body means an empty response.
 	Success func(status int, value any) (int, any)
 	// Failure returns the body for an error.
 	Failure func(ctx context.Context, status int, e *errs.Error) any
-	// FailureType is the Content-Type of errors.
+	// FailureType is the Content-Type for errors.
 	FailureType string
 }
 
-// Bare is the face at the root: bare values, empty responses with status 204, and problem+json for
-// errors.
+// Bare is the root face: bare values, empty responses with status 204, and problem+json for errors.
 var Bare = &Face{
 	Success: func(status int, value any) (int, any) {
 		if _, none := value.(None); none || status == http.StatusNoContent {
@@ -39,41 +37,40 @@ var Bare = &Face{
 	FailureType: "application/problem+json",
 }
 
-// None is the value of a handler that has no result.
+// None is the value for handlers without a result.
 type None struct{}
 
-// Raw is a value that is written as is, not as JSON.
+// Raw is a value that we write as it is, not as JSON.
 type Raw struct {
 	ContentType string
 	Bytes       []byte
 }
 
-// Stream is a value that is written over a long time: Serve writes it, with the headers and the
-// status.
+// Stream is a value that takes a long time to write. Serve writes it, including headers and status.
 type Stream struct {
 	ContentType string
 	Serve       http.HandlerFunc
 }
 
-// alternative is implemented by values that may have to be written as another value with its own
-// status, such as the result of a dry run.
+// alternative is implemented by values that may have to be written as another value with its own status,
+// such as a dry run's result.
 type alternative interface {
 	Alternative() (status int, value any, ok bool)
 }
 
-// headerSetter is implemented by values that set headers of their response, such as page.Page.
+// headerSetter is implemented by values that set headers in their response, such as page.Page.
 type headerSetter interface {
 	SetHeaders(h http.Header, path string, query url.Values)
 }
 
 type faceKey struct{}
 
-// WithFace returns a context for requests that are served with a face.
+// WithFace returns a context for requests in a face.
 func WithFace(ctx context.Context, f *Face) context.Context {
 	return context.WithValue(ctx, faceKey{}, f)
 }
 
-// FaceOf returns the face of a request, which is Bare by default.
+// FaceOf returns the request's face, or Bare by default.
 func FaceOf(ctx context.Context) *Face {
 	if f, ok := ctx.Value(faceKey{}).(*Face); ok {
 		return f
@@ -81,7 +78,7 @@ func FaceOf(ctx context.Context) *Face {
 	return Bare
 }
 
-// Write writes the value of a handler in the form of the request's face.
+// Write writes a handler's value in the request's face.
 func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	h := w.Header()
 	if v, ok := value.(alternative); ok {
@@ -128,21 +125,20 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// jsonType is shared by all responses and never modified.
+// jsonType is shared by all responses, so nobody may modify it.
 var jsonType = []string{"application/json"}
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooled is the size of the largest buffer that is reused.
+// maxPooled is the largest buffer that we reuse, in bytes.
 const maxPooled = 1 << 20
 
-// smallResponse is the size of the largest response that is not charged to API.Memory: the kernel
-// takes it even if the client does not read.
+// smallResponse is the largest response, in bytes, that we do not charge to API.Memory: the kernel takes
+// it even if the client does not read.
 const smallResponse = 64 << 10
 
-// writeJSON encodes the whole body before it writes, so that a value that cannot be encoded becomes
-// a 500 and not half a response. While a client reads, the encoded body is all that is kept of the
-// response.
+// writeJSON encodes the whole body before it writes, so that a value that cannot be encoded becomes a 500
+// and not half a response. While a client reads, we keep only the encoded body.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	buf := buffers.Get().(*[]byte)
 	out, err := encode.Value((*buf)[:0], body)

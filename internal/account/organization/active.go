@@ -9,17 +9,17 @@ import (
 	"steward/internal/stamp"
 )
 
-// Active knows which organizations can be used, with a cache.
+// Active caches which organizations have been deleted.
 type Active struct {
 	Store *Store
 
 	deletions db.Cache[string, *stamp.Time]
 }
 
-// Forget empties the cache. It must be called when auth.Callers is invalidated.
+// Forget empties the cache. Call it when auth.Callers is invalidated.
 func (a *Active) Forget() { a.deletions.Forget() }
 
-// Check returns Forbidden if an organization was deleted.
+// Check returns Forbidden if the organization was deleted.
 func (a *Active) Check(ctx context.Context, orgID string) error {
 	at, err := a.deletions.Get(orgID, func() (*stamp.Time, error) { return deletion(a.Store.db().Read(ctx), orgID) })
 	switch {

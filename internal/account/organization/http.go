@@ -12,7 +12,7 @@ import (
 // Handler serves the routes of this package.
 type Handler struct {
 	Store *Store
-	// Open says that every user may create organizations, and not only owners of the first one.
+	// Open lets every user create organizations, not only the first organization's owners.
 	Open bool
 }
 
@@ -53,8 +53,9 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body New }) (account.O
 	})
 }
 
-// mayCreate returns Forbidden if a caller may not create organizations. A user who has signed in with the provider of
-// an organization could not enter another, and the provider could not sign in one who belongs to another.
+// mayCreate returns Forbidden if a caller may not create organizations. Users who have signed in with an
+// organization's provider may not: they could not enter a second organization, and the provider cannot
+// sign in users who belong to another one.
 func (h *Handler) mayCreate(ctx context.Context, caller *auth.Caller) error {
 	if caller.Confined {
 		return errs.New(errs.Forbidden, "you have signed in with the provider of an organization: "+
@@ -73,13 +74,13 @@ func (h *Handler) mayCreate(ctx context.Context, caller *auth.Caller) error {
 	return nil
 }
 
-// ID names an organization. It is exported because huma ignores embedded structs that are not.
+// ID names an organization. It is exported because huma ignores unexported embedded structs.
 type ID struct {
 	ID string `path:"id" doc:"Id of the caller's organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 }
 
-// own returns the caller if the path names the caller's organization. It returns NotFound for another
-// one, and Forbidden for an application: it acts for a user, who has not agreed to this.
+// own returns the caller if the path names the caller's organization. It returns NotFound for any other
+// organization. It returns Forbidden for an application, because the user it acts for has not agreed to this.
 func (in *ID) own(ctx context.Context) (*auth.Caller, error) {
 	caller := auth.From(ctx)
 	if in.ID != caller.OrgID {

@@ -1,12 +1,12 @@
-// Package organization owns how organizations begin and end: users create them, owners delete and restore
-// them, and what a deleted one holds is removed.
+// Package organization owns the beginning and end of organizations: users create them, owners delete and
+// restore them, and a Remover removes deleted ones with everything they hold.
 //
 // A deletion sets deleted_at. From then on Active refuses the organization's callers and clients on every
-// protocol, its webhooks take nothing in and nothing is sent, and an owner can restore it. After the grace
-// period (account.Grace) the Remover sets removing, so that it cannot be restored any more, and removes
-// all that it holds: first by the steps of other packages, which have more than rows, then the rows of
-// tables with a column org_id, then members with the users who belong to no other organization, and the
-// row of the organization at last. Each step can be repeated: after a crash the next run goes on.
+// protocol, its webhooks receive and send nothing, and an owner can restore it. After the grace period
+// (account.Grace) the Remover sets removing, which rules out a restore, and removes everything: first the
+// steps of other packages, which have more than rows, then the rows in tables with a column org_id, then
+// the members, with all users who belong to no other organization, and finally the organization's own
+// row. Each step can be repeated, so the next run continues after a crash.
 package organization
 
 import (
@@ -16,7 +16,7 @@ import (
 	"steward/internal/name"
 )
 
-// maxName is the number of characters that the name of an organization may have.
+// maxName caps an organization's name, in characters.
 const maxName = 256
 
 // New is a request to create an organization.

@@ -5,23 +5,22 @@ import (
 	"log/slog"
 )
 
-// Step removes a part of what an organization holds, and reports whether nothing of it is left. If
-// something is, the next run calls it again.
+// Step removes a part of an organization. It reports whether that part is gone; if not, the next run
+// calls it again.
 type Step func(ctx context.Context, orgID string) (done bool, err error)
 
 // Remover removes deleted organizations after the grace period.
 type Remover struct {
 	Store *Store
-	// Steps are those of packages that have more than rows, or rows without an organization. They are
-	// done first.
+	// Steps come from packages that have more than rows, or rows without an organization. They run first.
 	Steps []Step
-	// Tables are those whose rows belong to an organization and need no step.
+	// Tables have rows that belong to an organization and need no step.
 	Tables []Table
 	Log    *slog.Logger
 }
 
-// Run removes what is due. An organization that cannot be removed completely is left to the next run, and
-// delays no other.
+// Run removes the organizations that are due. One that cannot be removed completely waits for the next
+// run and does not delay the others.
 func (r *Remover) Run(ctx context.Context) error {
 	orgIDs, err := r.Store.begin(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ func (r *Remover) Run(ctx context.Context) error {
 	return nil
 }
 
-// remove removes an organization, and reports whether nothing is left of it.
+// remove removes an organization. It reports whether nothing is left.
 func (r *Remover) remove(ctx context.Context, orgID string) (done bool, err error) {
 	for _, step := range r.Steps {
 		if done, err := step(ctx, orgID); err != nil || !done {

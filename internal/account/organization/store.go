@@ -13,23 +13,24 @@ import (
 	"steward/internal/stamp"
 )
 
-// maxOrgs is the number of organizations that a user may belong to and still create one: as many are
-// listed.
+// maxOrgs is the number of memberships from which a user can no longer create organizations. It is also
+// how many we list.
 const maxOrgs = 100
 
-// Store is the SQL of this package: creating, deleting and restoring here, the removal in
-// store_removal.go.
+// Store holds this package's SQL. Removal is in store_removal.go, everything else here.
 type Store struct {
 	Accounts *account.Store
-	// Caches are the names of the caches that depend on whether an organization is deleted, besides
-	// auth.Callers.
+	// Caches names the caches, in addition to auth.Callers, that depend on whether an organization is
+	// deleted.
 	Caches []string
-	// UserTables are the tables with a column user_id and no organization. Their rows are removed with a user.
+	// UserTables are the tables with a column user_id and no organization. Their rows are removed
+	// together with the user.
 	UserTables []string
-	// NeedsProvider reports whether a user, whom it locks, signs in with the provider of an organization alone.
+	// NeedsProvider locks a user, and reports whether an organization's provider is the user's only way
+	// to sign in.
 	NeedsProvider func(tx *db.Tx, userID string) (bool, error)
-	// UserRemoved is called in the transaction that removes a user, to remove what the user has in
-	// other organizations.
+	// UserRemoved is called in the transaction that removes a user. It removes the user's traces in other
+	// organizations.
 	UserRemoved []func(tx *db.Tx, userID string) error
 }
 
@@ -47,8 +48,8 @@ func first(q db.Querier) (orgID string, err error) {
 	return orgID, nil
 }
 
-// ownsFirst reports whether a caller is an owner of the first organization. API keys, access tokens and users
-// who are confined act in their own organization only.
+// ownsFirst reports whether a caller owns the first organization. API keys, access tokens and confined
+// users act only in their own organization.
 func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error) {
 	orgID, err := first(s.db().Read(ctx))
 	if err != nil {
@@ -64,9 +65,9 @@ func (s *Store) ownsFirst(ctx context.Context, caller *auth.Caller) (bool, error
 	return role == auth.Owner, err
 }
 
-// Create creates an organization with a default project, whose owner is the user of the caller. It
-// returns Conflict if the user belongs to too many organizations, and Forbidden if the provider of one
-// is the user's only way to sign in: it signs nobody in who belongs to another.
+// Create creates an organization with a default project. The caller's user becomes its owner. Create returns
+// Conflict if the user belongs to too many organizations. It returns Forbidden if an organization's provider
+// is the user's only way to sign in, because the provider refuses users who belong to another one.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account.Org, error) {
 	f := account.First{OrgID: id.New(id.Org), UserID: caller.UserID, ProjectID: id.New(id.Project)}
 	return account.Org{ID: f.OrgID, Name: n.Name, Role: auth.Owner}, s.db().Write(ctx, func(tx *db.Tx) error {
@@ -95,14 +96,14 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n New) (account
 	})
 }
 
-// auditIn records an action of the transaction's caller on an organization, in the log of that.
+// auditIn records the transaction's caller's action on an organization, in that organization's log.
 func (s *Store) auditIn(tx *db.Tx, orgID, action string) error {
 	there := *auth.From(tx.Context())
 	there.OrgID = orgID
 	return s.db().Write(auth.With(tx.Context(), &there), func(tx *db.Tx) error { return s.Accounts.Audit.Record(tx, action, orgID) })
 }
 
-// Delete deletes the organization of a caller, who can restore it within the grace period. It returns
+// Delete deletes the caller's organization, which can be restored within the grace period. It returns
 // Conflict for the first organization.
 func (s *Store) Delete(ctx context.Context, caller *auth.Caller) (account.Org, error) {
 	return s.change(ctx, caller, "organization.delete", func(tx *db.Tx) (changed int64, err error) {
@@ -117,8 +118,8 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller) (account.Org, e
 	})
 }
 
-// Restore restores the organization of a caller. It does nothing if that is not deleted, and returns
-// NotFound if its removal has begun.
+// Restore restores the caller's organization. It does nothing if the organization is not deleted, and
+// returns NotFound if its removal has begun.
 func (s *Store) Restore(ctx context.Context, caller *auth.Caller) (account.Org, error) {
 	return s.change(ctx, caller, "organization.restore", func(tx *db.Tx) (changed int64, err error) {
 		if _, err := deletion(tx, caller.OrgID); err != nil {
@@ -128,8 +129,8 @@ func (s *Store) Restore(ctx context.Context, caller *auth.Caller) (account.Org, 
 	})
 }
 
-// change changes whether the organization of a caller is deleted, and returns it. do returns the number of
-// changed rows.
+// change deletes or restores the caller's organization, and returns it. do returns the number of changed
+// rows.
 func (s *Store) change(ctx context.Context, caller *auth.Caller, action string, do func(tx *db.Tx) (int64, error)) (account.Org, error) {
 	err := s.db().Write(ctx, func(tx *db.Tx) error {
 		changed, err := do(tx)
@@ -160,8 +161,8 @@ func (s *Store) invalidate(tx *db.Tx) error {
 	return nil
 }
 
-// deletion returns when an organization was deleted, or nil. It returns NotFound if there is none, or if
-// its removal has begun.
+// deletion returns the time when an organization was deleted, or nil. It returns NotFound if there is no
+// such organization, or if its removal has begun.
 func deletion(q db.Querier, orgID string) (at *stamp.Time, err error) {
 	err = q.Row(`SELECT deleted_at FROM orgs WHERE id = $1 AND NOT removing`, orgID).Scan(&at)
 	if errors.Is(err, db.ErrNoRows) {

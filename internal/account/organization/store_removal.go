@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// batch bounds what one transaction removes, so that requests hardly wait for it.
+	// batch caps the rows in one transaction, so that requests hardly wait for it.
 	batch = 500
-	// maxRemoving bounds the organizations of one run.
+	// maxRemoving caps the organizations in one run.
 	maxRemoving = 100
 )
 
-// Table is a table whose rows belong to organizations by its column org_id. Key are the columns of its
-// primary key, separated by commas.
+// Table is a table whose column org_id names the organization. Key lists the primary key's columns,
+// separated by commas.
 type Table struct{ Name, Key string }
 
-// begin marks the organizations whose grace period is over, which cannot be restored any more, and returns
-// those whose removal has begun.
+// begin marks organizations whose grace period is over, so that they cannot be restored any more. It
+// returns all organizations whose removal has begun.
 func (s *Store) begin(ctx context.Context) ([]string, error) {
 	over := s.now().Add(-account.Grace)
 	var due bool
@@ -41,8 +41,8 @@ func (s *Store) begin(ctx context.Context) ([]string, error) {
 	return orgIDs, nil
 }
 
-// clear removes the rows of an organization from a table, in small transactions. It reports whether none is
-// left: rows that another transaction has locked stay.
+// clear removes an organization's rows from a table, in small transactions. It reports whether none is
+// left. It skips rows that another transaction has locked.
 func (s *Store) clear(ctx context.Context, t Table, orgID string) (done bool, err error) {
 	for {
 		var some bool
@@ -63,7 +63,7 @@ func (s *Store) clear(ctx context.Context, t Table, orgID string) (done bool, er
 	}
 }
 
-// removeMembers removes the members of an organization, and those users who belong to no other one.
+// removeMembers removes an organization's members, and the users who belong to no other organization.
 func (s *Store) removeMembers(ctx context.Context, orgID string) error {
 	for {
 		userIDs, err := db.Collect(s.db().Read(ctx), db.Value[string],
@@ -110,7 +110,7 @@ func (s *Store) removeMember(tx *db.Tx, orgID, userID string) error {
 	return nil
 }
 
-// finish removes the row of an organization that holds nothing any more.
+// finish removes the row of an organization that is otherwise gone.
 func (s *Store) finish(ctx context.Context, orgID string) error {
 	return s.db().Write(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec(`DELETE FROM orgs WHERE id = $1 AND removing`, orgID); err != nil {

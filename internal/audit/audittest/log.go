@@ -8,20 +8,20 @@ import (
 	"steward/internal/db"
 )
 
-// Log is the audit log of all organizations in a database.
+// Log is the audit log for all organizations in a database.
 type Log struct {
 	t    testing.TB
 	db   *db.DB
 	skip int
 }
 
-// New returns the log of a database, with the entries that it has already.
+// New returns a database's log, including the entries it already has.
 func New(t testing.TB, d *db.DB) *Log { return &Log{t: t, db: d} }
 
 // Skip makes the log begin after its current entries.
 func (l *Log) Skip() { l.skip += len(l.Read("action")) }
 
-// Read returns the SQL expression of each entry, oldest first, such as "action || ' ' || target".
+// Read evaluates an SQL expression, such as "action || ' ' || target", for each entry, oldest first.
 func (l *Log) Read(expression string) []string {
 	l.t.Helper()
 	lines, err := db.Collect(l.db.Read(context.Background()), func(row db.Row) (line string, err error) {

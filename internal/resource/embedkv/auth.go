@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// maxLogins is the number of logins that are checked at once. Addresses take turns.
+	// maxLogins caps the logins that are checked at once. Addresses take turns.
 	maxLogins = 16
-	// maxFailures is the number of failures after which a connection is closed.
+	// maxFailures is how many failed logins close a connection.
 	maxFailures = 5
-	// failureDelay is how long the reply to the first failure is delayed. It doubles.
+	// failureDelay delays the reply to the first failed login. It doubles with each failure.
 	failureDelay = 50 * time.Millisecond
-	// loginTimeout is how long a lookup may take.
+	// loginTimeout bounds a lookup.
 	loginTimeout = 5 * time.Second
 )
 
-// replyError is an error in the words of Redis.
+// replyError is an error in Redis's words.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// The errors of authentication, in the words of Redis.
+// Authentication errors, in Redis's words.
 const (
 	errNoAuth        replyError = "NOAUTH Authentication required."
 	errNoAuthHello   replyError = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
@@ -39,7 +39,7 @@ const (
 	errWrongPassword replyError = "WRONGPASS invalid username-password pair or user is disabled."
 )
 
-// auth is AUTH [username] password.
+// auth handles AUTH [username] password.
 func (s *session) auth(args []string) {
 	var err error
 	switch len(args) {
@@ -63,8 +63,8 @@ func (s *session) auth(args []string) {
 	s.ok("OK")
 }
 
-// hello is HELLO [protover [AUTH username password] [SETNAME clientname]]. The store answers it when the
-// client has authenticated.
+// hello handles HELLO [protover [AUTH username password] [SETNAME clientname]]. Once the client has
+// authenticated, the store answers it.
 func (s *session) hello(args []string) {
 	h, err := redis.ParseHello(args)
 	if err == nil && h.Auth {
@@ -81,16 +81,16 @@ func (s *session) hello(args []string) {
 		s.replay(args)
 		return
 	}
-	_ = s.client.Do(h.Request()) // the next read fails too
+	_ = s.client.Do(h.Request()) // an error recurs in the next read
 }
 
 func passwordHash(password string) [sha256.Size]byte { return sha256.Sum256([]byte(password)) }
 
-// login makes a session one of the store of a user and password. If that fails, it stays what it was.
+// login authenticates a session for a store. If that fails, the session keeps the store it had.
 //
-// A store may be deleted, or its password changed, between lookup and join. Both count the generation
-// up before they close connections: so either they see this session, or login sees their count and
-// looks again.
+// The store may be deleted, or its password changed, between lookup and join. Both increment the
+// generation before they close connections. So either they see this session, or login sees the new
+// generation and looks again.
 func (s *session) login(user, password string) error {
 	e := s.engine
 	hash := passwordHash(password)
@@ -118,7 +118,7 @@ func (s *session) login(user, password string) error {
 	return errors.New("ERR stores are changing too fast, try again")
 }
 
-// open has the requests of the session run by a store, here or on another node.
+// open connects the session to its store, here or on another node.
 func (s *session) open(p *resource.Provisioned) error {
 	if p.Node != s.engine.Node {
 		return s.connect(p)
@@ -127,7 +127,7 @@ func (s *session) open(p *resource.Provisioned) error {
 	return nil
 }
 
-// attach has the requests of the session run by a store. If they are already, nothing is lost.
+// attach lets a store run the session's requests. It does nothing if that store already does.
 func (s *session) attach(p *resource.Provisioned) {
 	if s.attached == p.ID {
 		return
@@ -145,7 +145,8 @@ func (s *session) attach(p *resource.Provisioned) {
 	s.in.Bytes = e.Limits.Request
 }
 
-// forget makes the session one that has not authenticated. It is closed if there are too many.
+// forget makes the session unauthenticated again. It closes the session if there are already too many of
+// these.
 func (s *session) forget() {
 	e := s.engine
 	s.quit = !e.sessions.forget(s, e.Unauthenticated.Charge(s.address, "")) || s.quit
@@ -156,7 +157,7 @@ func (s *session) forget() {
 	s.began = time.Now()
 }
 
-// failed delays the reply to a wrong password, and closes the connection after some of them.
+// failed delays the reply to a wrong password, and closes the connection after maxFailures.
 func (s *session) failed() {
 	delay := time.NewTimer(failureDelay << s.failures)
 	defer delay.Stop()
@@ -168,7 +169,7 @@ func (s *session) failed() {
 	s.quit = s.failures >= maxFailures
 }
 
-// lookup returns the store of a user, or of a password alone. Its errors are replies.
+// lookup finds a store by user, or by password alone for the default user. Its errors are replies.
 func (e *Engine) lookup(address, user string, hash [sha256.Size]byte) (*resource.Provisioned, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loginTimeout)
 	defer cancel()

@@ -13,15 +13,15 @@ import (
 	"steward/internal/sqlite"
 )
 
-// Stores were SQLite files of redka once. Such a file is converted when its store is opened, and then has
-// another name.
+// Stores used to be redka's SQLite files. We convert such a file when its store is opened, and then
+// rename it.
 const (
 	redkaFile     = "store.db"
 	convertedFile = "store.db.converted"
 )
 
-// convert makes the store of a directory from the file of redka, if there is one. It may be repeated after a
-// crash: while the file has its name, nobody has written to the new store.
+// convert creates a store from redka's file, if there is one. It can be repeated after a crash: until the
+// file is renamed, nobody has written to the new store.
 func (e *Engine) convert(id string, log *slog.Logger) error {
 	path := filepath.Join(e.dir(id), redkaFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func (e *Engine) convert(id string, log *slog.Logger) error {
 	return dir.Sync()
 }
 
-// importFile makes a store from a file of redka, in place of one that was made before.
+// importFile creates a store from redka's file. It replaces one that an earlier attempt has left.
 func importFile(dir redis.FS, path string) (err error) {
 	db, err := sqlite.Open(path, nil)
 	if err != nil {
@@ -55,15 +55,15 @@ func importFile(dir redis.FS, path string) (err error) {
 	})
 }
 
-// redkaTable is a table of redka's values.
+// redkaTable is a table with redka's values.
 type redkaTable struct {
-	// command adds the values of a row to a key.
+	// command is the Redis command that adds a row's values to a key.
 	command string
-	// query selects keys, in groups, and a value or two.
+	// query selects rows, grouped by key: the key and one or two values.
 	query string
 }
 
-// redkaTables are the tables of values. Keys have the types 1 to 5.
+// redkaTables has a table for each key type, 1 to 5.
 var redkaTables = []redkaTable{
 	{"set", `SELECT CAST(key AS BLOB), value, NULL FROM rkey JOIN rstring ON kid = id WHERE type = 1 ORDER BY id`},
 	{"rpush", `SELECT CAST(key AS BLOB), elem, NULL FROM rkey JOIN rlist ON kid = id WHERE type = 2 ORDER BY id, pos`},
@@ -73,7 +73,7 @@ var redkaTables = []redkaTable{
 	{"zadd", `SELECT CAST(key AS BLOB), score, elem FROM rkey JOIN rzset ON kid = id WHERE type = 5 ORDER BY id, rzset.rowid`},
 }
 
-// importTable adds the values of a table.
+// importTable adds a table's values.
 func importTable(db *sqlite.Conn, table redkaTable, add func(...string) error) error {
 	rows, err := db.Query(table.query, nil, func(err error) error { return err })
 	if err != nil {
@@ -103,7 +103,7 @@ func importTable(db *sqlite.Conn, table redkaTable, add func(...string) error) e
 	return rows.Err()
 }
 
-// importExpiry adds when keys expire.
+// importExpiry sets the times when keys expire.
 func importExpiry(db *sqlite.Conn, add func(...string) error) error {
 	rows, err := db.Query(`SELECT CAST(key AS BLOB), etime FROM rkey WHERE etime IS NOT NULL`, nil, func(err error) error { return err })
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package embedkv owns key-value stores that this process serves itself, over the Redis protocol.
 //
-// Each store is a log of internal/redis in <Dir>/<id>/, which has all keys in memory while it is open. Serve
-// accepts connections; a session reads requests, authenticates the client, and hands its other requests over
-// to the store that it belongs to, or passes all that follows on to the node that has the files (forward.go). A pool opens stores when they are needed, and closes those that nobody
-// uses. docs/decisions/0014 says why.
+// Each store is an internal/redis log in <Dir>/<id>/, and keeps all its keys in memory while it is open.
+// Serve accepts connections. A session reads requests, authenticates the client, and hands the other
+// requests to the client's store, or forwards the whole connection to the node that has the files
+// (forward.go). A pool opens stores on demand and closes unused ones. docs/decisions/0014 says why.
 package embedkv
 
 import (
@@ -25,38 +25,38 @@ import (
 	"steward/internal/resource"
 )
 
-// Engine serves the stores of a data directory. Its exported fields must not be changed after Open.
+// Engine serves the stores in a data directory. Do not change its exported fields after Open.
 type Engine struct {
-	// Dir is the directory of the stores.
+	// Dir holds the stores.
 	Dir string
-	// Node is the node of Dir.
+	// Node is the node that owns Dir.
 	Node string
-	// Dial connects to the node that has the files of a store, on behalf of a client with an address. It
-	// may be nil: then the stores of other nodes are refused.
+	// Dial connects to the node that has a store's files, for a client with that address. If it is nil,
+	// we refuse other nodes' stores.
 	Dial func(ctx context.Context, p *resource.Provisioned, client string) (net.Conn, error)
-	// URL is the address that clients connect to, such as redis://host:port.
+	// URL is the address for clients, such as redis://host:port.
 	URL string
 	// ByID returns a store, or NotFound.
 	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
-	// ByPassword returns the store whose password has a SHA-256, or NotFound.
+	// ByPassword returns the store with a password, given the password's SHA-256, or NotFound.
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
 	// Active returns Forbidden if an organization was deleted. It may be nil.
 	Active func(ctx context.Context, orgID string) error
-	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
-	// other, whose owner is the address. Memory is that of requests and replies beyond redis.FreeMemory for
-	// each connection, KeyMemory that of the keys and values of open stores, and ScriptMemory that of their scripts. Open
-	// makes those that are nil.
+	// Connections has a slot for each authenticated client. Unauthenticated has a slot for each other
+	// client, charged to its address. Memory holds requests and replies beyond redis.FreeMemory per
+	// connection, KeyMemory the keys and values in open stores, and ScriptMemory their scripts. Open
+	// replaces nil pools with defaults.
 	Connections, Unauthenticated, Memory, KeyMemory, ScriptMemory *budget.Pool
 
 	Limits Limits
-	// Disk is that of Dir: while it is almost full, stores take nothing more. It may be nil.
+	// Disk watches Dir's disk: while it is almost full, stores refuse writes. It may be nil.
 	Disk *disk.Space
 	Log  *slog.Logger
 	Now  func() time.Time
 
 	pool     *pool
 	sessions *sessions
-	// generation counts changes of stores and passwords. See login.
+	// generation counts changes to stores and passwords. See login.
 	generation atomic.Uint64
 	verify     chan struct{}
 	ids        atomic.Int64
@@ -67,28 +67,26 @@ type Engine struct {
 	closeOnce  sync.Once
 }
 
-// Limits bound what clients may use. Zero values mean the defaults.
+// Limits cap what clients may use. Zero values mean the defaults.
 type Limits struct {
-	// Stores is the maximum number of stores that are open at once.
+	// Stores caps the stores that are open at once.
 	Stores int
-	// Memory is the maximum size of the keys and values of a store in bytes. It is no more than the share of a store
-	// in KeyMemory.
+	// Memory caps a store's keys and values, in bytes. Open lowers it to a store's share in KeyMemory.
 	Memory int64
-	// Request and Reply are the maximum sizes of a command, or all commands of a transaction, and of
-	// its reply, in bytes.
+	// Request caps a command, or all commands in a transaction, in bytes. Reply caps its reply.
 	Request, Reply int
-	// Queue is the maximum number of commands between MULTI and EXEC.
+	// Queue caps the commands between MULTI and EXEC.
 	Queue int
 	// Login is how long a client may take to authenticate, Stall how long to receive a reply, and Idle
 	// how long a connection may be unused.
 	Login, Stall, Idle time.Duration
-	// Pace is that of a command after its first line.
+	// Pace is the minimum speed at which the rest of a command must arrive after its first line.
 	Pace budget.Pace
-	// Unused is how long a store stays open without a command, and Wait how long a client waits for a store to
-	// be opened while too many are, or there is no memory for it. Reclaim is how long a store is unused that is
-	// closed because others need its memory. Loading is how long a client waits for a store that is being opened.
+	// Unused is how long an idle store stays open, and Reclaim the shorter time after which it closes if
+	// others need its memory. Wait is how long a client waits for a store to open while too many are open
+	// or memory is short. Loading is how long it waits while the store is opening.
 	Unused, Wait, Reclaim, Loading time.Duration
-	// Running is the number of stores that run what takes long at a time. Others wait for their turn.
+	// Running caps the stores that run long operations at once. Others wait for their turn.
 	Running int
 }
 
@@ -96,7 +94,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Stores, 200)
 	setDefault(&l.Memory, 256<<20)
 	setDefault(&l.Request, MaxRequest)
-	setDefault(&l.Reply, MaxRequest*3/2) // the share of a store in a pool of eight grants
+	setDefault(&l.Reply, MaxRequest*3/2) // one store's share in a pool with eight grants
 	setDefault(&l.Queue, 10_000)
 	setDefault(&l.Login, 5*time.Second)
 	setDefault(&l.Stall, 30*time.Second)
@@ -118,19 +116,20 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 	}
 }
 
-// MaxRequest is the largest request, and so the largest value of a store.
+// MaxRequest is the largest request in bytes, and so the largest value.
 const MaxRequest = 16 << 20
 
-// KeyGrant is the memory that the stores of an organization always get for keys and values.
+// KeyGrant is the key memory that an organization's stores always get, in bytes.
 const KeyGrant = 4 << 20
 
-// The memory of scripts: of all, and what those of an organization always get.
+// ScriptMemory is the memory for all scripts, and ScriptGrant the part that each organization's scripts
+// always get, in bytes.
 const (
 	ScriptMemory = 384 << 20
 	ScriptGrant  = 4 << 20
 )
 
-// setPools makes the pools that are nil.
+// setPools creates the pools that are nil.
 func (e *Engine) setPools() {
 	if e.Connections == nil {
 		e.Connections = budget.NewPool(10_000, 16)
@@ -150,7 +149,7 @@ func (e *Engine) setPools() {
 	e.Limits.Memory = min(e.Limits.Memory, e.KeyMemory.Share())
 }
 
-// Open prepares the engine. It must be called before all other methods.
+// Open prepares the engine. Call it before all other methods.
 func (e *Engine) Open() error {
 	e.Limits = e.Limits.withDefaults()
 	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
@@ -175,7 +174,7 @@ func (e *Engine) Name() string { return resource.Embedded }
 // Local returns true.
 func (e *Engine) Local() bool { return true }
 
-// Check returns Unavailable if the directory of stores is gone.
+// Check returns Unavailable if Dir is gone.
 func (e *Engine) Check(context.Context) error {
 	if _, err := os.Stat(e.Dir); err != nil {
 		return errs.Unavailablef(err, "key-value stores cannot be reached")
@@ -183,7 +182,7 @@ func (e *Engine) Check(context.Context) error {
 	return nil
 }
 
-// Create creates a store. It does nothing if there is one.
+// Create creates a store. It does nothing if the store exists.
 func (e *Engine) Create(_ context.Context, p *resource.Provisioned) error {
 	if err := e.mine(p); err != nil {
 		return err
@@ -202,16 +201,16 @@ func (e *Engine) mine(p *resource.Provisioned) error {
 	return nil
 }
 
-// Rotate closes the connections that were made with another password than p's. Another node than the store's
-// closes those that it passes on.
+// Rotate closes connections that used another password than p's. If another node has the store, it closes
+// the connections that we forward.
 func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
 	e.generation.Add(1)
 	e.sessions.cut(p.ID, passwordHash(p.Password))
 	return nil
 }
 
-// Delete closes the connections to a store and removes its files. On another node than the store's it
-// closes connections only, and resource.Manager has that one remove the files.
+// Delete closes a store's connections and removes its files. If another node has the store, Delete only
+// closes connections, and resource.Manager asks that node to remove the files.
 func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 	e.generation.Add(1)
 	e.sessions.cut(p.ID, [sha256.Size]byte{})
@@ -225,7 +224,7 @@ func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 	return nil
 }
 
-// Connection returns the URL of a store with its user and password.
+// Connection returns a store's URL with user and password.
 func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -236,18 +235,17 @@ func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
 	return resource.Connection{URL: u.String(), Env: map[string]string{"REDIS_URL": u.String()}}
 }
 
-// Forget has Run verify open connections. It is called when a store may have been changed by another
-// replica.
+// Forget makes Run verify open connections. Call it when another replica may have changed a store.
 func (e *Engine) Forget() {
 	e.generation.Add(1)
 	select {
 	case e.verify <- struct{}{}:
-	default: // Run will see this change too
+	default: // Run has yet to verify, and will see this change too
 	}
 }
 
-// Run opens the stores that were in use when the process ended, verifies connections after Forget, and closes stores
-// that are not used, until ctx ends.
+// Run works until ctx ends. It opens the stores that were in use when the last process ended, verifies
+// connections after Forget, and closes unused stores.
 func (e *Engine) Run(ctx context.Context) {
 	var warming sync.WaitGroup
 	warming.Go(func() { e.openUsed(ctx) })
@@ -266,11 +264,11 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// verifyAgain is when connections to stores that could not be looked up are verified again.
+// verifyAgain is the pause before Run verifies again after a failed lookup.
 const verifyAgain = time.Second
 
-// verifySessions closes connections to stores that were deleted, and those made with an old
-// password. If a store cannot be looked up, Run verifies again.
+// verifySessions closes connections to deleted stores, and those that used an old password. If it cannot
+// look up a store, Run verifies again.
 func (e *Engine) verifySessions(ctx context.Context) {
 	for _, id := range e.sessions.stores() {
 		p, err := e.ByID(ctx, id)
@@ -290,7 +288,7 @@ func (e *Engine) verifySessions(ctx context.Context) {
 	}
 }
 
-// active returns Forbidden if the organization of a store was deleted.
+// active returns Forbidden if the store's organization was deleted.
 func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
 	if e.Active == nil {
 		return nil
@@ -298,11 +296,11 @@ func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
 	return e.Active(ctx, p.OrgID)
 }
 
-// Close stops serving, closes all connections and stores, and waits for commands in flight, at most
+// Close stops serving, and closes all connections and stores. It waits for commands in flight, at most
 // until ctx ends.
 func (e *Engine) Close(ctx context.Context) error {
 	if e.pool == nil {
-		return nil // Open was not called, or failed
+		return nil // Open failed or was never called
 	}
 	e.closeOnce.Do(func() { close(e.closed) })
 	e.sessions.close()

@@ -13,8 +13,8 @@ import (
 	"steward/internal/resource"
 )
 
-// Eval runs a script on a key. It does so as a client of the store, within the limits that all clients of
-// it have together, and on any node.
+// Eval runs a script on a key. It connects as a client, so it works on any node and stays within the
+// limits that the store's clients share.
 func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resource.Script) (any, error) {
 	if err := e.reachable(p); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resou
 	return nil, errs.Unavailablef(err, "the key-value store cannot be used now")
 }
 
-// clientOptions returns the options of a client of this process.
+// clientOptions returns options for a client inside this process.
 func (e *Engine) clientOptions(p *resource.Provisioned) *redis.Options {
 	return &redis.Options{
 		Dialer: e.dialPipe, Username: p.ID, Password: p.Password, Protocol: 2, PoolSize: 1, PipelinePoolSize: -1, MaxRetries: -1,
@@ -46,8 +46,8 @@ func (e *Engine) clientOptions(p *resource.Provisioned) *redis.Options {
 	}
 }
 
-// Client returns a client of a store whose files are here, which has to be closed. It is for copying all keys, with
-// a Limits.Loading in which the largest store is opened.
+// Client returns a client for a local store, to copy all its keys. The caller must close it.
+// Limits.Loading must be long enough to open the largest store.
 func (e *Engine) Client(p *resource.Provisioned) (*redis.Client, error) {
 	if err := e.mine(p); err != nil {
 		return nil, err
@@ -57,14 +57,14 @@ func (e *Engine) Client(p *resource.Provisioned) (*redis.Client, error) {
 	return redis.NewClient(options), nil
 }
 
-// dialPipe connects a client of this process.
+// dialPipe connects a client inside this process.
 func (e *Engine) dialPipe(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
-	go e.accept(server) // which may write before the client reads
+	go e.accept(server) // it may write before the client reads
 	return client, nil
 }
 
-// busy reports whether an error says that there is no slot, memory or open store for a client now.
+// busy reports whether an error means that there is no slot, memory or open store for a client now.
 func busy(text string) bool {
 	return strings.HasSuffix(text, "try again") || text == errTooManyClients.Error() || text == errClosed.Error() ||
 		strings.HasPrefix(text, "LOADING ")

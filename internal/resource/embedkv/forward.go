@@ -14,17 +14,17 @@ import (
 	"steward/internal/resource"
 )
 
-// ServeForwarded serves a connection that another node passes on, on behalf of a client of that one. It
-// can be used for one store only, which must be here.
+// ServeForwarded serves a connection that another node forwards for its client. The connection can use
+// one store only, which must be here.
 func (e *Engine) ServeForwarded(c net.Conn, store string) {
 	s := e.newSession(c)
 	s.only = store
-	s.address = store // so that the clients of one store do not keep out those of another
+	s.address = store // one store's clients must not lock out another's
 	s.slot = e.Unauthenticated.Charge(s.address, "")
 	e.begin(s)
 }
 
-// reachable returns Unavailable if a store is on another node, and there is no way to that.
+// reachable returns Unavailable if a store is on another node and we cannot connect to it.
 func (e *Engine) reachable(p *resource.Provisioned) error {
 	if e.Dial != nil {
 		return nil
@@ -32,7 +32,7 @@ func (e *Engine) reachable(p *resource.Provisioned) error {
 	return e.mine(p)
 }
 
-// check returns an error, which is a reply, if the session cannot be one of a store.
+// check returns an error, which is a reply, if the session cannot use store p.
 func (s *session) check(p *resource.Provisioned) error {
 	switch {
 	case s.only != "" && s.only != p.ID:
@@ -47,14 +47,14 @@ func (s *session) check(p *resource.Provisioned) error {
 	return nil
 }
 
-// upstream is a connection to another node. Its zero value is none.
+// upstream is a connection to another node. Its zero value has no connection.
 type upstream struct {
 	mu     sync.Mutex
 	conn   net.Conn
 	closed bool
 }
 
-// set sets the connection, and closes it if close was called before.
+// set sets the connection. If close was called before, set closes it.
 func (u *upstream) set(c net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,14 +81,14 @@ func (u *upstream) close() {
 	}
 }
 
-// forwards reports whether another node runs the requests of the session.
+// forwards reports whether another node runs the session's requests.
 func (s *session) forwards() bool { return s.upstream.get() != nil }
 
-// dialTimeout bounds the connection to the node of a store.
+// dialTimeout bounds connecting to a store's node.
 const dialTimeout = 5 * time.Second
 
-// connect connects a session that has authenticated to the node that has the files of its store. If that
-// fails, it has not authenticated. The error is a reply.
+// connect connects an authenticated session to the node that has its store's files. If that fails, the
+// session is unauthenticated again. The error is a reply.
 func (s *session) connect(p *resource.Provisioned) error {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -107,18 +107,18 @@ func (s *session) connect(p *resource.Provisioned) error {
 	return fmt.Errorf("ERR %s, try again", message)
 }
 
-// replay sends the request that has authenticated the client to the other node, which checks it too and
-// answers it.
+// replay sends the request that authenticated the client to the other node, which checks it again and
+// replies.
 func (s *session) replay(args []string) {
 	request := []byte("*" + strconv.Itoa(len(args)) + "\r\n")
 	for _, arg := range args {
 		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(arg), arg)
 	}
-	_, _ = s.upstream.get().Write(request) // then the next read fails too
+	_, _ = s.upstream.get().Write(request) // an error recurs in the next read
 }
 
-// splice passes on what the client sends, beginning with what has been read already, and what the other node
-// replies, until one of them ends. The other node enforces limits of requests and times.
+// splice forwards the client's bytes, starting with those already read, and the other node's replies,
+// until one side ends. The other node enforces limits and timeouts.
 func (s *session) splice() {
 	conn := s.upstream.get()
 	replied := make(chan struct{})
@@ -129,13 +129,13 @@ func (s *session) splice() {
 	if _, err := io.Copy(conn, s.in.In); err != nil {
 		_ = conn.Close()
 	} else if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // the replies to what was sent still come
+		_ = half.CloseWrite() // replies to these requests still arrive
 	}
 	<-replied
 }
 
-// passReplies passes on replies until the other node closes its connection. Then that of the client is
-// closed too, when they have been sent.
+// passReplies forwards replies until the other node closes its connection. Then it closes the client's,
+// after sending the rest.
 func (s *session) passReplies(conn net.Conn) {
 	defer s.client.Close()
 	buffer := make([]byte, 16<<10)

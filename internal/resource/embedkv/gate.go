@@ -28,7 +28,7 @@ func (e *Engine) Serve(listener net.Listener) error {
 			return e.endOfServe(err)
 		}
 		e.Log.Warn("accept connection to a key-value store", "error", err)
-		time.Sleep(100 * time.Millisecond) // such as too many open files
+		time.Sleep(100 * time.Millisecond) // for example, too many open files
 	}
 }
 
@@ -42,10 +42,10 @@ func (e *Engine) endOfServe(err error) error {
 	}
 }
 
-// accept serves a connection in the background, unless there are too many.
+// accept serves a connection in the background. It refuses the connection if there are too many.
 func (e *Engine) accept(c net.Conn) { e.begin(e.newSession(c)) }
 
-// begin serves a session in the background, unless there are too many.
+// begin serves a session in the background. It refuses the session if there are too many.
 func (e *Engine) begin(s *session) {
 	if err := e.sessions.enter(s); err != nil {
 		_ = s.net.SetWriteDeadline(time.Now().Add(time.Second))
@@ -58,22 +58,22 @@ func (e *Engine) begin(s *session) {
 
 var errTooManyClients = errors.New("ERR max number of clients reached")
 
-// sessions are the connections of clients.
+// sessions holds the clients' connections.
 type sessions struct {
 	mu     sync.Mutex
 	all    map[*session]bool
 	closed bool
-	// byStore has those that have authenticated.
+	// byStore holds the authenticated ones.
 	byStore map[string]*members
 }
 
-// members are the sessions of a store, and their clients.
+// members holds a store's sessions and clients.
 type members struct {
 	sessions map[*session]bool
 	clients  redis.Clients
 }
 
-// enter adds a session that has not authenticated.
+// enter adds a new session, which has not authenticated yet.
 func (r *sessions) enter(s *session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *sessions) enter(s *session) error {
 	return nil
 }
 
-// join makes a session one of a store, with its slot. It is none of another store any more.
+// join moves a session to a store and the store's slot. It leaves the store that it had before.
 func (r *sessions) join(s *session, store string, hash [sha256.Size]byte, slot *budget.Charge) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,14 +103,14 @@ func (r *sessions) join(s *session, store string, hash [sha256.Size]byte, slot *
 	return nil
 }
 
-// clients returns the clients of the store of a session.
+// clients returns the clients of the session's store.
 func (r *sessions) clients(s *session) *redis.Clients {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &r.byStore[s.store].clients
 }
 
-// part makes a session one that has not authenticated, with another slot. The caller holds mu.
+// part removes a session from its store and gives it another slot. The caller holds mu.
 func (r *sessions) part(s *session, slot *budget.Charge) {
 	s.slot.Release()
 	s.slot = slot
@@ -123,7 +123,7 @@ func (r *sessions) part(s *session, slot *budget.Charge) {
 	s.store = ""
 }
 
-// forget makes a session one that has not authenticated, and reports whether there was a slot for it.
+// forget removes a session from its store. It reports whether there was a slot for an unauthenticated client.
 func (r *sessions) forget(s *session, slot *budget.Charge) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +140,7 @@ func (r *sessions) leave(s *session) {
 	delete(r.all, s)
 }
 
-// cut closes the connections to a store that were not made with a password.
+// cut closes a store's connections, except those that used the password with this hash.
 func (r *sessions) cut(store string, hash [sha256.Size]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *sessions) cut(store string, hash [sha256.Size]byte) {
 	}
 }
 
-// stores returns the ids of stores that clients are connected to.
+// stores returns the ids of the stores that have clients.
 func (r *sessions) stores() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *sessions) stores() []string {
 	return ids
 }
 
-// close closes all connections, and refuses others.
+// close closes all connections, and refuses new ones.
 func (r *sessions) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

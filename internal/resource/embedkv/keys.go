@@ -11,10 +11,10 @@ import (
 	"steward/internal/resource"
 )
 
-// cursorPrefix begins a cursor, which is not empty if its key is.
+// cursorPrefix begins every cursor, so that a cursor is not empty even if its key is.
 const cursorPrefix = "k"
 
-// Keys returns a page of the keys of a store, by key.
+// Keys returns a page of a store's keys, in order.
 func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.KeyQuery) (resource.Keys, error) {
 	if err := e.mine(p); err != nil {
 		return resource.Keys{}, err
@@ -37,7 +37,7 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.K
 	}
 }
 
-// page reads a page from a store. It returns redis.ErrClosed if the store was closed meanwhile.
+// page reads a page from a store. It returns redis.ErrClosed if the store was closed in the meantime.
 func (e *Engine) page(p *resource.Provisioned, q redis.PageQuery) (redis.Page, error) {
 	s, err := e.pool.get(p)
 	if err != nil {
@@ -46,7 +46,7 @@ func (e *Engine) page(p *resource.Provisioned, q redis.PageQuery) (redis.Page, e
 	return s.Page(q)
 }
 
-// fromCursor returns the first key that may be in the page of a cursor.
+// fromCursor returns the smallest key that can follow a cursor.
 func fromCursor(cursor string) (string, error) {
 	if cursor == "" {
 		return "", nil

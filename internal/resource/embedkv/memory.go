@@ -8,12 +8,12 @@ import (
 	"steward/internal/resource"
 )
 
-// keyMemory is the memory of the keys and values of a store that is open or being opened. One goroutine uses it.
+// keyMemory charges the keys and values in a store that is open or opening. Only one goroutine uses it.
 type keyMemory struct {
 	engine *Engine
 	store  *resource.Provisioned
 	charge *budget.Charge
-	// opening is the context of the opening, and deadline until when that waits for memory.
+	// opening ends when the store stops opening. Until deadline, opening waits for memory.
 	opening  context.Context
 	deadline time.Time
 }
@@ -24,9 +24,9 @@ func (e *Engine) newKeyMemory(ctx context.Context, p *resource.Provisioned) *key
 	}
 }
 
-// reclaim closes a store that nobody uses, so that there may be room for n bytes more: one of the same organization if
-// that has used up its share. If there is none, a store that is being opened waits for a while. It returns false if there
-// is no use in trying again.
+// reclaim closes an unused store to make room for n bytes. If the organization has used up its share,
+// reclaim closes one of its own. If there is none to close, a store that is opening waits a while.
+// reclaim returns false if trying again is pointless.
 func (m *keyMemory) reclaim(n int64, opening bool) bool {
 	e := m.engine
 	org := ""

@@ -15,26 +15,26 @@ import (
 type pool struct {
 	max  int
 	wait time.Duration
-	// loading is how long a client waits for a store that is being opened.
+	// loading is how long a client waits while a store is opening.
 	loading time.Duration
-	// open opens a store, until ctx ends. unused is called when one was closed because nobody used it.
+	// open opens a store, until ctx ends. unused is called after an unused store was closed.
 	open   func(ctx context.Context, p *resource.Provisioned) (*redis.Store, error)
 	unused func(id string)
 
 	mu     sync.Mutex
 	stores map[string]*entry
-	// dropped are the stores that are being removed. Their channels are closed after that.
+	// dropped holds the stores that are being removed. Each channel is closed afterwards.
 	dropped map[string]chan struct{}
-	// closing is closed when the pool begins to be.
+	// closing is closed when the pool starts closing.
 	closing chan struct{}
 	closed  bool
 }
 
-// entry is a store of the pool. store and err are set when ready is closed.
+// entry is a store in the pool. Once ready is closed, store and err are set.
 type entry struct {
 	org   string
 	ready chan struct{}
-	// cancel ends the opening.
+	// cancel stops opening the store.
 	cancel context.CancelFunc
 	store  *redis.Store
 	err    error
@@ -52,9 +52,9 @@ func newPool(l Limits) *pool {
 	}
 }
 
-// get returns a store, which it opens if necessary. While too many are open it waits until one of them can
-// be closed. A store that is closed meanwhile has ended; get then returns another one. It returns redis.ErrLoading if opening
-// takes long, and the next get waits for the same opening.
+// get returns a store, and opens it if necessary. While too many are open, get waits until it can close
+// one. If the store was closed in the meantime, get opens it again. If opening takes long, get returns
+// redis.ErrLoading, and the next get waits for the same opening.
 func (p *pool) get(of *resource.Provisioned) (*redis.Store, error) {
 	deadline := time.Now().Add(p.wait)
 	for {
@@ -81,7 +81,7 @@ func (p *pool) get(of *resource.Provisioned) (*redis.Store, error) {
 	}
 }
 
-// isReady waits for a store to be opened, for a while, and reports whether it was, or could not be.
+// isReady waits a while for the store to open, and reports whether opening has ended, even with an error.
 func (e *entry) isReady(within time.Duration) bool {
 	late := time.NewTimer(within)
 	defer late.Stop()
@@ -93,8 +93,8 @@ func (e *entry) isReady(within time.Duration) bool {
 	}
 }
 
-// acquire returns the entry of a store, a new one if need be. It returns errTooManyStores if there cannot be one
-// more.
+// acquire returns a store's entry, and creates one if necessary. It returns errTooManyStores if there is
+// no room for another.
 func (p *pool) acquire(of *resource.Provisioned) (*entry, error) {
 	id := of.ID
 	p.mu.Lock()
@@ -121,8 +121,8 @@ func (p *pool) acquire(of *resource.Provisioned) (*entry, error) {
 	return e, nil
 }
 
-// hasShare reports whether an organization has as many stores open as it may: three eighths of all, so that two of
-// them do not keep others from theirs. The caller holds mu.
+// hasShare reports whether an organization has as many open stores as it may: three eighths of all, so
+// that two organizations cannot lock out the others. The caller holds mu.
 func (p *pool) hasShare(org string) bool {
 	n := 0
 	for _, e := range p.stores {
@@ -133,7 +133,7 @@ func (p *pool) hasShare(org string) bool {
 	return n >= max(p.max*3/8, 1)
 }
 
-// evictPause is how long get waits before it tries again to close a store, while all are in use.
+// evictPause is the pause before get tries again to close a store, while all are in use.
 const evictPause = 20 * time.Millisecond
 
 func (p *pool) pause() error {
@@ -156,7 +156,7 @@ func hasEnded(s *redis.Store) bool {
 	}
 }
 
-// fill opens the store of an entry.
+// fill opens an entry's store.
 func (p *pool) fill(ctx context.Context, of *resource.Provisioned, e *entry) {
 	defer e.cancel()
 	e.store, e.err = p.open(ctx, of)
@@ -166,7 +166,6 @@ func (p *pool) fill(ctx context.Context, of *resource.Provisioned, e *entry) {
 	close(e.ready)
 }
 
-// forget removes an entry.
 func (p *pool) forget(id string, e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,14 +174,14 @@ func (p *pool) forget(id string, e *entry) {
 	}
 }
 
-// opened is a store that is open.
+// opened is an open store.
 type opened struct {
 	id    string
 	entry *entry
 	used  time.Time
 }
 
-// ready returns the stores that are open, those first that were not used for longest.
+// ready returns the open stores, least recently used first.
 func (p *pool) ready() []opened {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,8 +199,8 @@ func (p *pool) ready() []opened {
 	return all
 }
 
-// makeRoom closes a store that no client needs at the moment, so that one of an organization can be opened: another
-// one of the same organization if that has its share. It returns false if there is none.
+// makeRoom closes an idle store so that the organization can open one. If the organization has its full
+// share, makeRoom closes one of its own. It returns false if there is none to close.
 func (p *pool) makeRoom(org string) bool {
 	p.mu.Lock()
 	own := p.hasShare(org)
@@ -212,8 +211,8 @@ func (p *pool) makeRoom(org string) bool {
 	return p.closeOne(org, time.Now())
 }
 
-// closeOne closes a store that has not been used since a time, of an organization if that is not empty. It returns
-// false if there is none.
+// closeOne closes a store that has been unused since a time, among org's own unless org is empty. It
+// returns false if there is none.
 func (p *pool) closeOne(org string, since time.Time) bool {
 	for _, o := range p.ready() {
 		if org != "" && o.entry.org != org {
@@ -226,14 +225,14 @@ func (p *pool) closeOne(org string, since time.Time) bool {
 	return false
 }
 
-// closeUnused closes stores that have not been used since a time.
+// closeUnused closes the stores that have been unused since a time.
 func (p *pool) closeUnused(since time.Time) {
 	for _, o := range p.ready() {
 		p.closeIfUnused(o, since)
 	}
 }
 
-// closeIfUnused closes a store if it has not been used since a time, and reports whether it is closed.
+// closeIfUnused closes a store if it has been unused since a time. It reports whether the store is closed.
 func (p *pool) closeIfUnused(o opened, since time.Time) bool {
 	unused := o.entry.store.CloseUnused(since)
 	if unused {
@@ -246,7 +245,7 @@ func (p *pool) closeIfUnused(o opened, since time.Time) bool {
 	return false
 }
 
-// drop closes a store and calls remove. Nobody can open the store before that returns.
+// drop closes a store and calls remove. Nobody can open the store until remove returns.
 func (p *pool) drop(ctx context.Context, id string, remove func() error) error {
 	removed := make(chan struct{})
 	p.mu.Lock()
@@ -276,7 +275,7 @@ func (p *pool) drop(ctx context.Context, id string, remove func() error) error {
 	}
 }
 
-// end closes the store of an entry, which may be nil.
+// end closes an entry's store. The entry may be nil.
 func (p *pool) end(id string, e *entry) {
 	if e == nil {
 		return
@@ -284,7 +283,7 @@ func (p *pool) end(id string, e *entry) {
 	e.cancel()
 	<-e.ready
 	if e.store != nil {
-		_ = e.store.Close() // what was acknowledged is on disk
+		_ = e.store.Close() // acknowledged writes are on disk
 	}
 	p.forget(id, e)
 }

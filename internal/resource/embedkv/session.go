@@ -16,39 +16,39 @@ import (
 	"steward/internal/redis"
 )
 
-// session is a connection of a client. One goroutine reads requests, another one sends replies.
+// session is a client's connection. One goroutine reads requests, another sends replies.
 type session struct {
 	engine  *Engine
 	net     net.Conn
-	address string // as an owner
+	address string // owner for budgets
 	began   time.Time
 	in      redis.Reader
 	client  *redis.Client
-	// sent is closed when nothing is sent any more.
+	// sent is closed when everything has been sent.
 	sent chan struct{}
 
-	// store is the id of the store that the client has authenticated for, or "", and hash that of the
-	// password. slot is charged to the address, or to the store. The mu of sessions guards them.
+	// store is the id of the client's store, or "" before it authenticates, and hash is the password's
+	// hash. slot is charged to the store, or to the address. The sessions' mu guards all three.
 	store string
 	hash  [sha256.Size]byte
 	slot  *budget.Charge
-	// attached is the id of the store that runs the client's requests, and use counts what it uses.
+	// attached is the id of the store that runs the client's requests, and use counts what it consumes.
 	attached string
 	use      atomic.Pointer[use]
 
-	// inside is whether a request is being read, and paced its reader once it is waited for.
+	// inside reports whether a request is being read. paced is the reader for the rest of it.
 	inside   bool
 	paced    io.Reader
 	failures int
 	quit     bool
 
-	// only is the store that the session is for, if another node passes it on; else "". upstream is the
-	// connection to the node that has the files of the store, if they are not here.
+	// If another node forwards the session, only is the one store it may use; else "". If another node
+	// has the store's files, upstream is the connection to that node.
 	only     string
 	upstream upstream
 }
 
-// Limits of clients that have not authenticated are those of Redis.
+// Limits before authentication, as in Redis.
 const (
 	loginArgs  = 10
 	loginBytes = 16 << 10
@@ -73,8 +73,8 @@ func (e *Engine) newSession(c net.Conn) *session {
 	return s
 }
 
-// belowTLS returns the connection below TLS, or a plain one itself. Closing that does not wait for a client,
-// as the end of TLS does.
+// belowTLS returns the connection below TLS, or c if it is plain. Closing that does not wait for the
+// client, as closing TLS does.
 func belowTLS(c net.Conn) net.Conn {
 	if secure, ok := c.(*tls.Conn); ok {
 		return secure.NetConn()
@@ -82,7 +82,7 @@ func belowTLS(c net.Conn) net.Conn {
 	return c
 }
 
-// serve reads requests, and has them answered, until the client or the engine closes the connection.
+// serve reads and answers requests until the client or the engine closes the connection.
 func (s *session) serve() {
 	defer s.close()
 	go s.send()
@@ -104,7 +104,7 @@ func (s *session) serve() {
 	}
 }
 
-// close ends the session when the requests that were received have been answered.
+// close ends the session once all received requests have been answered.
 func (s *session) close() {
 	s.client.Finish()
 	s.client.Close()
@@ -115,7 +115,7 @@ func (s *session) close() {
 	s.engine.sessions.leave(s)
 }
 
-// send sends replies and messages until the client is closed, or does not receive them.
+// send sends replies and messages until the client is closed or stops receiving.
 func (s *session) send() {
 	defer close(s.sent)
 	_ = s.client.Send(s.write)
@@ -133,7 +133,7 @@ func (s *session) write(b []byte) error {
 	return err
 }
 
-// refuse says what is wrong with a malformed request.
+// refuse replies to a malformed request.
 func (s *session) refuse(err error) {
 	var protocol redis.ProtocolError
 	if !errors.As(err, &protocol) && !errors.Is(err, redis.ErrMemory) {
@@ -163,7 +163,7 @@ func (s *session) read(b []byte) (int, error) {
 		deadline := time.Now().Add(s.engine.Limits.Idle)
 		switch {
 		case s.forwards():
-			deadline = time.Time{} // the other node closes it
+			deadline = time.Time{} // the other node closes idle connections
 		case s.store == "":
 			deadline = s.began.Add(s.engine.Limits.Login)
 		}
@@ -177,7 +177,7 @@ func (s *session) read(b []byte) (int, error) {
 	}
 }
 
-// readPaced reads the rest of a request.
+// readPaced reads the rest of a request, which must keep up the pace.
 func (s *session) readPaced(b []byte) (int, error) {
 	if s.paced == nil {
 		s.paced = s.engine.Limits.Pace.Reader(s.net, s.net.SetReadDeadline)
@@ -185,10 +185,10 @@ func (s *session) readPaced(b []byte) (int, error) {
 	return s.paced.Read(b)
 }
 
-// beginRequest begins the time in which the rest of a request must come.
+// beginRequest marks the point from which the rest of a request must arrive at a minimum pace.
 func (s *session) beginRequest() { s.inside = true }
 
-// handle answers a request that is about authentication, and hands others over to the store.
+// handle answers requests about authentication, and hands the others to the store.
 func (s *session) handle(args []string) error {
 	name := args[0]
 	if s.store == "" {
@@ -206,13 +206,13 @@ func (s *session) handle(args []string) error {
 	return s.client.Do(args)
 }
 
-// authenticates reports whether HELLO has a user and a password.
+// authenticates reports whether a HELLO request has a user and password.
 func authenticates(args []string) bool {
 	h, err := redis.ParseHello(args)
 	return err == nil && h.Auth
 }
 
-// handleUnknown answers a request of a client that has not authenticated.
+// handleUnknown answers requests before the client has authenticated.
 func (s *session) handleUnknown(name string, args []string) {
 	switch {
 	case name == "auth":
@@ -230,7 +230,7 @@ func (s *session) handleUnknown(name string, args []string) {
 	}
 }
 
-// again authenticates a client that has a store. Where Redis does not allow that, the store refuses it.
+// again authenticates a client that already has a store. Where Redis forbids that, the store refuses it.
 func (s *session) again(args []string, run func(args []string)) error {
 	s.client.Drain()
 	if s.client.Reserved() {
@@ -240,7 +240,7 @@ func (s *session) again(args []string, run func(args []string)) error {
 	return nil
 }
 
-// reset has the store make the connection what it was at the beginning, without authentication.
+// reset returns the connection to its initial state, without authentication.
 func (s *session) reset(args []string) error {
 	if err := s.client.Do(args); err != nil || len(args) > 1 {
 		return err
@@ -252,7 +252,7 @@ func (s *session) reset(args []string) error {
 
 func (s *session) ok(text string) { s.client.Reply([]byte("+" + text + "\r\n")) }
 
-// fail replies an error.
+// fail replies with an error.
 func (s *session) fail(err error) {
 	s.client.Reply([]byte("-" + strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error()) + "\r\n"))
 }

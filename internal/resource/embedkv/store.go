@@ -50,9 +50,9 @@ func (e *Engine) openStore(ctx context.Context, p *resource.Provisioned) (*redis
 	return s, nil
 }
 
-// enter waits for one of the slots of stores that run what takes long.
+// enter waits for a slot to run a long operation.
 func (e *Engine) enter(p *resource.Provisioned) (leave func()) {
-	_ = e.running.Enter(context.Background(), p.OrgID, p.ID) // it fails when the context ends
+	_ = e.running.Enter(context.Background(), p.OrgID, p.ID) // only an ended context makes it fail
 	return func() { e.running.Leave(p.OrgID) }
 }
 
@@ -64,7 +64,7 @@ func (e *Engine) writable() error {
 	return nil
 }
 
-// createStore makes an empty store. It is on disk, with its name, when createStore returns.
+// createStore creates an empty store. When it returns, the store and its name are on disk.
 func (e *Engine) createStore(id string) error {
 	dir := e.dir(id)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -80,7 +80,7 @@ func (e *Engine) createStore(id string) error {
 	return durable.SyncDir(e.Dir)
 }
 
-// exists reports whether there is a store, which may be one that is to be converted.
+// exists reports whether there is a store, perhaps one that we have yet to convert.
 func (e *Engine) exists(id string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(e.dir(id), redkaFile)); err == nil {
 		return true, nil

@@ -7,17 +7,18 @@ import (
 	"steward/internal/resource"
 )
 
-// use counts what the clients of a store use.
+// use counts what a store's clients consume.
 type use struct {
 	org, id string
-	// store counts commands, and refused connections and requests that never were one.
+	// store counts commands and refusals by the store. refused counts connections and requests that never
+	// reached it.
 	store                         redis.Counters
 	refused, in, out, connections atomic.Int64
 }
 
 func newUse(org, id string) *use { return &use{org: org, id: id} }
 
-// setUse has what the session uses be counted, as that of one connection. It may be nil.
+// setUse makes the session count its use, and its connection, in u. A nil u ends that.
 func (s *session) setUse(u *use) {
 	if u != nil {
 		u.connections.Add(1)
@@ -27,7 +28,7 @@ func (s *session) setUse(u *use) {
 	}
 }
 
-// Usage returns what the clients of stores have used, for metrics.
+// Usage returns what stores' clients have used, for metrics.
 func (e *Engine) Usage() []resource.Use {
 	var all []resource.Use
 	for _, u := range e.usage.All() {

@@ -11,8 +11,8 @@ import (
 	"steward/internal/resource"
 )
 
-// usedName is the name of an empty file beside the log of a store that is open, so that the next process knows which
-// stores were in use. It need not be durable: without it, the store's first client opens the store.
+// usedName is an empty file beside an open store's log. It tells the next process which stores were in
+// use. It need not be durable: without it, the store opens for its first client.
 const usedName = "used"
 
 func (e *Engine) markUsed(id string) {
@@ -23,8 +23,8 @@ func (e *Engine) markUsed(id string) {
 
 func (e *Engine) markUnused(id string) { _ = os.Remove(filepath.Join(e.dir(id), usedName)) }
 
-// openUsed opens the stores that were in use when the last process ended, one after the other until ctx ends, while
-// half of the memory for keys has room for any of them. Organizations take turns.
+// openUsed opens the stores that were in use when the last process ended, one by one until ctx ends.
+// Organizations take turns. It stops when less than half of the key memory would stay free for clients.
 func (e *Engine) openUsed(ctx context.Context) {
 	for _, p := range e.used(ctx) {
 		usage := e.KeyMemory.Usage()
@@ -34,7 +34,7 @@ func (e *Engine) openUsed(ctx context.Context) {
 		if !e.KeyMemory.Charge(p.OrgID, p.ID).Fits(e.Limits.Memory) {
 			continue
 		}
-		e.markUnused(p.ID) // the next process must not open it again if it brings this one down
+		e.markUnused(p.ID) // if it crashes this process, the next one must not open it again
 		opening, err := e.pool.acquire(p)
 		if err != nil {
 			continue
@@ -47,8 +47,8 @@ func (e *Engine) openUsed(ctx context.Context) {
 	}
 }
 
-// used returns the stores that were in use when the last process ended: of each organization the latest first, and
-// those of all organizations in turns.
+// used returns the stores that were in use when the last process ended. Organizations take turns, each
+// with its most recently opened store first.
 func (e *Engine) used(ctx context.Context) []*resource.Provisioned {
 	type store struct {
 		*resource.Provisioned
@@ -57,7 +57,7 @@ func (e *Engine) used(ctx context.Context) []*resource.Provisioned {
 	}
 	files, err := filepath.Glob(filepath.Join(e.Dir, "*", usedName))
 	if err != nil {
-		return nil // the pattern is wrong
+		return nil // only for a malformed pattern
 	}
 	var all []store
 	for _, file := range files {
@@ -67,7 +67,7 @@ func (e *Engine) used(ctx context.Context) []*resource.Provisioned {
 		}
 		p, err := e.ByID(ctx, filepath.Base(filepath.Dir(file)))
 		if err != nil || p.Node != e.Node || e.active(ctx, p) != nil {
-			continue // its first client finds out why
+			continue // its first client learns why
 		}
 		all = append(all, store{Provisioned: p, opened: info.ModTime()})
 	}

@@ -1,8 +1,7 @@
-// Package enginetest has the tests that every engine of databases and key-value stores passes.
+// Package enginetest has the tests that every engine for databases and key-value stores must pass.
 //
-// An engine's own test calls Run with a function that starts the engine. The tests call the engine
-// in the order in which the manager does, with the rows that it would have, and use what the engine
-// provides through an ordinary client.
+// An engine's own test calls Run with a function that starts the engine. The tests call it in the same
+// order as the manager does, with the same rows, and use the new resources through an ordinary client.
 package enginetest
 
 import (
@@ -17,28 +16,28 @@ import (
 	"steward/internal/stamp"
 )
 
-// Fixture is an engine that runs, and a client of it.
+// Fixture is a running engine and its clients.
 type Fixture struct {
 	Engine resource.Engine
 	Type   resource.Type
-	// Node is the Node of resources; empty if the engine is another server.
+	// Node is the resources' Node; empty if the engine is another server.
 	Node string
-	// Connect connects with what Engine.Connection returns, as a client does that knows nothing else.
-	// It returns an error if the credentials are refused.
+	// Connect connects as a client that knows only what Engine.Connection returned. It returns an error
+	// if the credentials are refused.
 	Connect func(ctx context.Context, c resource.Connection) (Client, error)
-	// Redis returns a client of a key-value store. If it is nil, RunKeys uses one of REDIS_URL.
+	// Redis returns a client for a key-value store. If it is nil, RunKeys connects to REDIS_URL.
 	Redis func(c resource.Connection) redis.UniversalClient
 }
 
-// Client is a connection of a client. A database keeps the values in a table, which Set creates.
+// Client is a client's connection. For a database, Set creates a table to keep the values in.
 type Client interface {
 	Set(ctx context.Context, key, value string) error
-	// Get returns the value of a key, or "" if there is none.
+	// Get returns a key's value, or "" if there is none.
 	Get(ctx context.Context, key string) (string, error)
 	Close()
 }
 
-// Run runs the tests. Every test starts an engine with rows of its own.
+// Run runs the tests. Every test starts an engine with its own rows.
 func Run(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
 	tests := map[string]func(s *suite){
 		"UsableAtOnce":          usableAtOnce,
@@ -73,7 +72,7 @@ type suite struct {
 	rows *Rows
 }
 
-// plan returns a resource that is not created yet.
+// plan returns a resource that has not been created yet.
 func (s *suite) plan() *resource.Provisioned {
 	prefix := id.Database
 	if s.Type == resource.KV {
@@ -113,7 +112,7 @@ func (s *suite) delete(p *resource.Provisioned) {
 	s.rows.remove(p.ID)
 }
 
-// rotate gives a resource a new password, as the manager does, and returns it with that.
+// rotate gives a resource a new password, as the manager does, and returns the result.
 func (s *suite) rotate(p *resource.Provisioned) *resource.Provisioned {
 	s.t.Helper()
 	p = with(p, resource.Rotating, id.Secret(43))
@@ -123,7 +122,7 @@ func (s *suite) rotate(p *resource.Provisioned) *resource.Provisioned {
 	return p
 }
 
-// with returns a copy of a resource in another state and with another password.
+// with returns a copy with another state and password.
 func with(p *resource.Provisioned, state resource.State, password string) *resource.Provisioned {
 	changed := *p
 	changed.State = state
@@ -131,7 +130,7 @@ func with(p *resource.Provisioned, state resource.State, password string) *resou
 	return &changed
 }
 
-// connect connects a client, which is closed when the test ends.
+// connect connects a client until the test ends.
 func (s *suite) connect(p *resource.Provisioned) Client {
 	s.t.Helper()
 	c, err := s.Connect(s.t.Context(), s.Engine.Connection(p))

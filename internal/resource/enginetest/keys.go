@@ -13,7 +13,7 @@ import (
 	"steward/internal/resource"
 )
 
-// RunKeys runs the tests of what engines of key-value stores say about keys.
+// RunKeys tests how key-value engines list keys and their values.
 func RunKeys(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
 	rows := &Rows{byID: map[string]*resource.Provisioned{}}
 	s := &suite{t: t, rows: rows, Fixture: start(t, rows)}
@@ -36,11 +36,10 @@ func RunKeys(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
 	}
 }
 
-// euros is a string of more than resource.MaxPreview bytes, of which the last character that begins
-// within them does not end there.
+// euros is longer than resource.MaxPreview bytes, and that limit falls into the middle of a character.
 var euros = strings.Repeat("€", resource.MaxPreview)
 
-// fillStore sets a key of each kind of value.
+// fillStore sets a key for each type of value.
 func (s *suite) fillStore(p *resource.Provisioned) {
 	s.t.Helper()
 	c := s.client(p)
@@ -58,7 +57,6 @@ func (s *suite) fillStore(p *resource.Provisioned) {
 	s.must(c.ZAdd(ctx, own+"zset", redis.Z{Member: "a"}, redis.Z{Member: "b"}).Err())
 }
 
-// client returns a client of a store.
 func (s *suite) client(p *resource.Provisioned) redis.UniversalClient {
 	s.t.Helper()
 	c := s.redis(s.Engine.Connection(p))
@@ -66,7 +64,7 @@ func (s *suite) client(p *resource.Provisioned) redis.UniversalClient {
 	return c
 }
 
-// redis returns a client for what an engine says about the connection to a store.
+// redis returns a client for a connection that an engine has described.
 func (s *suite) redis(c resource.Connection) redis.UniversalClient {
 	s.t.Helper()
 	if s.Redis != nil {
@@ -77,7 +75,7 @@ func (s *suite) redis(c resource.Connection) redis.UniversalClient {
 	return redis.NewClient(o)
 }
 
-// shown is what a list says about the value of a key.
+// shown is a key's value as a list shows it.
 type shown struct {
 	Type      string
 	Value     any
@@ -100,7 +98,7 @@ var shownValues = map[string]shown{
 	"zset":       {"zset", nil, 2, false},
 }
 
-// keys returns what the pages of a query show, by key without the store's own prefix.
+// keys reads all pages and returns the shown values by key, without the store's own prefix.
 func (s *suite) keys(p *resource.Provisioned, q resource.KeyQuery) map[string]shown {
 	s.t.Helper()
 	own := s.Engine.Connection(p).Env["REDIS_KEY_PREFIX"]

@@ -10,11 +10,11 @@ import (
 	"steward/internal/resource"
 )
 
-// Rows are the rows of a test's resources. Engines that look up resources by themselves do it here.
+// Rows holds the rows of a test's resources. Engines that look up resources themselves find them here.
 type Rows struct {
 	mu   sync.Mutex
 	byID map[string]*resource.Provisioned
-	// Changed is called after each change, as engines are told of it. It may be nil.
+	// Changed, if not nil, is called after each change, to notify the engine.
 	Changed func()
 }
 
@@ -29,7 +29,7 @@ func (r *Rows) ByID(_ context.Context, id string) (*resource.Provisioned, error)
 	return p, nil
 }
 
-// ByPassword returns the resource with a password, given its SHA-256.
+// ByPassword returns the resource with a password, given the password's SHA-256.
 func (r *Rows) ByPassword(_ context.Context, hash []byte) (*resource.Provisioned, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -52,8 +52,8 @@ func deleteCutsConnections(s *suite) {
 	s.refused(p)
 }
 
-// deleteRemovesData creates a deleted resource once more, with the same id, which the manager never
-// does, to see what is left.
+// deleteRemovesData creates a deleted resource again with the same id, which the manager never does, to
+// see whether anything is left.
 func deleteRemovesData(s *suite) {
 	p := s.created()
 	s.set(s.connect(p), "a", "1")
@@ -110,7 +110,7 @@ func separate(s *suite) {
 	s.want(one, "a", "1")
 }
 
-// oddTexts uses names, descriptions and ids of organizations that try to be more than text.
+// oddTexts tries names, descriptions and organization ids that break careless quoting.
 func oddTexts(s *suite) {
 	texts := []string{
 		`'`, `"`, `\`, `'; DROP DATABASE postgres; --`, `"; DROP ROLE postgres; --`, `\'; SELECT 1; --`,
@@ -130,8 +130,8 @@ func oddTexts(s *suite) {
 	}
 }
 
-// cancelledThenRepeated cancels each operation after longer and longer times, until one completes,
-// and repeats it.
+// cancelledThenRepeated cancels each operation and repeats it. The time before it cancels grows until one
+// completes.
 func cancelledThenRepeated(s *suite) {
 	for pause := 100 * time.Microsecond; ; pause *= 2 {
 		p := s.plan()
@@ -157,7 +157,7 @@ func cancelledThenRepeated(s *suite) {
 	}
 }
 
-// cancelAfter runs an operation that is cancelled after a time. It reports whether it succeeded.
+// cancelAfter cancels an operation after a pause, and reports whether it succeeded before.
 func (s *suite) cancelAfter(pause time.Duration, do func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(s.t.Context(), pause)
 	defer cancel()
@@ -202,13 +202,13 @@ func (s *suite) life(p *resource.Provisioned) error {
 	return nil
 }
 
-// concurrentWithItself deletes one resource from several sides at once, as replicas may do.
+// concurrentWithItself deletes one resource several times at once, as replicas may do.
 func concurrentWithItself(s *suite) {
 	p := s.created()
 	s.rows.put(with(p, resource.Deleting, p.Password))
 	var group sync.WaitGroup
 	for range 4 {
-		group.Go(func() { _ = s.Engine.Delete(s.t.Context(), p) }) // one may fail because of another
+		group.Go(func() { _ = s.Engine.Delete(s.t.Context(), p) }) // calls may make each other fail
 	}
 	group.Wait()
 	s.delete(p)
@@ -217,7 +217,7 @@ func concurrentWithItself(s *suite) {
 
 func checkWorking(s *suite) { s.must(s.Engine.Check(s.t.Context())) }
 
-// connectionIsOwn wants a URL that has the credentials, in the environment as well.
+// connectionIsOwn checks that the URL and the environment contain the credentials.
 func connectionIsOwn(s *suite) {
 	p := s.created()
 	c := s.Engine.Connection(p)

@@ -14,7 +14,7 @@ import (
 
 func (s *suite) stores() resource.Stores { return s.Engine.(resource.Stores) }
 
-// put sets an item of a value.
+// put sets one item in a value.
 func (s *suite) put(p *resource.Provisioned, key, kind string, item resource.Item) resource.Value {
 	s.t.Helper()
 	v, err := resource.SetValue(s.t.Context(), s.stores(), p, key, resource.NewValue{Type: kind, Item: &item})
@@ -22,7 +22,6 @@ func (s *suite) put(p *resource.Provisioned, key, kind string, item resource.Ite
 	return v
 }
 
-// value returns a page of a value.
 func (s *suite) value(p *resource.Provisioned, q resource.ValueQuery) resource.Value {
 	s.t.Helper()
 	if q.Limit == 0 {
@@ -38,7 +37,7 @@ func (s *suite) remove(p *resource.Provisioned, key, item string) {
 	s.must(resource.RemoveValue(s.t.Context(), s.stores(), p, key, &item))
 }
 
-// equalValues fails the test unless values are the same.
+// equalValues fails the test unless the values are equal.
 func (s *suite) equalValues(what string, got, want any) {
 	s.t.Helper()
 	texts := cmp.Comparer(func(a, b resource.Text) bool { return a.String() == b.String() })
@@ -106,9 +105,9 @@ func itemsOfEachType(s *suite, _ *resource.Provisioned) {
 	}
 }
 
-// largeValuesInPages reads values that have several pages.
+// largeValuesInPages reads values that need several pages.
 func largeValuesInPages(s *suite, _ *resource.Provisioned) {
-	const many = 1500 // more than a page, and more than Redis keeps in its small encodings
+	const many = 1500 // more than fits on a page or into Redis's compact encodings
 	p := s.created()
 	client := s.client(p)
 	own := s.Engine.Connection(p).Env["REDIS_KEY_PREFIX"]
@@ -149,7 +148,7 @@ func largeValuesInPages(s *suite, _ *resource.Provisioned) {
 	}
 }
 
-// allItems returns the items of all pages of a value. No page is larger than limit.
+// allItems reads a value page by page. No page may have more than limit items.
 func (s *suite) allItems(p *resource.Provisioned, key string, limit int) (all []resource.Item) {
 	s.t.Helper()
 	for q := (resource.ValueQuery{Key: key, Limit: limit}); ; {
@@ -165,7 +164,7 @@ func (s *suite) allItems(p *resource.Provisioned, key string, limit int) (all []
 	}
 }
 
-// longTextsAreCut reads items that are larger than a page may be.
+// longTextsAreCut reads items that are too large for a page.
 func longTextsAreCut(s *suite, _ *resource.Provisioned) {
 	p := s.created()
 	long := strings.Repeat("€", 100_000)
@@ -267,7 +266,7 @@ func refusedChanges(s *suite, p *resource.Provisioned) {
 	s.kind("cursor", err, errs.Invalid)
 }
 
-// readError returns the error of reading a key.
+// readError returns the error from reading a key.
 func (s *suite) readError(p *resource.Provisioned, key string) error {
 	_, err := resource.ReadValue(s.t.Context(), s.stores(), p, resource.ValueQuery{Key: key, Limit: 1})
 	return err

@@ -8,24 +8,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// key is what a server says about a key.
+// key describes a key on a server.
 type key struct {
 	name    string
 	kind    string
-	expires int64 // in milliseconds since 1970; -1: never
-	size    int64 // number of elements, or of the bytes of a string
-	memory  int64 // that a copy takes about
+	expires int64 // milliseconds since 1970; -1 for never
+	size    int64 // elements, or bytes for a string
+	memory  int64 // bytes, roughly, that a copy takes
 }
 
-// expired reports whether the key may be gone by now.
+// expired reports whether the key may have expired by now.
 func (k key) expired() bool { return k.expires >= 0 && k.expires <= time.Now().UnixMilli() }
 
-// sizeCommands return the size of a value, by type.
+// sizeCommands maps each type to the command that returns a value's size.
 var sizeCommands = map[string]string{
 	"string": "STRLEN", "list": "LLEN", "set": "SCARD", "hash": "HLEN", "zset": "ZCARD", "stream": "XLEN",
 }
 
-// describe returns what a server says about keys, without those that it does not have.
+// describe describes keys on a server. It leaves out those that do not exist.
 func describe(ctx context.Context, server redis.UniversalClient, prefix string, names []string) ([]key, error) {
 	pipe := server.Pipeline()
 	kinds := make([]*redis.StatusCmd, len(names))
@@ -69,10 +69,10 @@ func describe(ctx context.Context, server redis.UniversalClient, prefix string, 
 	return found, nil
 }
 
-// clockSkew is how far the clocks of servers may differ: keys that expire so soon are not compared.
+// clockSkew is how far servers' clocks may differ. We do not compare keys that expire within it.
 const clockSkew = time.Minute
 
-// compareKeys returns an error if keys are not the same on both sides.
+// compareKeys returns an error if the keys differ between both sides.
 func (c *Copier) compareKeys(ctx context.Context, found []key) error {
 	names := make([]string, len(found))
 	for i, k := range found {

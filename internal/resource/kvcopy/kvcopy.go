@@ -1,8 +1,8 @@
-// Package kvcopy copies the keys of a store to another Redis server, by ordinary commands.
+// Package kvcopy copies a store's keys to another Redis server, with ordinary commands.
 //
-// Keys are read in batches: what they are (key.go), and then their values in pieces, so that large ones take a
-// bounded amount of memory (value.go, stream.go). Each piece is written, read back and compared before the next
-// one. In the end both sides are asked again for the type, the size and the expiry of each key.
+// It reads keys in batches: first their descriptions (key.go), then their values in pieces, so that large
+// values take bounded memory (value.go, stream.go). It writes each piece, reads it back and compares it
+// before the next one. In the end it compares each key's type, size and expiry on both sides.
 package kvcopy
 
 import (
@@ -14,30 +14,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Limits of a batch. The names of its keys are so short that a server can receive all commands before its replies
-// are read.
+// Limits for a batch. Key names are short enough that a server can receive all commands before we read
+// its replies.
 const (
 	batchKeys   = 200
 	batchNames  = 32 << 10
 	batchMemory = 4 << 20
-	// pieceBytes is about how many bytes a piece has, and pieceItems the most elements.
+	// pieceBytes is a piece's approximate size, and pieceItems caps its elements.
 	pieceBytes = 1 << 20
 	pieceItems = 1000
 )
 
-// Copier copies a store. Its fields must not be changed after Run is called.
+// Copier copies a store. Do not change its fields after calling Run.
 type Copier struct {
-	// From has the keys. Nobody else uses it.
+	// From has the keys. Nobody else may use it meanwhile.
 	From redis.UniversalClient
-	// To gets them, with Prefix before their names. It must not repeat commands by itself.
+	// To receives the keys, with Prefix before their names. It must not retry commands.
 	To     redis.UniversalClient
 	Prefix string
-	// Report is called after each batch, with the number of keys that were copied or, after that, compared. It may be nil.
+	// Report, if not nil, is called after each batch with the number of keys copied so far and, in the
+	// second pass, compared so far.
 	Report func(keys int64) error
 }
 
-// Run copies all keys, and returns how many there are. It returns an error if something cannot be copied, or
-// is different afterwards.
+// Run copies all keys, and returns their number. It returns an error if something cannot be copied or
+// differs afterwards.
 func (c *Copier) Run(ctx context.Context) (keys int64, err error) {
 	if err := c.checkSettings(ctx); err != nil {
 		return 0, err
@@ -48,8 +49,8 @@ func (c *Copier) Run(ctx context.Context) (keys int64, err error) {
 	return c.each(ctx, c.compareKeys)
 }
 
-// checkSettings returns an error if the store has what belongs to no key, since a user of a shared server may
-// not have that.
+// checkSettings returns an error if the store has functions or changed settings, since a user on a shared
+// server may not have them.
 func (c *Copier) checkSettings(ctx context.Context) error {
 	libraries, err := c.From.FunctionList(ctx, redis.FunctionListQuery{}).Result()
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Copier) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// each calls a function with batches of all keys, and returns how many there are.
+// each calls do with batches of all keys, and returns their number.
 func (c *Copier) each(ctx context.Context, do func(context.Context, []key) error) (keys int64, err error) {
 	var cursor uint64
 	for {
@@ -101,7 +102,8 @@ func (c *Copier) each(ctx context.Context, do func(context.Context, []key) error
 	}
 }
 
-// batches returns parts of a slice whose sizes are at most a limit in sum, or that have one element.
+// batches splits a slice into parts. The sizes in a part add up to at most limit, unless it has only one
+// element.
 func batches[T any](all []T, limit int64, size func(T) int64) func(yield func([]T) bool) {
 	return func(yield func([]T) bool) {
 		start, sum := 0, int64(0)
@@ -131,7 +133,7 @@ func (c *Copier) copyKeys(ctx context.Context, found []key) error {
 	return nil
 }
 
-// copyBatch copies keys that take little memory together, or one.
+// copyBatch copies keys that together take little memory, or a single key.
 func (c *Copier) copyBatch(ctx context.Context, batch []key) error {
 	values := make([]value, len(batch))
 	pipe := c.To.Pipeline()
@@ -167,7 +169,7 @@ func (c *Copier) copyBatch(ctx context.Context, batch []key) error {
 	return nil
 }
 
-// copyPieces copies the next piece of each value, and compares it.
+// copyPieces copies each value's next piece, and compares it.
 func (c *Copier) copyPieces(ctx context.Context, values []value) error {
 	if err := c.readPieces(ctx, values); err != nil {
 		return fmt.Errorf("read values: %w", err)
@@ -195,8 +197,8 @@ func (c *Copier) copyPieces(ctx context.Context, values []value) error {
 	return nil
 }
 
-// readPieces reads the next piece of each value. Of a value that is alone it reads less if the server refuses
-// so much.
+// readPieces reads each value's next piece. If the server refuses so large a reply for a single value, it
+// asks for less.
 func (c *Copier) readPieces(ctx context.Context, values []value) error {
 	for {
 		pipe := c.From.Pipeline()
@@ -211,7 +213,7 @@ func (c *Copier) readPieces(ctx context.Context, values []value) error {
 	}
 }
 
-// run executes the commands of a pipeline, and returns the first error. That there is no value is none.
+// run executes a pipeline, and returns the first error. A missing value is not an error.
 func run(ctx context.Context, pipe redis.Pipeliner) error {
 	if pipe.Len() == 0 {
 		return nil

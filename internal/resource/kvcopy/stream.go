@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// stream is the entries of a stream: each an id, and fields and values in their order.
+// stream copies a stream's entries. An entry has an id, and fields and values in order.
 type stream struct {
 	position
-	last        string // id of the last entry that was copied
+	last        string // id of the last copied entry
 	piece, back *redis.Cmd
 }
 
@@ -20,7 +20,7 @@ func (v *stream) read(ctx context.Context, pipe redis.Pipeliner) {
 	v.piece = pipe.Do(ctx, "XRANGE", v.key.name, after(v.last), "+", "COUNT", v.count)
 }
 
-// after returns the beginning of a range after an id, or of all if it is empty.
+// after returns the start of a range after an id, or of the whole stream if id is empty.
 func after(id string) string {
 	if id == "" {
 		return "-"
@@ -54,7 +54,7 @@ func (v *stream) advance() {
 	}
 }
 
-// copyStreamState copies what a stream has besides entries: what is known of those that are gone, and groups.
+// copyStreamState copies the rest of a stream: its groups, and counters for entries that are gone.
 func (c *Copier) copyStreamState(ctx context.Context, k key) error {
 	s := streamState{Copier: c, from: k.name, to: c.Prefix + k.name}
 	info, err := pairs(c.From.Do(ctx, "XINFO", "STREAM", s.from))
@@ -83,7 +83,7 @@ func (c *Copier) copyStreamState(ctx context.Context, k key) error {
 	return s.compare(ctx, info, groups)
 }
 
-// streamState copies the state of a stream.
+// streamState copies a stream's state.
 type streamState struct {
 	*Copier
 	from, to string
@@ -131,8 +131,8 @@ func (s streamState) copyGroup(ctx context.Context, group map[string]any) error 
 	}
 }
 
-// copyPending copies pending entries, which were read at a time: each an id, a consumer, how many milliseconds ago
-// it was delivered, and how often.
+// copyPending copies pending entries that were read at time now. Each has an id, a consumer, the
+// milliseconds since its delivery, and the number of deliveries.
 func (s streamState) copyPending(ctx context.Context, group any, now int64, pending []any) error {
 	pipe := s.To.Pipeline()
 	for _, one := range pending {
@@ -160,7 +160,7 @@ func (s streamState) copyPending(ctx context.Context, group any, now int64, pend
 	return nil
 }
 
-// compare returns an error if the state is not what was copied.
+// compare returns an error if the copied state differs.
 func (s streamState) compare(ctx context.Context, info map[string]any, groups []map[string]any) error {
 	copied, err := pairs(s.To.Do(ctx, "XINFO", "STREAM", s.to))
 	if err != nil {
@@ -185,7 +185,7 @@ func (s streamState) compare(ctx context.Context, info map[string]any, groups []
 	return nil
 }
 
-// pairs returns a reply that is a list of names and values.
+// pairs returns a reply with names and values as a map.
 func pairs(reply *redis.Cmd) (map[string]any, error) {
 	fields, err := reply.Slice()
 	if err != nil {
@@ -194,7 +194,7 @@ func pairs(reply *redis.Cmd) (map[string]any, error) {
 	return mapOf(fields), nil
 }
 
-// all returns a reply that is a list of lists of names and values.
+// all returns a reply with lists of names and values as maps.
 func all(reply *redis.Cmd) ([]map[string]any, error) {
 	items, err := reply.Slice()
 	if err != nil {

@@ -7,29 +7,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// value is a value that is copied piece by piece. The methods are called in their order for each piece.
+// value copies a value piece by piece. For each piece, its methods are called in this order.
 type value interface {
 	name() string
 	// read adds the command that reads the next piece.
 	read(ctx context.Context, pipe redis.Pipeliner)
-	// write adds the commands that write it. A piece is empty if its key has expired meanwhile.
+	// write adds the commands that write the piece. A piece is empty if its key has expired meanwhile.
 	write(ctx context.Context, pipe redis.Pipeliner)
-	// readBack adds the command that reads what was written, and same reports whether it is the piece.
+	// readBack adds the command that reads the written piece, and same reports whether it is equal.
 	readBack(ctx context.Context, pipe redis.Pipeliner)
 	same() bool
-	// advance goes on to the next piece. done reports whether there is none.
+	// advance moves to the next piece. done reports whether there is none.
 	advance()
 	done() bool
-	// halve makes pieces smaller. It reports whether that is possible.
+	// halve makes pieces smaller. It returns false if they cannot be any smaller.
 	halve() bool
 }
 
-// position is what all values have: the key on both sides, and how far it was copied.
+// position has the fields that all values share: the key on both sides, and our progress.
 type position struct {
 	key
 	to    string
-	count int64 // elements of the next piece
-	at    int64 // elements that were copied
+	count int64 // elements in the next piece
+	at    int64 // elements copied so far
 	end   bool
 }
 
@@ -41,13 +41,13 @@ func (p *position) halve() bool {
 	return p.count > 0
 }
 
-// passed goes on by n elements. There are no more after the last one, or if there was none.
+// passed moves on by n elements. The value ends after its last element, or if a piece was empty.
 func (p *position) passed(n int) {
 	p.at += int64(n)
 	p.end = n == 0 || p.at >= p.size
 }
 
-// newValue returns the value of a key, or nil if its type is not known.
+// newValue returns the copier for a key's value, or nil if we do not know its type.
 func newValue(k key, prefix string) value {
 	p := position{key: k, to: prefix + k.name, count: pieceItems}
 	if k.memory > pieceBytes {
@@ -218,7 +218,7 @@ func (v *hash) same() bool {
 	return 2*len(v.back.Val()) == len(v.items())
 }
 
-// arguments returns strings as arguments of a command.
+// arguments converts strings for a command.
 func arguments(all []string) []any {
 	args := make([]any, len(all))
 	for i, text := range all {

@@ -7,43 +7,43 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// access is what a statement does, as the authorizer sees it.
+// access records a statement's effects, as the authorizer sees them.
 type access struct {
 	writes  bool // to the file
-	changes bool // rows, as affected_row_count counts them
+	changes bool // changes rows that affected_row_count counts
 	inserts bool
 	schema  bool // changes the schema
-	// private is whether it changes the connection itself, such as a temporary table does.
+	// private reports whether it changes the connection itself, for example with a temporary table.
 	private bool
 }
 
-// authorizer decides what statements may do, and records what they do. SQLite asks it while it
-// prepares a statement, also for those that it prepares itself while another one runs.
+// authorizer decides what statements may do, and records what they do. SQLite asks it while it prepares a
+// statement, and also for its own statements while another one runs.
 type authorizer struct {
 	access access
-	// denied is what was refused last.
+	// denied describes the last refusal.
 	denied string
-	// vacuum is whether VACUUM is running, which attaches a nameless file.
+	// vacuum reports whether VACUUM is running, which attaches a nameless file.
 	vacuum bool
-	// own is whether the statement is one of the engine itself.
+	// own reports whether the statement is the engine's own.
 	own bool
 }
 
-// modules are the virtual tables that can be created. fts5vocab reads the terms of an fts5 table.
+// modules lists the virtual tables that clients can create. fts5vocab reads the terms in an fts5 table.
 var modules = []string{"fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly"}
 
-// pragma is which forms of a PRAGMA are allowed.
+// pragma says which forms of a PRAGMA we allow.
 type pragma int
 
 const (
-	readPragma    pragma = iota + 1 // without argument
-	argPragma                       // with an argument that is not a value to set, such as a table
-	filePragma                      // with a value that is written to the file
-	privatePragma                   // with a value for the connection
+	readPragma    pragma = iota + 1 // no argument
+	argPragma                       // an argument that sets nothing, such as a table
+	filePragma                      // a value that goes into the file
+	privatePragma                   // a value for the connection
 )
 
-// pragmas are those that clients and tools use to read the schema and to migrate it. No other is
-// allowed: they change how the file is written, use memory of the process, or tell its paths.
+// pragmas lists those that clients and tools need to read and migrate the schema. We allow no others:
+// they change how the file is written, use the process's memory, or reveal its paths.
 var pragmas = map[string]pragma{
 	"table_info": argPragma, "table_xinfo": argPragma, "table_list": argPragma,
 	"index_list": argPragma, "index_info": argPragma, "index_xinfo": argPragma,
@@ -56,7 +56,7 @@ var pragmas = map[string]pragma{
 	"user_version": filePragma, "application_id": filePragma,
 	"foreign_keys": privatePragma, "defer_foreign_keys": privatePragma, "recursive_triggers": privatePragma,
 	"legacy_alter_table": privatePragma, "analysis_limit": privatePragma,
-	"busy_timeout": argPragma, // many clients set it; Authorize ignores it
+	"busy_timeout": argPragma, // many clients set it, but Authorize ignores it
 }
 
 // Authorize implements sqlite.Authorizer.
@@ -66,13 +66,13 @@ func (a *authorizer) Authorize(action sqlite.Action) sqlite.AuthResult {
 		return sqlite.AuthResultDeny
 	}
 	if action.Type() == sqlite.OpPragma && strings.EqualFold(action.Pragma(), "busy_timeout") && !a.own {
-		return sqlite.AuthResultIgnore // it would replace the engine's own queue of writers
+		return sqlite.AuthResultIgnore // setting it would disable the engine's own queue for writers
 	}
 	a.record(action)
 	return sqlite.AuthResultOK
 }
 
-// refusal returns what is not allowed of an action, or "".
+// refusal names the forbidden part of an action, or returns "".
 func (a *authorizer) refusal(action sqlite.Action) string {
 	switch action.Type() {
 	case sqlite.OpAttach:
@@ -101,12 +101,12 @@ func allowedPragma(action sqlite.Action) bool {
 	form, known := pragmas[strings.ToLower(action.Pragma())]
 	argument := action.PragmaArg()
 	if strings.EqualFold(action.Pragma(), "journal_mode") && strings.EqualFold(argument, "wal") {
-		return true // what it is already, as many clients set it
+		return true // many clients set it, and it is already wal
 	}
 	return known && (argument == "" || form != readPragma)
 }
 
-// record notes what an action does.
+// record notes an action's effects.
 func (a *authorizer) record(action sqlite.Action) {
 	temporary := action.Database() == "temp"
 	switch action.Type() {
@@ -120,7 +120,7 @@ func (a *authorizer) record(action sqlite.Action) {
 		a.access.private = true
 		a.access.schema = true
 	case sqlite.OpSelect, sqlite.OpRead, sqlite.OpFunction, sqlite.OpRecursive, sqlite.OpTransaction, sqlite.OpSavepoint:
-	default: // the others change the schema
+	default: // all others change the schema
 		a.access.writes = true
 		a.access.schema = true
 	}

@@ -6,7 +6,7 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// columns returns the columns of a statement with the given text.
+// columns returns the statement's columns. sql is its text.
 func (c *conn) columns(stmt *sqlite.Stmt, sql string) []column {
 	columns := make([]column, stmt.ColumnCount())
 	repeated := false
@@ -21,14 +21,13 @@ func (c *conn) columns(stmt *sqlite.Stmt, sql string) []column {
 	return columns
 }
 
-// nameRepeated names the columns whose names are repeated further on: the library knows only the last
-// column of a name. SQLite gives the columns of a subquery different names, `id` and `id:1`, from which
-// they are found.
+// nameRepeated names the columns whose name occurs again later: the library only knows the last column with a
+// name. In a subquery, SQLite makes the names distinct, `id` and `id:1`, and we take them from there.
 func (c *conn) nameRepeated(stmt *sqlite.Stmt, sql string, columns []column) {
 	sql = strings.TrimRight(sql, "; \t\r\n")
 	subquery, _, err := c.PrepareTransient("SELECT * FROM (" + sql + "\n)")
 	if err != nil {
-		return // such as RETURNING: the columns stay without a name
+		return // such as RETURNING, which leaves the columns without names
 	}
 	defer func() { _ = subquery.Finalize() }()
 	for i := range columns {
@@ -44,8 +43,8 @@ func (c *conn) nameRepeated(stmt *sqlite.Stmt, sql string, columns []column) {
 	}
 }
 
-// decltype returns the declared type of the table's column that a column shows, or "". A column with
-// another name than in its table has none.
+// decltype returns the type that the table declares for a result column, or "". A column that was renamed
+// in the result has none.
 func (c *conn) decltype(stmt *sqlite.Stmt, i int, name string) string {
 	table := stmt.ColumnTableName(i)
 	if table == "" || name == "" {
@@ -60,7 +59,7 @@ func (c *conn) decltype(stmt *sqlite.Stmt, i int, name string) string {
 	return types[strings.ToLower(name)]
 }
 
-// readTypes returns the types of a table's columns, by their names in lower case.
+// readTypes returns the columns' types by lower-case name.
 func (c *conn) readTypes(from string) map[string]string {
 	types := map[string]string{}
 	stmt, _, err := c.PrepareTransient("PRAGMA " + from)

@@ -14,37 +14,37 @@ import (
 )
 
 const (
-	// maxStatements is the number of prepared statements that a connection keeps, maxKept the length of
-	// their texts.
+	// maxStatements caps the prepared statements that a connection keeps, and maxKept the length of their
+	// text.
 	maxStatements = 64
 	maxKept       = 4 << 10
 
 	pageSize = 4096
 )
 
-// conn is a connection to the file of a database. One goroutine uses it at a time.
+// conn is a connection to a database's file. Only one goroutine uses it at a time.
 type conn struct {
 	*sqlite.Conn
 	db         *database
 	auth       authorizer
 	statements sqlite.Statements[*statement]
-	// types are the declared types of columns by table, as far as they were needed.
+	// types caches the columns' declared types by table.
 	types map[string]map[string]string
-	// generation is that of the schema for which statements and types were read.
+	// generation is the schema's generation when we prepared statements and read types.
 	generation uint64
-	// turn has a slot in the queue of statements while one runs.
+	// turn holds a slot in the queue while a statement runs.
 	turn turn
-	// slot is the connection's place among those in use, or among those that are kept.
+	// slot counts the connection among those in use, or among those kept for later.
 	slot *budget.Charge
 
 	reading bool      // the transaction is read-only
-	locked  bool      // holds the write lock of the database
+	locked  bool      // holds the database's write lock
 	changed bool      // the transaction changes the schema
-	private bool      // must not be used by another client
+	private bool      // other clients must not use the connection
 	began   time.Time // when the transaction began; zero if there is none
 }
 
-// connect opens a connection to the database's file, which must exist.
+// connect opens a connection to the database's file. The file must exist.
 func connect(db *database) (*conn, error) {
 	pages := db.engine.limits.FileSize / pageSize
 	pragmas := append(slices.Clone(pragmasOfClients),
@@ -65,14 +65,14 @@ func connect(db *database) (*conn, error) {
 	return c, nil
 }
 
-// pragmasOfClients are those of all connections, beside limits.
+// pragmasOfClients apply to all connections, in addition to limits.
 var pragmasOfClients = []string{
 	"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF",
 	"temp_store = FILE", "cache_size = -512", "journal_size_limit = 16777216", "cell_size_check = ON",
 }
 
-// prepareForClients sets everything that protects the file, the process and its other files. SQLite
-// loads no extensions unless it is told to.
+// prepareForClients sets everything that protects the file, the process and its other files. SQLite loads
+// no extensions unless it is told to.
 func (c *conn) prepareForClients() error {
 	c.setLimits(c.db.engine.limits)
 	if err := c.SetDefensive(true); err != nil {
@@ -87,13 +87,13 @@ func (c *conn) setLimits(l Limits) {
 	c.Limit(driver.LimitColumn, int32(l.Columns))
 	c.Limit(driver.LimitExprDepth, int32(l.Depth))
 	c.Limit(driver.LimitFunctionArg, 127)
-	c.Limit(driver.LimitLikePatternLength, 1000) // comparing takes as long as text times pattern
+	c.Limit(driver.LimitLikePatternLength, 1000) // comparing takes time proportional to text times pattern
 	c.Limit(driver.LimitTriggerDepth, 100)
 	c.Limit(driver.LimitAttached, 1) // VACUUM needs one
 	c.Limit(driver.LimitWorkerThreads, 0)
 }
 
-// truncateLog writes the write-ahead log to the file and truncates it, unless somebody needs it.
+// truncateLog copies the write-ahead log into the file and truncates it, unless somebody needs it.
 func (c *conn) truncateLog() error {
 	ctx, cancel := context.WithTimeout(context.Background(), tick)
 	defer cancel()
@@ -121,12 +121,12 @@ func (c *conn) close() error {
 // rollback ends the transaction, if there is one.
 func (c *conn) rollback() {
 	if !c.AutocommitEnabled() {
-		_ = c.Exec("ROLLBACK") // fails only if SQLite has rolled back itself
+		_ = c.Exec("ROLLBACK") // fails only if SQLite has already rolled back
 	}
 	c.settle()
 }
 
-// settle keeps track of the transaction after a statement. When there is none any more, it lets the
+// settle updates the transaction's state after a statement. Once the transaction has ended, it lets the
 // next writer in.
 func (c *conn) settle() {
 	if !c.AutocommitEnabled() {
@@ -147,8 +147,8 @@ func (c *conn) settle() {
 	}
 }
 
-// lock takes the write lock of the database. Writers take it in the order in which they ask: SQLite
-// itself would have them poll, and 16 of them starve each other.
+// lock takes the database's write lock. Writers get it in the order in which they ask. SQLite itself
+// would make them poll, and 16 writers starve each other.
 func (c *conn) lock(ctx context.Context) error {
 	if c.locked {
 		return nil
@@ -166,7 +166,7 @@ func (c *conn) lock(ctx context.Context) error {
 	}
 }
 
-// deadline returns a context that ends when a statement that starts now has to stop.
+// deadline returns a context that ends when a statement that starts now must stop.
 func (c *conn) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	limits := c.db.engine.limits
 	if !c.began.IsZero() {

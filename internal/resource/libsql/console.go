@@ -57,7 +57,7 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	return rows, err
 }
 
-// rowSize returns about how many bytes a row takes.
+// rowSize estimates a row's size in bytes.
 func rowSize(stmt *driver.Stmt, columns int) int64 {
 	size := 0
 	for i := range columns {
@@ -66,7 +66,7 @@ func rowSize(stmt *driver.Stmt, columns int) int64 {
 	return int64(size)
 }
 
-// console runs a statement with positional arguments and returns what it does.
+// console runs a statement with positional arguments and returns its effects.
 func (s *stream) console(ctx context.Context, sql string, values []any, to sink) (access, error) {
 	bind := func(stmt *driver.Stmt) error {
 		if n := stmt.BindParamCount(); n != len(values) {
@@ -82,8 +82,8 @@ func (s *stream) console(ctx context.Context, sql string, values []any, to sink)
 	return s.query(ctx, &stmt{SQL: &sql}, bind, to)
 }
 
-// inSession runs a function with a stream that is closed afterwards. A failure of a statement is
-// returned as Invalid, and what is charged while the function runs is released.
+// inSession calls run with a stream, and closes the stream afterwards. It returns a statement's failure
+// as Invalid, and releases the memory that run has charged.
 func (e *Engine) inSession(ctx context.Context, p *resource.Provisioned, run func(context.Context, *stream) error) error {
 	if err := e.onThisNode(p); err != nil {
 		return err
@@ -119,7 +119,7 @@ func asUnavailable(err error) error {
 	return err
 }
 
-// valuesOf returns the arguments of a query, as encoding/json decodes them.
+// valuesOf converts a query's arguments, as encoding/json decodes them.
 func valuesOf(args []any) ([]any, error) {
 	values := make([]any, len(args))
 	for i, arg := range args {
@@ -135,7 +135,7 @@ func valuesOf(args []any) ([]any, error) {
 	return values, nil
 }
 
-// numberOf returns a number of JSON as an integer if it is one, so that it compares as clients expect.
+// numberOf returns an integer if a JSON number is one, so that it compares as clients expect.
 func numberOf(f float64) any {
 	if n := int64(f); float64(n) == f && n > -1<<53 && n < 1<<53 {
 		return n
@@ -143,7 +143,7 @@ func numberOf(f float64) any {
 	return f
 }
 
-// consoleValue returns the value of a column for resource.Rows.
+// consoleValue returns a column's value for resource.Rows.
 func consoleValue(stmt *driver.Stmt, i int) any {
 	switch v := sqlite.Value(stmt, i).(type) {
 	case string:
@@ -155,7 +155,7 @@ func consoleValue(stmt *driver.Stmt, i int) any {
 	}
 }
 
-// maxTables is the number of tables that are listed.
+// maxTables caps the list of tables.
 const maxTables = 1000
 
 // Tables implements resource.Databases.
@@ -180,7 +180,7 @@ func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resourc
 	return tables, err
 }
 
-// addColumn adds the column in the current row to the last table, or to a new one.
+// addColumn adds the column in the current row to the last table, or starts a new table.
 func addColumn(tables []resource.Table, stmt *driver.Stmt) []resource.Table {
 	name := stmt.ColumnText(0)
 	if n := len(tables); n == 0 || tables[n-1].Name != name {

@@ -12,10 +12,10 @@ import (
 	"steward/internal/encode"
 )
 
-// flushSize is the number of bytes that a cursor gathers before it sends them.
+// flushSize is how many bytes a cursor collects before it sends them.
 const flushSize = 64 << 10
 
-// serveCursor serves v3/cursor: a batch whose rows are sent while they are read.
+// serveCursor serves v3/cursor: it runs a batch and sends rows while it reads them.
 func (e *Engine) serveCursor(ctx context.Context, c *call) error {
 	var body struct {
 		Baton *word `json:"baton"`
@@ -43,19 +43,19 @@ func (e *Engine) serveCursor(ctx context.Context, c *call) error {
 		err = lines.flush()
 	}
 	s.closed = s.closed || err != nil || ctx.Err() != nil
-	return nil // the client knows of errors, or has gone
+	return nil // the client has seen the error, or has gone
 }
 
-// client is who reads a cursor.
+// client is the writer to a cursor's client.
 type client struct {
 	http.ResponseWriter
 	ctx context.Context
 }
 
-// cutAfter is how long a client may take to read what is sent after its session was ended.
+// cutAfter is how long a client may still read after its session has ended.
 const cutAfter = time.Second
 
-// Write writes to the client. It returns soon after the context ends, also if the client does not read.
+// Write writes to the client. Soon after the context ends it returns, even if the client does not read.
 func (c *client) Write(b []byte) (int, error) {
 	written := make(chan struct{})
 	defer close(written)
@@ -63,20 +63,20 @@ func (c *client) Write(b []byte) (int, error) {
 		select {
 		case <-written:
 		case <-time.After(cutAfter):
-			_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now()) // httptest's recorder has no deadlines
+			_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now()) // fails for httptest's recorder, which has no deadlines
 		}
 	})()
 	return c.ResponseWriter.Write(b)
 }
 
-// cursor writes the entries of a batch as lines.
+// cursor writes a batch's entries as lines.
 type cursor struct {
 	*stream
 	out    *response
 	client *client
 }
 
-// end ends a line, and sends lines if there are enough.
+// end ends a line, and flushes if there is enough to send.
 func (c *cursor) end() error {
 	c.out.raw("\n")
 	if err := c.out.settle(); err != nil {
@@ -88,7 +88,7 @@ func (c *cursor) end() error {
 	return c.flush()
 }
 
-// flush sends what was written. The statement has no slot meanwhile.
+// flush sends the lines. The statement gives up its slot meanwhile.
 func (c *cursor) flush() error {
 	var sent error
 	err := c.turn.without(func() { _, sent = c.client.Write(c.out.body) })
@@ -100,7 +100,7 @@ func (c *cursor) flush() error {
 	return err
 }
 
-// run runs the steps of a batch.
+// run runs the batch's steps.
 func (c *cursor) run(ctx context.Context, b batch) error {
 	var outcomes []outcome
 	for text := range b.Steps.all {
@@ -122,14 +122,14 @@ func (c *cursor) run(ctx context.Context, b batch) error {
 	return nil
 }
 
-// failed ends the line of a failure.
+// failed writes a failure and ends its line.
 func (c *cursor) failed(f *failure) error {
 	c.out.fail(f)
 	c.out.raw("}")
 	return c.end()
 }
 
-// runStep writes the entries of a step.
+// runStep writes a step's entries.
 func (c *cursor) runStep(ctx context.Context, i int, in *stmt) error {
 	did, err := c.query(ctx, in, in.bind, in.wanted(sink{
 		columns: func(columns []column) error { return c.stepBegin(i, columns) },

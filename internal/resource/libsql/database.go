@@ -20,28 +20,28 @@ import (
 	"steward/internal/sqlite"
 )
 
-// token is the hash of a password.
+// token is a password's hash.
 type token [sha256.Size]byte
 
 func tokenOf(password string) token { return sha256.Sum256([]byte(password)) }
 
 func (t token) equal(other token) bool { return subtle.ConstantTimeCompare(t[:], other[:]) == 1 }
 
-// database is an open file with its connections. It is created by the first request and closed when it
-// is idle, deleted, or the engine closes.
+// database is an open file with its connections. The first request creates it. It is closed when it has
+// been idle or is deleted, or when the engine closes.
 type database struct {
 	engine *Engine
 	org    string
 	id     string
 	path   string
 	use    *use
-	// schema counts the changes of the schema.
+	// schema counts changes to the schema.
 	schema atomic.Uint64
-	// writer has an element while a connection has the write lock, slots one for each connection of a
-	// request that closes its stream.
+	// writer has an element while a connection holds the write lock. slots has one for each connection
+	// that serves a request which closes its stream.
 	writer chan struct{}
 	slots  chan struct{}
-	// batch runs single statements that share commits, which sharing knows.
+	// batch runs single statements that share commits. sharing knows which ones may.
 	batch   sqlite.Batch[*conn]
 	sharing *sharing
 
@@ -49,14 +49,14 @@ type database struct {
 	closed   bool
 	used     time.Time
 	idle     []*conn
-	streams  map[string]*stream // idle ones, by baton
-	open     int                // streams
+	streams  map[string]*stream // idle streams, by baton
+	open     int                // number of streams
 	sessions map[*session]bool
-	// active counts sessions and streams, which hold connections.
+	// active counts sessions and streams, since both hold connections.
 	active sync.WaitGroup
 }
 
-// session is a request while it uses the database.
+// session is a request that is using the database.
 type session struct {
 	db     *database
 	token  token
@@ -74,7 +74,7 @@ func newDatabase(e *Engine, p *resource.Provisioned, path string) *database {
 	return d
 }
 
-// log returns the log with the names of the database and its organization.
+// log returns a logger that names the database and its organization.
 func (d *database) log() *slog.Logger {
 	return d.engine.Log.With("organization", d.org, "database", d.id)
 }
@@ -93,7 +93,7 @@ func (d *database) begin(ctx context.Context, t token) (context.Context, *sessio
 	return ctx, s, true
 }
 
-// end ends the session. It may be called more than once.
+// end ends the session. You may call it more than once.
 func (s *session) end() {
 	s.cancel(nil)
 	s.db.mu.Lock()
@@ -106,7 +106,7 @@ func (s *session) end() {
 	s.db.active.Done()
 }
 
-// borrow waits for a connection of the pool.
+// borrow waits for a connection from the pool.
 func (d *database) borrow(ctx context.Context) (*conn, error) {
 	timeout := time.NewTimer(d.engine.limits.Wait)
 	defer timeout.Stop()
@@ -128,13 +128,13 @@ func (d *database) borrow(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// giveBack returns a connection that was borrowed.
+// giveBack returns a borrowed connection.
 func (d *database) giveBack(c *conn) {
 	d.release(c)
 	<-d.slots
 }
 
-// connection returns an idle connection or opens one.
+// connection returns an idle connection or opens a new one.
 func (d *database) connection() (*conn, error) {
 	slot := d.engine.connections.Charge(d.org, d.id)
 	if !slot.Take(1) {
@@ -149,11 +149,11 @@ func (d *database) connection() (*conn, error) {
 		}
 	}
 	c.slot = slot
-	c.ClearRowID() // it is that of another client
+	c.ClearRowID() // it belongs to another client
 	return c, nil
 }
 
-// takeIdle returns a connection that is kept, or nil.
+// takeIdle returns a connection that was kept, or nil.
 func (d *database) takeIdle() *conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,7 +178,7 @@ func (d *database) connect() (*conn, error) {
 	return nil, err
 }
 
-// release ends what a client did with a connection, and keeps it for the next one if it can be shared.
+// release rolls back and keeps the connection for the next client if it can be shared.
 func (d *database) release(c *conn) {
 	c.rollback()
 	c.slot.Release()
@@ -187,7 +187,7 @@ func (d *database) release(c *conn) {
 	}
 }
 
-// keep keeps a connection for later. It reports whether there was room for it.
+// keep keeps a connection for later. It reports whether there was room.
 func (d *database) keep(c *conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -247,8 +247,7 @@ func (d *database) streamGone(place *budget.Charge) {
 	d.active.Done()
 }
 
-// take makes the stream of a baton busy; the baton cannot be used again. It waits for a cursor that is
-// still sending.
+// take makes the baton's stream busy and uses up the baton. If a cursor is still sending, take waits for it.
 func (d *database) take(ctx context.Context, baton string, t token) (*stream, error) {
 	expired := failf("STREAM_EXPIRED", "the stream has expired, or its baton was used before").withStatus(http.StatusBadRequest)
 	d.mu.Lock()
@@ -264,7 +263,7 @@ func (d *database) take(ctx context.Context, baton string, t token) (*stream, er
 	case <-ctx.Done():
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.streams[baton] = s // so that it expires
+		d.streams[baton] = s // so that it still expires
 		return nil, expired
 	}
 	s.stop()
@@ -276,7 +275,7 @@ func (d *database) take(ctx context.Context, baton string, t token) (*stream, er
 }
 
 // announce gives a busy stream its next baton, before the response is complete. It returns "" if the
-// stream cannot be continued.
+// stream cannot continue.
 func (d *database) announce(s *stream) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -306,7 +305,7 @@ func (d *database) put(s *stream, baton string) {
 	<-s.busy
 }
 
-// expire closes an idle stream, unless it was taken.
+// expire closes an idle stream, unless somebody has taken it.
 func (d *database) expire(s *stream, baton string) {
 	d.mu.Lock()
 	current := d.streams[baton] == s
@@ -340,7 +339,7 @@ func (d *database) end(s *stream, baton string) {
 	<-s.busy
 }
 
-// closeOthers ends the sessions and streams that were not opened with a token.
+// closeOthers ends the sessions and streams that used another token.
 func (d *database) closeOthers(t token) {
 	d.mu.Lock()
 	for s := range d.sessions {
@@ -361,7 +360,7 @@ func (d *database) closeOthers(t token) {
 	}
 }
 
-// cancelSince ends the sessions that began before a time.
+// cancelSince ends the sessions that began before t.
 func (d *database) cancelSince(t time.Time, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -372,10 +371,10 @@ func (d *database) cancelSince(t time.Time, cause error) {
 	}
 }
 
-// largeLog is the size of a write-ahead log that is truncated when the disk is almost full.
+// largeLog is the size in bytes above which we truncate a write-ahead log when the disk is almost full.
 const largeLog = 4 << 20
 
-// truncateLog gives the space of the write-ahead log back, unless somebody is writing.
+// truncateLog frees the write-ahead log's space, unless somebody is writing.
 func (d *database) truncateLog() {
 	info, err := os.Stat(d.path + "-wal")
 	if err != nil || info.Size() < largeLog {
@@ -397,7 +396,8 @@ func (d *database) truncateLog() {
 	d.release(c)
 }
 
-// closeIdle closes the database if it has not been used since a time. It reports whether it is closed.
+// closeIdle closes the database if it has been unused since a time. It reports whether the database is
+// closed.
 func (d *database) closeIdle(since time.Time) bool {
 	d.mu.Lock()
 	idle := len(d.sessions) == 0 && d.open == 0 && d.used.Before(since)
@@ -409,7 +409,7 @@ func (d *database) closeIdle(since time.Time) bool {
 	return idle
 }
 
-// closeConnections closes the connections that nobody uses.
+// closeConnections closes the idle connections.
 func (d *database) closeConnections() {
 	d.mu.Lock()
 	idle := d.idle
@@ -420,7 +420,7 @@ func (d *database) closeConnections() {
 	}
 }
 
-// close interrupts all sessions, rolls back all streams and returns when the file is closed.
+// close interrupts all sessions and rolls back all streams. When it returns, the file is closed.
 func (d *database) close() {
 	d.mu.Lock()
 	d.closed = true

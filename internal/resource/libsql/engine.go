@@ -24,42 +24,42 @@ import (
 
 // Engine serves the databases in a directory. It implements resource.Databases.
 type Engine struct {
-	// Dir has a directory for each database.
+	// Dir holds a directory for each database.
 	Dir string
-	// Node is compared with that of a database: the files of others are somewhere else.
+	// Node is this process's node. If a database has another one, its files are elsewhere.
 	Node string
-	// BaseURL is the public URL of the API.
+	// BaseURL is the API's public URL.
 	BaseURL string
-	// Lookup returns a database that can be used, or NotFound.
+	// Lookup returns a usable database, or NotFound.
 	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
 	// Active returns Forbidden if an organization was deleted. It may be nil.
 	Active func(ctx context.Context, orgID string) error
-	// Forward passes a request on to the node that has the files of a database. It returns an error if
-	// nothing has been answered. It may be nil: then such requests are refused.
+	// Forward forwards a request to the node that has the database's files. It returns an error if it has
+	// not written a response. If Forward is nil, we refuse such requests.
 	Forward func(w http.ResponseWriter, r *http.Request, body []byte, node string) error
 	Limits  Limits
-	// Begin is called when a statement begins, with "statement". The function that it returns, if any, is called
-	// when the statement has ended, after the commit if it shares one. It may be nil.
+	// Begin, if not nil, is called when a statement begins, with "statement". It may return a function to
+	// call when the statement has ended, after the commit if it shares one.
 	Begin func(ctx context.Context, operation string) (end func(error))
-	// Memory is charged for the bodies and responses of requests; nil means a pool of 128 MiB.
+	// Memory is charged for request bodies and responses; nil means a pool of 128 MiB.
 	Memory *budget.Pool
 	Log    *slog.Logger
-	// Now returns the time; nil means time.Now.
+	// Now tells the time; nil means time.Now.
 	Now func() time.Time
 
-	shared      sync.Once // share was called
+	shared      sync.Once // guards share
 	limits      Limits
 	lookups     db.Cache[string, *resource.Provisioned]
 	memory      *budget.Pool
 	streams     *budget.Pool
 	connections *budget.Pool // in use
-	kept        *budget.Pool // connections that nobody uses
-	forwards    *budget.Pool // requests that are passed on
+	kept        *budget.Pool // idle connections
+	forwards    *budget.Pool // requests forwarded to other nodes
 	passed      passedRequests
 	queue       *budget.Queue
 	disk        *disk.Space
-	stale       chan struct{} // asks Run to verify what is open
-	busy        chan struct{} // tells Run that a database is open
+	stale       chan struct{} // tells Run to verify open databases
+	busy        chan struct{} // tells Run that a database was opened
 	usage       usage
 
 	mu       sync.Mutex
@@ -70,11 +70,11 @@ type Engine struct {
 
 var _ resource.Databases = (*Engine)(nil)
 
-// temporary is the directory of SQLite's temporary files, below Dir. They have no names while they are
-// used, so that nothing is left there.
+// temporary is SQLite's directory for temporary files, below Dir. SQLite unlinks them while it uses them,
+// so a crash leaves nothing behind.
 const temporary = "tmp"
 
-// Open creates the directory and makes the engine ready.
+// Open creates the directory and prepares the engine.
 func (e *Engine) Open() error {
 	e.shared.Do(e.share)
 	e.disk = &disk.Space{Dir: e.Dir, Reserve: e.limits.Reserve}
@@ -94,13 +94,13 @@ func (e *Engine) Open() error {
 	return useTemporary(tmp)
 }
 
-// The size of the pool of memory if there is none, and the part of it that a request can have.
+// The default memory pool's size in bytes, and the fraction of a pool, 1/largest, that one request can have.
 const (
 	defaultMemory = 128 << 20
 	largest       = 16
 )
 
-// share makes the pools that databases share.
+// share creates the pools that databases share.
 func (e *Engine) share() {
 	e.limits = e.Limits.withDefaults()
 	e.usage.New = newUse
@@ -118,7 +118,7 @@ func (e *Engine) share() {
 	e.queue = budget.NewQueue(e.limits.Running)
 }
 
-// Pools returns what databases share, by name, for metrics. It may be called before Open.
+// Pools returns the shared pools by name, for metrics. You may call it before Open.
 func (e *Engine) Pools() map[string]*budget.Pool {
 	e.shared.Do(e.share)
 	return map[string]*budget.Pool{
@@ -127,7 +127,7 @@ func (e *Engine) Pools() map[string]*budget.Pool {
 	}
 }
 
-// useTemporary has SQLite create temporary files in a directory. The setting is one of the process;
+// useTemporary sets the directory for SQLite's temporary files. The setting is global to the process, and
 // only this pragma changes it.
 func useTemporary(dir string) error {
 	c, err := sqlite.Open(":memory:", []string{"temp_store_directory = '" + strings.ReplaceAll(dir, "'", "''") + "'"})
@@ -137,7 +137,7 @@ func useTemporary(dir string) error {
 	return c.Close()
 }
 
-// beginStatement tells Begin of a statement, and returns what is to be called at its end.
+// beginStatement calls Begin, and returns the function to call at the statement's end.
 func (e *Engine) beginStatement(ctx context.Context) (end func(error)) {
 	if e.Begin != nil {
 		if end := e.Begin(ctx, "statement"); end != nil {
@@ -202,8 +202,8 @@ func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
 	return nil
 }
 
-// Delete implements resource.Engine. On another node it ends the requests that were passed on, and
-// resource.Manager has the node that has the files remove them.
+// Delete implements resource.Engine. If another node has the files, Delete only ends the requests that we
+// forward, and resource.Manager asks that node to remove them.
 func (e *Engine) Delete(_ context.Context, p *resource.Provisioned) error {
 	e.lookups.Forget()
 	if p.Node != e.Node {
@@ -226,7 +226,7 @@ func (e *Engine) Delete(_ context.Context, p *resource.Provisioned) error {
 	return nil
 }
 
-// beginDeletion has the database refuse requests, and returns it if it is open.
+// beginDeletion makes the engine refuse requests for a database, and returns the database if it is open.
 func (e *Engine) beginDeletion(id string) *database {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -245,7 +245,7 @@ func (e *Engine) endDeletion(id string) {
 	}
 }
 
-// onThisNode returns Unavailable if the files of a database are in another data directory.
+// onThisNode returns Unavailable if another data directory has the database's files.
 func (e *Engine) onThisNode(p *resource.Provisioned) error {
 	if p.Node == e.Node {
 		return nil
@@ -253,7 +253,7 @@ func (e *Engine) onThisNode(p *resource.Provisioned) error {
 	return errs.Unavailablef(nil, "the database is on another node (%s), which does not answer here", p.Node)
 }
 
-// begin begins a session with a database, which is opened if needed.
+// begin begins a session with a database, and opens it if necessary.
 func (e *Engine) begin(ctx context.Context, p *resource.Provisioned) (context.Context, *session, error) {
 	path, err := e.path(p.ID)
 	if err != nil {
@@ -271,7 +271,7 @@ func (e *Engine) begin(ctx context.Context, p *resource.Provisioned) (context.Co
 	}
 }
 
-// database returns an open database, or nil if it is being deleted.
+// database opens a database if necessary. It returns nil if the database is being deleted.
 func (e *Engine) database(p *resource.Provisioned, path string) *database {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -284,7 +284,7 @@ func (e *Engine) database(p *resource.Provisioned, path string) *database {
 		e.open[p.ID] = d
 		select {
 		case e.busy <- struct{}{}:
-		default: // told already
+		default: // Run already knows
 		}
 	}
 	return d

@@ -12,15 +12,15 @@ import (
 	"steward/internal/errs"
 )
 
-// failure is an error that the client sees. Its code is that of libSQL's server: for SQLite's errors,
+// failure is an error for the client. Its code is the one that libSQL's server uses: for SQLite's errors,
 // the name of the primary result code.
 type failure struct {
 	Message string `json:"message"`
 	Code    string `json:"code"`
-	// ExtendedCode is the name of SQLite's extended result code, if it says more than Code.
+	// ExtendedCode names SQLite's extended result code, if it says more than Code.
 	ExtendedCode string `json:"extended_code,omitempty"`
 
-	status int // of a response that consists of the failure; 0 if it is the result of a statement
+	status int // HTTP status if the whole request failed; 0 if one statement did
 }
 
 func (f *failure) Error() string { return f.Code + ": " + f.Message }
@@ -29,18 +29,18 @@ func failf(code, format string, args ...any) *failure {
 	return &failure{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// withStatus returns the failure as that of a whole request.
+// withStatus returns the failure for a whole request.
 func (f *failure) withStatus(status int) *failure {
 	return &failure{Message: f.Message, Code: f.Code, ExtendedCode: f.ExtendedCode, status: status}
 }
 
-// append appends the JSON of the failure.
+// append appends the failure as JSON.
 func (f *failure) append(to []byte) []byte {
 	text, _ := json.Marshal(f) // strings can always be encoded
 	return append(to, text...)
 }
 
-// The causes for which a running statement is interrupted.
+// Reasons for interrupting a running statement.
 var (
 	errStatementTime   = failf("SQLITE_INTERRUPT", "the statement took too long and its transaction was rolled back")
 	errTransactionTime = failf("TRANSACTION_TIMEOUT", "the transaction took too long and was rolled back")
@@ -50,7 +50,7 @@ var (
 	errClosed          = failf("STREAM_CLOSED", "the database was deleted, closed or has new credentials")
 )
 
-// explain returns the failure of a statement. An interruption is explained by its cause.
+// explain converts a statement's error to a failure. It explains an interruption by its cause.
 func explain(ctx context.Context, err error) *failure {
 	var known *failure
 	if errors.As(err, &known) {
@@ -70,14 +70,14 @@ func explain(ctx context.Context, err error) *failure {
 		return failf("SQL_INPUT_ERROR", "SQLite input error: %s (at offset %d)", message(err, code), offset)
 	}
 	f := failf(code.ToPrimary().String(), "SQLite error: %s", message(err, code))
-	if name := code.String(); code != code.ToPrimary() && strings.HasPrefix(name, "SQLITE_") { // else the library does not name it
+	if name := code.String(); code != code.ToPrimary() && strings.HasPrefix(name, "SQLITE_") { // the library has no name for other codes
 		f.ExtendedCode = name
 	}
 	return f
 }
 
-// explainOpen returns Unavailable if SQLite could not open a file for want of descriptors, memory or space, which it does
-// not tell apart.
+// explainOpen returns Unavailable if SQLite could not open a file because descriptors, memory or space
+// ran out. SQLite does not tell these apart.
 func explainOpen(err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCantOpen, sqlite.ResultNoMem, sqlite.ResultFull, sqlite.ResultIOErr:
@@ -86,7 +86,7 @@ func explainOpen(err error) error {
 	return err
 }
 
-// message returns what SQLite says, without what the library writes around it.
+// message returns SQLite's message, without the text that the library adds.
 func message(err error, code sqlite.ResultCode) string {
 	general := code.Message()
 	if _, detail, ok := strings.Cut(err.Error(), general+": "); ok {

@@ -12,7 +12,7 @@ import (
 	"steward/internal/sqlite"
 )
 
-// path returns the path of a database's file. It is always below Dir.
+// path returns the path to a database's file. It is always below Dir.
 func (e *Engine) path(databaseID string) (string, error) {
 	if !id.Is(id.Database, databaseID) {
 		return "", errs.Missing("database", databaseID)
@@ -20,14 +20,14 @@ func (e *Engine) path(databaseID string) (string, error) {
 	return filepath.Join(e.Dir, databaseID, "data.db"), nil
 }
 
-// createFile creates an empty database, or returns nil if there is one. Nothing of it is lost with the
-// power.
+// createFile creates an empty database, or returns nil if there is one. When it returns, the database
+// survives a power failure.
 func createFile(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite would make it readable for everybody
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite would make it readable for everyone
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func createFile(path string) error {
 	return durable.SyncDir(filepath.Dir(dir))
 }
 
-// initialize writes the header of a database. SQLite syncs the file when the last connection closes.
+// initialize writes a database's header. SQLite syncs the file when the last connection closes.
 func initialize(path string) error {
 	c, err := sqlite.Open(path, []string{"page_size = 4096", "journal_mode = WAL", "synchronous = FULL", "user_version = 0"})
 	if err != nil {
@@ -52,7 +52,7 @@ func initialize(path string) error {
 	return c.Close()
 }
 
-// removeFiles removes a database. It returns nil if there is none.
+// removeFiles removes a database, or returns nil if there is none.
 func removeFiles(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.RemoveAll(dir); err != nil {

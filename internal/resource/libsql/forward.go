@@ -9,16 +9,15 @@ import (
 	"steward/internal/resource"
 )
 
-// forwardedKey marks the context of a request that another node has passed on.
+// forwardedKey marks the context of a request that another node has forwarded.
 type forwardedKey struct{}
 
-// ServeForwarded serves /db/{id}/… to another node, on behalf of a client of that one. What is not here is
-// not passed on again.
+// ServeForwarded serves /db/{id}/… for another node's client. It never forwards a request again.
 func (e *Engine) ServeForwarded(w http.ResponseWriter, r *http.Request) {
 	e.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), forwardedKey{}, true)))
 }
 
-// forward passes a request for a database of another node on to that one.
+// forward forwards a request to the node that has the database.
 func (e *Engine) forward(w http.ResponseWriter, r *http.Request, p *resource.Provisioned) error {
 	if e.Forward == nil || r.Context().Value(forwardedKey{}) != nil {
 		return e.onThisNode(p)
@@ -36,19 +35,19 @@ func (e *Engine) forward(w http.ResponseWriter, r *http.Request, p *resource.Pro
 	}
 	ctx, done := e.passed.begin(r.Context(), p)
 	defer done()
-	if _, err := e.authenticate(r, p.ID); err != nil { // its password may be another one by now
+	if _, err := e.authenticate(r, p.ID); err != nil { // the password may have changed meanwhile
 		return err
 	}
 	use := e.usage.Of(p.OrgID, p.ID)
 	use.in.Add(int64(len(body)))
 	err = e.Forward(&countingWriter{w, &use.out}, r.WithContext(ctx), body, p.Node)
 	if err != nil && ctx.Err() != nil {
-		return errClosed.withStatus(http.StatusServiceUnavailable) // cut, or the client has gone
+		return errClosed.withStatus(http.StatusServiceUnavailable) // cut by us, or the client has gone
 	}
 	return err
 }
 
-// countingWriter counts the bytes of a response.
+// countingWriter counts a response's bytes.
 type countingWriter struct {
 	http.ResponseWriter
 	count *atomic.Int64
@@ -60,23 +59,22 @@ func (w *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap has http.ResponseController find what w can do.
+// Unwrap lets http.ResponseController find the underlying writer's methods.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// passedRequests are the requests that were passed on and have not been answered, by database. Its zero value
-// is ready to use.
+// passedRequests holds the forwarded requests in flight, by database. Its zero value is ready to use.
 type passedRequests struct {
 	mu  sync.Mutex
 	all map[string]map[*passedRequest]bool
 }
 
-// passedRequest is a request that was made with a password.
+// passedRequest is a forwarded request and the password that it used.
 type passedRequest struct {
 	token  token
 	cancel context.CancelFunc
 }
 
-// begin returns the context of a request, which ends when its password is not that of the database any more.
+// begin adds a request. The returned context ends when the password is no longer valid.
 func (p *passedRequests) begin(ctx context.Context, of *resource.Provisioned) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	request := &passedRequest{token: tokenOf(of.Password), cancel: cancel}
@@ -102,7 +100,7 @@ func (p *passedRequests) end(id string, request *passedRequest) {
 	}
 }
 
-// cut ends the requests for a database that were not made with a password.
+// cut ends the database's requests that used another password.
 func (p *passedRequests) cut(id string, t token) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +111,7 @@ func (p *passedRequests) cut(id string, t token) {
 	}
 }
 
-// ids returns the databases that there are requests for.
+// ids returns the databases that have requests in flight.
 func (p *passedRequests) ids() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	databaseID, endpoint, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/db/"), "/")
 	var serve func(context.Context, *call) error
 	switch endpoint {
-	case "v2", "v3": // asked without credentials
+	case "v2", "v3": // clients ask without credentials
 		serveVersion(w, r)
 		return
 	case "v2/pipeline", "v3/pipeline":
@@ -29,7 +29,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve = e.serveCursor
 	default:
 		message := "no such endpoint"
-		if databaseID == "v2" || databaseID == "v3" { // the path of an endpoint replaced the id
+		if databaseID == "v2" || databaseID == "v3" { // the URL has no final slash, so the endpoint has replaced the id
 			message = "no such endpoint: the URL of a database ends with a slash, as in /db/{id}/"
 		}
 		writeFailure(w, failf("NOT_FOUND", "%s", message).withStatus(http.StatusNotFound))
@@ -49,7 +49,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveVersion tells that a version of the protocol is supported.
+// serveVersion tells a client that we support a protocol version.
 func serveVersion(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -60,16 +60,16 @@ func serveVersion(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "Hrana over HTTP\n")
 }
 
-// call is a request of a client while it is served.
+// call is a client's request while we serve it.
 type call struct {
 	w    http.ResponseWriter
 	body []byte
-	// memory is charged for the body and what is decoded of it.
+	// memory is charged for the body and the statements decoded from it.
 	memory *budget.Charge
 	of     *session
 }
 
-// serveStream authenticates a request, and serves it.
+// serveStream authenticates a request, then serves or forwards it.
 func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID string, serve func(context.Context, *call) error) error {
 	p, err := e.authenticate(r, databaseID)
 	if err != nil {
@@ -87,7 +87,7 @@ func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID 
 	return nil
 }
 
-// failed counts a request that was refused, logs one that failed for another reason, and returns the failure.
+// failed counts a refusal, logs an unexpected error, and returns the failure for the client.
 func (e *Engine) failed(p *resource.Provisioned, err error) error {
 	f, known := requestFailure(err)
 	switch {
@@ -106,7 +106,7 @@ func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request, p *resourc
 	if c.body, err = e.read(w, r, c.memory); err != nil {
 		return err
 	}
-	if p, err = e.authenticate(r, p.ID); err != nil { // its password may be another one by now
+	if p, err = e.authenticate(r, p.ID); err != nil { // the password may have changed meanwhile
 		return err
 	}
 	ctx, s, err := e.begin(r.Context(), p)
@@ -119,8 +119,8 @@ func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request, p *resourc
 	return serve(ctx, c)
 }
 
-// authenticate returns the database whose password the request has. Its error does not tell whether
-// there is such a database.
+// authenticate returns the database if the request has its password. The error does not reveal whether
+// the database exists.
 func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Provisioned, error) {
 	refused := failf("UNAUTHORIZED", "expected the password of the database as bearer token").withStatus(http.StatusUnauthorized)
 	scheme, password, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -147,7 +147,7 @@ func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Pro
 	return p, nil
 }
 
-// active returns Forbidden if the organization of a database was deleted.
+// active returns Forbidden if the database's organization was deleted.
 func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
 	if e.Active == nil {
 		return nil
@@ -159,9 +159,9 @@ func (e *Engine) lookup(ctx context.Context, databaseID string) (*resource.Provi
 	return e.lookups.Get(databaseID, func() (*resource.Provisioned, error) { return e.Lookup(ctx, databaseID) })
 }
 
-// read reads the body of a request. A client that sends slowly is cut.
+// read reads a request's body. It cuts off clients that send too slowly.
 func (e *Engine) read(w http.ResponseWriter, r *http.Request, memory *budget.Charge) ([]byte, error) {
-	// After an error the deadline stays, so that the rest of the body is not waited for.
+	// After an error the deadline stays, so that nobody waits for the rest of the body.
 	paced := e.limits.Pace.Reader(http.MaxBytesReader(w, r.Body, e.limits.Body), http.NewResponseController(w).SetReadDeadline)
 	body, err := budget.ReadAll(memory, paced, r.ContentLength)
 	var tooLarge *http.MaxBytesError
@@ -178,11 +178,11 @@ func (e *Engine) read(w http.ResponseWriter, r *http.Request, memory *budget.Cha
 	return nil, errProtocol
 }
 
-// errProtocol is returned for a body that is not as expected, or that ended early.
+// errProtocol reports a body that is malformed or incomplete.
 var errProtocol = failf("HRANA_PROTO_ERROR", "expected a body as Hrana specifies it").withStatus(http.StatusBadRequest)
 
-// servePipeline serves v2/pipeline and v3/pipeline. The session ends before the response is written, so
-// that nobody waits for a client that does not read it.
+// servePipeline serves v2/pipeline and v3/pipeline. It ends the session before it writes the response, so
+// that nobody waits for a slow reader.
 func (e *Engine) servePipeline(ctx context.Context, c *call) error {
 	var p pipeline
 	if err := json.Unmarshal(c.body, &p); err != nil {
@@ -203,7 +203,7 @@ func (e *Engine) servePipeline(ctx context.Context, c *call) error {
 	return nil
 }
 
-// execute executes the requests of a pipeline.
+// execute executes the pipeline's requests.
 func (c *call) execute(ctx context.Context, p *pipeline, out *response) (err error) {
 	if err := c.share(ctx, p, out); !errors.Is(err, errAlone) {
 		return err
@@ -234,8 +234,8 @@ func (c *call) execute(ctx context.Context, p *pipeline, out *response) (err err
 	return err
 }
 
-// stream returns the stream for the requests of a call, and what to do with it afterwards, when it has
-// its next baton or "".
+// stream returns the call's stream. Call the returned function afterwards, with the stream's next baton
+// or "".
 func (c *call) stream(ctx context.Context, baton *word, closes bool) (*stream, func(baton string), error) {
 	s, done, err := c.of.stream(ctx, baton, closes)
 	if err == nil {
@@ -244,7 +244,7 @@ func (c *call) stream(ctx context.Context, baton *word, closes bool) (*stream, f
 	return s, done, err
 }
 
-// stream returns a stream, and what to do with it afterwards.
+// stream returns a stream and the function that gives it back.
 func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream, func(baton string), error) {
 	d := s.db
 	switch {
@@ -267,7 +267,8 @@ func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream
 	}, nil
 }
 
-// requestFailure returns the failure of a request that failed as a whole, and whether it tells all of the error.
+// requestFailure converts an error to a failure for the whole request. It reports whether the failure
+// says everything about the error.
 func requestFailure(err error) (*failure, bool) {
 	var f *failure
 	if errors.As(err, &f) && f.status != 0 {

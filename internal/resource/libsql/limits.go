@@ -8,48 +8,48 @@ import (
 	"steward/internal/disk"
 )
 
-// Limits bound what clients can use. A zero field has its default.
+// Limits cap what clients may use. Zero fields mean the defaults.
 type Limits struct {
-	// Streams is the number of open streams of a database, TotalStreams that of all databases.
+	// Streams caps the open streams in a database, and TotalStreams in all databases.
 	Streams      int
 	TotalStreams int
-	// Connections is the number of connections of a database for requests that close their stream;
-	// more of them wait. TotalConnections is the number of all connections in use, those of streams
-	// included, IdleConnections that of those that are kept open for later.
+	// Connections caps a database's connections for requests that close their stream; other requests
+	// wait. TotalConnections caps all connections in use, including those for streams. IdleConnections
+	// caps the connections that we keep open for later.
 	Connections      int
 	TotalConnections int
 	IdleConnections  int
-	// Forwards is the number of requests that are being passed on to other nodes.
+	// Forwards caps the requests that are being forwarded to other nodes.
 	Forwards int
-	// Running is the number of statements that run at a time. Others wait for their turn.
+	// Running caps the statements that run at once. Others wait for their turn.
 	Running int
 	// Wait is how long a request waits for a connection, or a statement for another writer.
 	Wait time.Duration
-	// StreamIdle is the time after which a stream without a request is closed.
+	// StreamIdle is how long an unused stream stays open.
 	StreamIdle time.Duration
-	// FileIdle is the time after which a file without a request is closed.
+	// FileIdle is how long an unused file stays open.
 	FileIdle time.Duration
-	// Statement is the time that a statement may take, Transaction that of a transaction.
+	// Statement bounds a statement's time, and Transaction a transaction's.
 	Statement   time.Duration
 	Transaction time.Duration
-	// Heavy is the time of a database's statements in a minute that is logged.
+	// Heavy is the statement time per minute above which we log a database.
 	Heavy time.Duration
-	// Body is the number of bytes of a request, Response that of the rows of a pipeline's response, or of
-	// one row of a cursor. Neither is more than a sixteenth of the memory for all requests.
+	// Body caps a request in bytes. Response caps the rows in a pipeline's response, or one row from a
+	// cursor. Neither can exceed a sixteenth of the memory for all requests.
 	Body     int64
 	Response int64
-	// Pace is how fast a request has to be sent.
+	// Pace is how fast a client must send its request.
 	Pace budget.Pace
-	// FileSize is the size of a database in bytes.
+	// FileSize caps a database, in bytes.
 	FileSize int64
-	// Value is the number of bytes of a value or row, SQL that of a statement's text.
+	// Value caps a value or row, and SQL a statement's text, in bytes.
 	Value int
 	SQL   int
-	// Columns is the number of columns of a table or result.
+	// Columns caps the columns in a table or result.
 	Columns int
-	// Depth is the depth of an expression.
+	// Depth caps the nesting of an expression.
 	Depth int
-	// Reserve is the number of free bytes of the file system below which nothing is written.
+	// Reserve is the free disk space, in bytes, below which nothing is written.
 	Reserve int64
 }
 
@@ -61,7 +61,7 @@ var defaults = Limits{
 	Value: 4 << 20, SQL: 1 << 20, Columns: 256, Depth: 500, Reserve: disk.Reserve,
 }
 
-// withDefaults returns the limits with defaults in place of zeros.
+// withDefaults replaces zeros with the defaults.
 func (l Limits) withDefaults() Limits {
 	orDefault(&l.Streams, defaults.Streams)
 	orDefault(&l.TotalStreams, defaults.TotalStreams)

@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// raw is a part of a request's body that is decoded later. It is not copied: encoding/json passes parts
-// of what it decodes, and the body is not changed.
+// raw is a part of a request's body that is decoded later. It is not a copy: encoding/json passes us
+// slices of its input, and nobody changes the body.
 type raw []byte
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -19,8 +19,8 @@ func (r *raw) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// list is an array in a request. Its elements are decoded one after the other, so that many small ones
-// do not take many times their size.
+// list is an array in a request. We decode its elements one at a time, because decoding many small ones
+// at once would take many times their size.
 type list []byte
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -63,7 +63,7 @@ func (l list) all(yield func(element []byte) bool) {
 	}
 }
 
-// word is a short text, such as the type of a request.
+// word is a short string, such as a request's type.
 type word string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -78,19 +78,19 @@ func (w *word) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(w))
 }
 
-// pipeline is the body of a request to v2/pipeline or v3/pipeline.
+// pipeline is the body for v2/pipeline or v3/pipeline.
 type pipeline struct {
 	Baton    *word `json:"baton"`
 	Requests list  `json:"requests"`
 
-	// few are the requests of a short pipeline, as most are. It is empty if there are more.
+	// few holds the requests if there are at most maxFew, as in most pipelines. Otherwise it is empty.
 	few []request
 }
 
-// maxFew is how many requests a short pipeline has: a statement, and the end of its stream.
+// maxFew is the length of a short pipeline: a statement, and the end of its stream.
 const maxFew = 2
 
-// decodeFew decodes the requests of a short pipeline, so that this is done once.
+// decodeFew decodes a short pipeline's requests, so that we do it only once.
 func (p *pipeline) decodeFew() {
 	for text := range p.Requests.all {
 		if len(p.few) == maxFew {
@@ -114,7 +114,7 @@ func (p *pipeline) all(yield func(r request) bool) {
 	}
 }
 
-// single returns the statement of a pipeline that only executes it and closes its stream, or nil.
+// single returns the statement if the pipeline only executes it and closes the stream; otherwise nil.
 func (p *pipeline) single() []byte {
 	if p.Baton != nil || len(p.few) != 2 || !p.few[0].is("execute") || !p.few[1].is("close") {
 		return nil
@@ -122,7 +122,7 @@ func (p *pipeline) single() []byte {
 	return p.few[0].Stmt
 }
 
-// closes reports whether the last request closes the stream, so that none has to be kept.
+// closes reports whether the last request closes the stream, so that we need not keep one.
 func (p *pipeline) closes() bool {
 	if len(p.few) > 0 {
 		return p.few[len(p.few)-1].is("close")
@@ -134,18 +134,18 @@ func (p *pipeline) closes() bool {
 	return last != nil && decodeRequest(last).is("close")
 }
 
-// request is a request on a stream. What it has depends on its type.
+// request is a request on a stream. Its type decides which fields it has.
 type request struct {
 	Type  word `json:"type"`
 	Stmt  raw  `json:"stmt"`
 	Batch raw  `json:"batch"`
 
-	text []byte // of the whole request
-	stmt *stmt  // what Stmt stands for, if it was decoded already
-	err  error  // why it could not be decoded
+	text []byte // the whole request
+	stmt *stmt  // decoded from Stmt, if that has happened already
+	err  error  // from decoding
 }
 
-// is reports whether the request is of a type.
+// is reports whether the request has a type.
 func (r request) is(kind word) bool { return r.err == nil && r.Type == kind }
 
 func decodeRequest(text []byte) (r request) {
@@ -154,7 +154,7 @@ func decodeRequest(text []byte) (r request) {
 	return r
 }
 
-// stmt is a statement with its arguments, or another request that has SQL.
+// stmt is a statement with its arguments, or another request with SQL.
 type stmt struct {
 	SQL       *string `json:"sql"`
 	SQLID     *int32  `json:"sql_id"`
@@ -163,7 +163,7 @@ type stmt struct {
 	WantRows  *bool   `json:"want_rows"`
 }
 
-// wanted returns a sink without the rows, if the client does not want them.
+// wanted returns a sink that drops the rows if the client does not want them.
 func (s *stmt) wanted(to sink) sink {
 	if s.WantRows != nil && !*s.WantRows {
 		to.row = func(*sqlite.Stmt, int) error { return nil }
@@ -171,7 +171,7 @@ func (s *stmt) wanted(to sink) sink {
 	return to
 }
 
-// sink returns what appends the columns and rows of a StmtResult.
+// sink returns a sink that appends a StmtResult's columns and rows.
 func (s *stmt) sink(out *response) sink {
 	first := true
 	return s.wanted(sink{
@@ -191,8 +191,8 @@ func (s *stmt) sink(out *response) sink {
 	})
 }
 
-// bind binds the arguments to the parameters of a prepared statement. A named argument without a prefix
-// fits any prefix, and takes precedence over a positional one.
+// bind binds the arguments to a prepared statement's parameters. A named argument without a prefix fits
+// any prefix, and takes precedence over a positional one.
 func (s *stmt) bind(to *sqlite.Stmt) error {
 	given := make([]bool, to.BindParamCount())
 	n := 0
@@ -243,7 +243,7 @@ func (s *stmt) bindNamed(to *sqlite.Stmt, given []bool) error {
 	return nil
 }
 
-// parameters returns the indices of parameters, from 0, by their names with and without prefix.
+// parameters returns the parameters' indexes, from 0, by name with and without prefix.
 func parameters(of *sqlite.Stmt, needed bool) map[string]int {
 	byName := map[string]int{}
 	for i := 0; needed && i < of.BindParamCount(); i++ {
@@ -264,16 +264,16 @@ type batch struct {
 	Steps list `json:"steps"`
 }
 
-// step is a statement of a batch. It runs if its condition is nil or true.
+// step is a statement in a batch. It runs if its condition is nil or true.
 type step struct {
 	Condition raw `json:"condition"`
 	Stmt      raw `json:"stmt"`
 }
 
-// maxCondition is the number of bytes of a condition.
+// maxCondition caps a condition, in bytes.
 const maxCondition = 64 << 10
 
-// runs reports whether the condition of a step is absent or true.
+// runs reports whether the step's condition is absent or true.
 func (s *step) runs(before []outcome, autocommit bool) (bool, error) {
 	if s.Condition == nil || string(s.Condition) == "null" {
 		return true, nil
@@ -296,7 +296,7 @@ type condition struct {
 	Conds []condition `json:"conds"`
 }
 
-// outcome is what became of a step.
+// outcome is a step's outcome.
 type outcome uint8
 
 const (
@@ -305,7 +305,7 @@ const (
 	failed
 )
 
-// holds reports whether a condition is true after the steps with the given outcomes.
+// holds reports whether the condition is true after steps with these outcomes.
 func (c *condition) holds(steps []outcome, autocommit bool) (bool, error) {
 	switch c.Type {
 	case "ok", "error":

@@ -9,11 +9,11 @@ import (
 	"steward/internal/encode"
 )
 
-// response is the body of a pipeline's response, or the buffer of a cursor, while it is made. Its memory
-// is charged: rows before they are appended, the little around them afterwards.
+// response builds a pipeline's response, or buffers a cursor. It charges its memory: for rows before it
+// appends them, and for the little text around them afterwards.
 type response struct {
 	body   []byte
-	limit  int64 // of rows
+	limit  int64 // for rows, in bytes
 	memory *budget.Charge
 }
 
@@ -22,7 +22,7 @@ func (r *response) raw(text string)          { r.body = append(r.body, text...) 
 func (r *response) text(text *string)        { r.body = encode.Optional(r.body, text) }
 func (r *response) columns(columns []column) { r.body = appendColumns(r.body, columns) }
 
-// reset removes what follows a mark, up to which all was charged.
+// reset cuts the response back to a mark. Everything before the mark has been charged.
 func (r *response) reset(mark int) {
 	r.body = r.body[:mark]
 	if charged := r.memory.Used(); int64(cap(r.body)) > charged {
@@ -30,7 +30,7 @@ func (r *response) reset(mark int) {
 	}
 }
 
-// settle charges the memory that the body takes. It returns an error if there is none left.
+// settle charges the body's memory. It returns an error if none is left.
 func (r *response) settle() error {
 	if more := int64(cap(r.body)) - r.memory.Used(); more > 0 && !r.memory.Take(more) {
 		return errOutOfMemory
@@ -86,10 +86,10 @@ func (r *response) row(stmt *sqlite.Stmt, columns int) error {
 	return r.settle()
 }
 
-// valueSize is about what a value takes in a response, beside its text or bytes.
+// valueSize estimates a value's size in a response, without its text or bytes.
 const valueSize = 40
 
-// columnSize returns about how many bytes the value of a column takes.
+// columnSize estimates the size of a column's value in bytes.
 func columnSize(stmt *sqlite.Stmt, i int) int {
 	switch stmt.ColumnType(i) {
 	case sqlite.TypeText, sqlite.TypeBlob:
@@ -98,7 +98,7 @@ func columnSize(stmt *sqlite.Stmt, i int) int {
 	return valueSize
 }
 
-// object appends an object with a type and, unless its name is "", another field.
+// object appends an object with a type and, if field is not "", another field.
 func (r *response) object(kind word, field string, appendValue func() error) error {
 	r.raw(`{"type":"` + string(kind) + `"`)
 	if field != "" {
@@ -111,14 +111,14 @@ func (r *response) object(kind word, field string, appendValue func() error) err
 	return nil
 }
 
-// endResult appends what follows the rows of a StmtResult.
+// endResult appends the rest of a StmtResult after its rows.
 func (r *response) endResult(c *conn, did access) {
 	r.raw(`],`)
 	r.counts(c, did)
 	r.raw(`}`)
 }
 
-// counts appends what a statement has changed.
+// counts appends the number of changed rows and the last row id.
 func (r *response) counts(c *conn, did access) { r.body = appendCounts(r.body, c, did) }
 
 func appendCounts(to []byte, c *conn, did access) []byte {

@@ -9,22 +9,22 @@ import (
 
 const (
 	tick = 50 * time.Millisecond
-	// verifyAgain is when databases that could not be looked up are verified again.
+	// verifyAgain is the pause before Run verifies again after a failed lookup.
 	verifyAgain = time.Second
 )
 
-// Forget empties the cache of lookups and has Run close what may not be used any more. It is called
+// Forget clears the lookup cache, and makes Run close connections that are no longer allowed. Call it
 // when databases were deleted or have new credentials.
 func (e *Engine) Forget() {
 	e.lookups.Forget()
 	select {
 	case e.stale <- struct{}{}:
-	default: // asked already
+	default: // Run already knows
 	}
 }
 
-// Run verifies open databases after Forget, closes idle ones, interrupts statements that fill the disk
-// and logs heavy use, until ctx ends. It rests while no database is open.
+// Run works until ctx ends. It verifies open databases after Forget, closes idle ones, interrupts
+// statements that fill the disk, and logs heavy use. It rests while no database is open.
 func (e *Engine) Run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -47,8 +47,8 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// verify closes open databases that cannot be used any more, and what was opened with old credentials.
-// If one cannot be looked up, Run verifies again.
+// verify closes databases that are no longer usable, and streams that used old credentials. If a lookup
+// fails, Run verifies again.
 func (e *Engine) verify(ctx context.Context) {
 	e.verifyPassed(ctx)
 	for _, d := range e.openDatabases() {
@@ -70,8 +70,7 @@ func (e *Engine) verify(ctx context.Context) {
 	}
 }
 
-// verifyPassed ends requests to other nodes that were made with old credentials, or whose database cannot be
-// used any more.
+// verifyPassed ends forwarded requests that used old credentials, or whose database is no longer usable.
 func (e *Engine) verifyPassed(ctx context.Context) {
 	for _, id := range e.passed.ids() {
 		p, err := e.lookup(ctx, id)
@@ -99,8 +98,8 @@ func (e *Engine) closeIdle() {
 	}
 }
 
-// guardDisk interrupts what has been running for some time while the disk is almost full, since it may
-// be writing, or sorting with temporary files. It also returns the space of logs.
+// guardDisk protects an almost full disk. It interrupts statements that have been running for a while,
+// since they may be writing, or sorting with temporary files, and it truncates logs.
 func (e *Engine) guardDisk() {
 	now := e.now()
 	if !e.disk.Low(now) {

@@ -15,44 +15,46 @@ import (
 )
 
 const (
-	// shareQueue is how many statements of a database wait to share a commit. More wait for a connection.
+	// shareQueue caps the statements in a database that wait to share a commit. Others wait for a connection.
 	shareQueue = 512
-	// shareTime is how long a statement may run in a shared transaction, and how long such a transaction
-	// takes more statements. One that takes longer is undone and runs alone, and so does its text for
-	// aloneTime.
+	// shareTime bounds a statement in a shared transaction, and how long such a transaction accepts more
+	// statements. We undo a statement that takes longer and run it alone. For aloneTime, its text then
+	// always runs alone.
 	shareTime = 100 * time.Millisecond
 	aloneTime = time.Minute
-	// shareSize is the size of a statement with its arguments. Larger ones run alone.
+	// shareSize caps a shared statement with its arguments, in bytes. Larger ones run alone.
 	shareSize = 64 << 10
-	// maxAlone is the number of texts that are known to run alone.
+	// maxAlone caps the texts that we remember to run alone.
 	maxAlone = 1024
 )
 
-// errAlone is the result of a statement that must not share a commit. Nothing of it was kept.
+// errAlone means that the statement must not share a commit. All its effects were undone.
 var errAlone = errors.New("the statement runs alone")
 
-// unshared finds what makes a statement depend on others of its transaction, or others on it: conflicts
-// that roll back the transaction or keep half of a statement, keys that are checked at the commit, and
-// functions that tell what ran before. It is applied to statements and to the schema, which has them in
-// constraints and triggers.
+// unshared finds everything that makes a statement depend on others in its transaction, or others on it:
+// conflict clauses that roll back the transaction or keep half a statement, keys that are checked at the
+// commit, and functions that reveal earlier statements. We apply it to statements and to the schema,
+// where constraints and triggers may contain the same.
 var unshared = regexp.MustCompile(`(?i)\b(ROLLBACK|FAIL|DEFERRED|last_insert_rowid|total_changes)\b|\bchanges["'\x60\]]?\s*\(\s*\)`)
 
-// sharing knows which statements of a database share commits, for one generation of its schema.
+// sharing knows which statements may share commits. Its knowledge is valid for one generation of the
+// database's schema.
 type sharing struct {
 	mu         sync.Mutex
 	generation uint64
-	// schema is whether the schema allows it.
+	// schema says whether the schema allows it.
 	schema shareable
-	// alone has the hashes of texts that run alone, with the end of that; zero means the generation's.
+	// alone holds the hashes of texts that run alone, each with the time when that ends; zero means with
+	// the generation.
 	alone map[uint64]time.Time
 	seed  maphash.Seed
 }
 
-// shareable is whether the schema of a database lets statements share commits.
+// shareable says whether a schema lets statements share commits.
 type shareable int
 
 const (
-	unknown shareable = iota // it was not read yet
+	unknown shareable = iota // not read yet
 	allowed
 	refused
 )
@@ -61,7 +63,7 @@ func newSharing() *sharing {
 	return &sharing{alone: map[uint64]time.Time{}, seed: maphash.MakeSeed()}
 }
 
-// startGeneration drops what is known of another generation of the schema. mu is held.
+// startGeneration forgets everything about another generation of the schema. The caller holds mu.
 func (s *sharing) startGeneration(generation uint64) {
 	if s.generation != generation {
 		s.generation = generation
@@ -70,7 +72,7 @@ func (s *sharing) startGeneration(generation uint64) {
 	}
 }
 
-// allows reports whether a text may share a commit, as far as is known.
+// allows reports whether a text may share a commit, as far as we know.
 func (s *sharing) allows(generation uint64, text string, now time.Time) bool {
 	if word, _ := keyword(text); word != "INSERT" && word != "REPLACE" && word != "UPDATE" && word != "DELETE" {
 		return false
@@ -82,7 +84,7 @@ func (s *sharing) allows(generation uint64, text string, now time.Time) bool {
 	return s.schema != refused && (!known || !until.IsZero() && now.After(until))
 }
 
-// refuse has a text run alone until a time, or until the schema changes if that is zero.
+// refuse makes a text run alone until a time. If that is zero, it runs alone until the schema changes.
 func (s *sharing) refuse(generation uint64, text string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,15 +109,15 @@ func (s *sharing) setSchema(generation uint64, v shareable) {
 	s.schema = v
 }
 
-// startSharing starts the batch of a database.
+// startSharing starts the database's batch.
 func (d *database) startSharing() {
 	d.sharing = newSharing()
 	d.batch = sqlite.Batch[*conn]{Acquire: d.acquire, Release: d.releaseShared, Queue: shareQueue, MaxTime: shareTime}
 	d.batch.Start()
 }
 
-// acquire takes the write lock and a connection for a batch. Statements that wait for it have limits of
-// their own, and whoever has the lock ends within a transaction's time.
+// acquire takes the write lock and a connection for a batch. It can wait without a limit: statements that
+// wait for it have limits, and whoever holds the lock ends within a transaction's time.
 func (d *database) acquire() (*conn, error) {
 	d.writer <- struct{}{}
 	c, err := d.connection()
@@ -143,12 +145,12 @@ type shared struct {
 	in   *stmt
 	out  *response
 	mark int
-	// ended is whether its own time was over, or its client gone, so that it is not repeated.
+	// ended reports whether its time was over or its client gone, so that we do not repeat it.
 	ended bool
 }
 
-// share runs a statement in a batch and appends its result. The error is errAlone if it has to run
-// alone, and otherwise that of the statement.
+// share runs a statement in a batch and appends its result. It returns errAlone if the statement must run
+// alone, and otherwise the statement's error.
 func (d *database) share(s *shared) error {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, d.engine.limits.Wait, errLocked)
 	defer cancel()
@@ -159,15 +161,15 @@ func (d *database) share(s *shared) error {
 	case errors.Is(err, sqlite.ErrQueueFull), errors.Is(err, sqlite.ErrClosed):
 		return errAlone
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return explain(ctx, driver.ResultInterrupt.ToError()) // it waited for too long
+		return explain(ctx, driver.ResultInterrupt.ToError()) // waited too long
 	}
 	return err
 }
 
-// again reports whether the statement is repeated if its transaction was rolled back.
+// again reports whether to repeat the statement if its transaction was rolled back.
 func (s *shared) again(err error) bool { return !s.ended && !errors.Is(err, errAlone) }
 
-// run runs the statement on the connection of a batch.
+// run runs the statement on the batch's connection.
 func (s *shared) run(c *conn) error {
 	c.ClearRowID()
 	s.out.reset(s.mark)
@@ -178,7 +180,7 @@ func (s *shared) run(c *conn) error {
 		return err
 	}
 	if st == nil {
-		return errAlone // which says what is wrong
+		return errAlone // run explains the error
 	}
 	if rest != "" {
 		c.done(st)
@@ -196,7 +198,7 @@ func (s *shared) run(c *conn) error {
 	return s.step(c, st, text)
 }
 
-// step steps through the statement as conn.run does, without its transaction.
+// step steps through the statement as conn.run does, but without its own transaction.
 func (s *shared) step(c *conn, st *statement, text string) error {
 	if c.db.engine.disk.Low(c.db.engine.now()) {
 		c.done(st)
@@ -206,7 +208,7 @@ func (s *shared) step(c *conn, st *statement, text string) error {
 	defer cancel()
 	c.turn.limit = shareTime
 	defer func() { c.turn.limit = 0 }()
-	did := st.access // st may be finalized afterwards
+	did := st.access // st may be finalized later
 	err := c.stepThrough(ctx, st, s.in.sink(s.out))
 	switch {
 	case err == nil:
@@ -221,7 +223,7 @@ func (s *shared) step(c *conn, st *statement, text string) error {
 	return explain(ctx, err)
 }
 
-// mayShare reports whether a statement writes rows, and neither changes nor depends on anything else of
+// mayShare reports whether a statement writes rows, but neither changes nor depends on anything else in
 // its connection and transaction.
 func (c *conn) mayShare(ctx context.Context, st *statement, text string) bool {
 	a := st.access
@@ -236,7 +238,7 @@ func (c *conn) mayShare(ctx context.Context, st *statement, text string) bool {
 	return v == allowed
 }
 
-// checkSchema reads the schema. One that takes long to read is refused.
+// checkSchema reads the schema and decides. It refuses a schema that takes long to read.
 func (c *conn) checkSchema(ctx context.Context) shareable {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
@@ -262,8 +264,8 @@ func (c *conn) checkSchema(ctx context.Context) shareable {
 	return found
 }
 
-// share executes a pipeline of a single statement that can share its commit. It returns errAlone for any
-// other one.
+// share executes a pipeline with a single statement that can share its commit. For any other pipeline it
+// returns errAlone.
 func (c *call) share(ctx context.Context, p *pipeline, out *response) error {
 	text := p.single()
 	if text == nil || len(text) > shareSize {
@@ -271,11 +273,11 @@ func (c *call) share(ctx context.Context, p *pipeline, out *response) error {
 	}
 	in, free, err := decode(text, c.memory)
 	if err != nil {
-		return errAlone // which says what is wrong
+		return errAlone // run explains the error
 	}
 	d := c.of.db
 	if in.SQL == nil || in.SQLID != nil || !d.sharing.allows(d.schema.Load(), *in.SQL, d.engine.now()) {
-		p.few[0].stmt = in // charged until the end of the call
+		p.few[0].stmt = in // charged until the call ends
 		return errAlone
 	}
 	defer free()
@@ -284,12 +286,12 @@ func (c *call) share(ctx context.Context, p *pipeline, out *response) error {
 	mark := out.mark()
 	end := d.engine.beginStatement(ctx)
 	err = d.share(&shared{ctx: ctx, in: in, out: out, mark: mark})
-	if !errors.Is(err, errAlone) { // run will tell of it
+	if !errors.Is(err, errAlone) { // otherwise run calls end
 		end(err)
 	}
 	var f *failure
 	switch {
-	case errors.Is(err, errAlone), errors.As(err, &f) && f.status != 0: // no connection is left
+	case errors.Is(err, errAlone), errors.As(err, &f) && f.status != 0: // no connection is available
 		out.reset(start)
 		return err
 	case err != nil:

@@ -2,8 +2,7 @@ package libsql
 
 import "strings"
 
-// skipSpace returns SQL without leading spaces, comments and semicolons. It is empty if there is no
-// statement.
+// skipSpace strips leading spaces, comments and semicolons. It returns "" if no statement follows.
 func skipSpace(sql string) string {
 	for {
 		sql = strings.TrimLeft(sql, " \t\r\n\f;")
@@ -20,7 +19,7 @@ func skipSpace(sql string) string {
 	}
 }
 
-// keyword returns the first word of SQL in upper case, and the rest.
+// keyword returns the first word in upper case, and the rest.
 func keyword(sql string) (word, rest string) {
 	sql = skipSpace(sql)
 	end := 0
@@ -32,18 +31,17 @@ func keyword(sql string) (word, rest string) {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 
-// verb is the kind of a statement whose effect the authorizer is not told.
+// verb marks statements whose effects SQLite does not tell the authorizer.
 type verb int
 
 const (
 	otherVerb verb = iota
-	beginVerb      // BEGIN IMMEDIATE or EXCLUSIVE, which take the write lock
-	readVerb       // BEGIN TRANSACTION READONLY, which SQLite takes for the name of the transaction
+	beginVerb      // BEGIN IMMEDIATE or EXCLUSIVE, which takes the write lock
+	readVerb       // BEGIN TRANSACTION READONLY; SQLite thinks READONLY is a name
 	vacuumVerb
 	explainVerb
 )
 
-// verbOf returns the verb of a statement.
 func verbOf(sql string) verb {
 	word, rest := keyword(sql)
 	switch word {
@@ -64,5 +62,5 @@ func verbOf(sql string) verb {
 	return otherVerb
 }
 
-// quote returns a name as SQL.
+// quote quotes a name for SQL.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -7,10 +7,10 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// column is a column of a result.
+// column is a column in a result.
 type column struct {
 	name string
-	// decltype is the declared type of the table's column, or "".
+	// decltype is the type that the table declares, or "".
 	decltype string
 }
 
@@ -23,14 +23,14 @@ type statement struct {
 	kept    bool
 }
 
-// sink takes the result of a statement. columns is called once, before the rows.
+// sink receives a statement's result. columns is called once, before the rows.
 type sink struct {
 	columns func([]column) error
 	row     func(*sqlite.Stmt, int) error
 }
 
-// prepare prepares the first statement of a text and returns what follows it. It returns nil if there
-// is none.
+// prepare prepares the first statement in a text and returns the rest. It returns nil if there is no
+// statement.
 func (c *conn) prepare(ctx context.Context, sql string) (*statement, string, error) {
 	sql = skipSpace(sql)
 	if sql == "" {
@@ -58,7 +58,7 @@ func (c *conn) prepare(ctx context.Context, sql string) (*statement, string, err
 	return st, rest, nil
 }
 
-// compile has SQLite compile the first statement of a text.
+// compile compiles the first statement in a text.
 func (c *conn) compile(ctx context.Context, sql string) (*statement, string, error) {
 	defer func() { c.db.use.time.Add(int64(c.turn.end())) }()
 	if err := c.turn.begin(ctx); err != nil {
@@ -81,7 +81,7 @@ func (c *conn) compile(ctx context.Context, sql string) (*statement, string, err
 	return st, skipSpace(sql[len(sql)-trailing:]), nil
 }
 
-// explainDenied says what the authorizer refused.
+// explainDenied tells the client what the authorizer refused.
 func (c *conn) explainDenied(err error) error {
 	if c.auth.denied == "" || sqlite.ErrCode(err).ToPrimary() != sqlite.ResultAuth {
 		return err
@@ -89,7 +89,7 @@ func (c *conn) explainDenied(err error) error {
 	return failf("SQLITE_AUTH", "not authorized: %s", c.auth.denied)
 }
 
-// refresh forgets what was prepared for another schema.
+// refresh forgets statements that were prepared for another schema.
 func (c *conn) refresh() {
 	current := c.db.schema.Load()
 	if c.changed || c.generation != current {
@@ -107,18 +107,18 @@ func (c *conn) keep(sql string, st *statement) {
 	c.statements.Put(sql, st)
 }
 
-// done makes a statement ready for its next use, or finalizes it.
+// done resets a statement for its next use, or finalizes it.
 func (c *conn) done(st *statement) {
 	if !st.kept {
-		_ = st.Finalize() // repeats the error of Step
+		_ = st.Finalize() // it returns Step's error again
 		return
 	}
-	_ = st.Reset() // repeats the error of Step
+	_ = st.Reset() // it returns Step's error again
 	_ = st.ClearBindings()
 }
 
-// run runs a statement with its arguments to its end. It waits for other writers if the statement writes, and rolls the
-// transaction back if the statement has to be interrupted. Its errors are failures.
+// run runs a statement to its end. If the statement writes, run waits for other writers. If it must
+// interrupt the statement, it rolls back the transaction. Its errors are failures.
 func (c *conn) run(ctx context.Context, st *statement, to sink) (err error) {
 	end := c.db.engine.beginStatement(ctx)
 	defer func() { end(err) }()
@@ -163,8 +163,8 @@ func (c *conn) admit(ctx context.Context, st *statement) error {
 	return c.lock(ctx)
 }
 
-// atomically undoes a statement that returns rows of what it has written if they cannot be returned.
-// SQLite writes all of them before it returns the first.
+// atomically undoes a statement's writes if its rows cannot be returned. SQLite writes all rows before it
+// returns the first.
 func (c *conn) atomically(step func() error) error {
 	if err := c.Exec("SAVEPOINT steward_returning"); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (c *conn) atomically(step func() error) error {
 	return c.Exec("RELEASE steward_returning")
 }
 
-// affected returns the number of rows that the statement that ran last has changed.
+// affected returns how many rows the last statement has changed.
 func (c *conn) affected(did access) int64 {
 	if !did.changes || did.schema {
 		return 0
@@ -185,7 +185,7 @@ func (c *conn) affected(did access) int64 {
 	return int64(c.Changes())
 }
 
-// stepThrough steps through the rows of a statement until the context ends.
+// stepThrough reads the statement's rows until the context ends.
 func (c *conn) stepThrough(ctx context.Context, st *statement, to sink) error {
 	defer c.done(st)
 	c.auth.vacuum = st.verb == vacuumVerb

@@ -13,24 +13,24 @@ import (
 
 // stream executes Hrana requests on a connection.
 //
-// One that clients continue is idle (it has a baton and a timer), busy or closed. database.take makes an
-// idle one busy, database.put makes it idle again. Expiry, deletion of the database and new credentials
-// close it.
+// A stream that clients continue is idle (it has a baton and a timer), busy or closed. database.take
+// makes an idle stream busy, and database.put makes it idle again. It is closed when it expires, when the
+// database is deleted, and when the credentials change.
 type stream struct {
 	*conn
 	token token
-	// place is that of a stream that clients continue.
+	// place counts a stream that clients continue.
 	place *budget.Charge
-	// texts are those of store_sql.
+	// texts holds the texts from store_sql.
 	texts texts
-	// memory is charged for what is decoded of the current request.
+	// memory is charged for statements decoded from the current request.
 	memory *budget.Charge
 	closed bool
-	// pooled is whether its connection is of the pool, so that it ends with its request.
+	// pooled reports whether the connection is from the pool, so that the stream ends with its request.
 	pooled bool
 	// busy has an element while a request uses the stream.
 	busy chan struct{}
-	// stop stops the timer that closes the idle stream.
+	// stop stops the timer that closes an idle stream.
 	stop func() bool
 }
 
@@ -41,7 +41,7 @@ func newStream(c *conn, t token) *stream {
 	}
 }
 
-// execute executes a request of a pipeline and appends its result to out.
+// execute executes a pipeline's request and appends the result to out.
 func (s *stream) execute(ctx context.Context, r request, out *response) {
 	mark := out.mark()
 	out.raw(`{"type":"ok","response":`)
@@ -97,11 +97,11 @@ func (s *stream) respond(ctx context.Context, r request, out *response) error {
 	return out.object(r.Type, "", nil)
 }
 
-// decodeCost is how many times its size a statement takes: its text or arguments as they are decoded,
-// and SQLite's copy of them.
+// decodeCost is the memory for a statement, in multiples of its size: the decoded text or arguments, and
+// SQLite's copy.
 const decodeCost = 2
 
-// decode decodes a statement of a request and charges for it. free has to be called when it has run.
+// decode decodes a statement and charges for it. Call free when it has run.
 func decode(text []byte, memory *budget.Charge) (in *stmt, free func(), err error) {
 	cost := decodeCost * int64(len(text))
 	if !memory.Take(cost) {
@@ -115,7 +115,7 @@ func decode(text []byte, memory *budget.Charge) (in *stmt, free func(), err erro
 	return in, func() { memory.Return(cost) }, nil
 }
 
-// act executes a request that has SQL and whose response has no fields.
+// act executes a request with SQL whose response has no fields.
 func (s *stream) act(ctx context.Context, kind word, in *stmt) error {
 	switch kind {
 	case "sequence":
@@ -128,7 +128,7 @@ func (s *stream) act(ctx context.Context, kind word, in *stmt) error {
 	return failf("HRANA_PROTO_ERROR", "unknown type of request")
 }
 
-// prepareOne prepares a text of one statement.
+// prepareOne prepares a text that must have exactly one statement.
 func (s *stream) prepareOne(ctx context.Context, in *stmt) (*statement, error) {
 	text, err := s.texts.of(in)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *stream) prepareOne(ctx context.Context, in *stmt) (*statement, error) {
 	return st, nil
 }
 
-// query runs a statement, whose arguments bind binds, and returns what it has done.
+// query runs a statement and returns its effects. bind binds its arguments.
 func (s *stream) query(ctx context.Context, in *stmt, bind func(*sqlite.Stmt) error, to sink) (access, error) {
 	st, err := s.prepareOne(ctx, in)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *stream) result(ctx context.Context, in *stmt, out *response) error {
 	return nil
 }
 
-// batch runs the steps of a batch and appends its BatchResult.
+// batch runs the batch's steps and appends its BatchResult.
 func (s *stream) batch(ctx context.Context, text []byte, out *response) error {
 	var b batch
 	if err := json.Unmarshal(text, &b); err != nil {
@@ -214,8 +214,7 @@ func failureOf(ctx context.Context, err error) *failure {
 	return explain(ctx, err)
 }
 
-// step runs a step of a batch if its condition holds. If it returns skipped and an error, the batch is
-// invalid.
+// step runs a step if its condition holds. If it returns skipped and an error, the batch is invalid.
 func (s *stream) step(text []byte, before []outcome, run func(*stmt) error) (outcome, error) {
 	var next step
 	if err := json.Unmarshal(text, &next); err != nil {
@@ -235,7 +234,7 @@ func (s *stream) step(text []byte, before []outcome, run func(*stmt) error) (out
 	return succeeded, nil
 }
 
-// sequence runs all statements of a text up to the first that fails.
+// sequence runs all statements in a text up to the first that fails.
 func (s *stream) sequence(ctx context.Context, in *stmt) error {
 	rest, err := s.texts.of(in)
 	if err != nil {
@@ -251,13 +250,13 @@ func (s *stream) sequence(ctx context.Context, in *stmt) error {
 		if err != nil || st == nil {
 			return err
 		}
-		if err := s.run(ctx, st, ignore); err != nil { // parameters are NULL
+		if err := s.run(ctx, st, ignore); err != nil { // parameters stay NULL
 			return err
 		}
 	}
 }
 
-// describe appends the DescribeResult of a statement.
+// describe appends a statement's DescribeResult.
 func (s *stream) describe(ctx context.Context, in *stmt, out *response) error {
 	st, err := s.prepareOne(ctx, in)
 	if err != nil {
@@ -280,7 +279,7 @@ func (s *stream) describe(ctx context.Context, in *stmt, out *response) error {
 	return nil
 }
 
-// invalidJSON explains a request that cannot be decoded.
+// invalidJSON explains why a request cannot be decoded.
 func invalidJSON(err error) error {
 	var f *failure
 	if errors.As(err, &f) {

@@ -2,17 +2,17 @@ package libsql
 
 import "steward/internal/budget"
 
-// texts are the SQL texts that a stream stores. They are charged, and limited to a number of bytes.
+// texts holds the SQL texts that a stream stores. They are charged, and limited in bytes.
 type texts struct {
 	*budget.Charge
 	limit int
 	byID  map[int32]string
 }
 
-// textOverhead is what a stored text counts beside its length, so that empty ones are limited too.
+// textOverhead is added to each stored text's length, so that the limit also applies to empty texts.
 const textOverhead = 100
 
-// of returns the SQL text of a request: its own, or one that is stored.
+// of returns the request's SQL text: its own, or a stored one.
 func (t *texts) of(in *stmt) (string, error) {
 	switch {
 	case (in.SQL == nil) == (in.SQLID == nil):

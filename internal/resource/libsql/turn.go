@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// slice is for how long a statement runs before others that wait have their turn.
+	// slice is how long a statement runs before it gives way to others.
 	slice = time.Millisecond
-	// rest is for how long a processor is left to the rest of the process after a slice, if statements
-	// keep all of them busy: Go would look for requests on the network only every 10 ms.
+	// rest is how long a statement leaves a processor to the rest of the process after a slice, if
+	// statements keep all processors busy. Otherwise Go would look for network requests only every 10 ms.
 	rest = 50 * time.Microsecond
-	// busyLimit is how often a statement of the engine itself waits for a lock.
+	// busyLimit caps how often one of the engine's own statements waits for a lock.
 	busyLimit = 600
 )
 
-// turn is the place of a connection in the queue of statements. A statement has a slot while it runs,
-// and none while it waits: for another writer, the disk or the client. It is used by the goroutine
-// that uses the connection.
+// turn is a connection's place in the queue of statements. A statement holds a slot while it runs, but
+// not while it waits for another writer, the disk or the client. Only the connection's goroutine uses it.
 type turn struct {
 	queue     *budget.Queue
 	org, part string
 
-	ctx     context.Context // of the statement; nil if none of a client runs
+	ctx     context.Context // the statement's; nil unless a client's statement runs
 	running bool            // has a slot
 	since   time.Time       // when it got the slot
-	used    time.Duration   // time with a slot, since begin
-	limit   time.Duration   // of used, for statements that others wait for; 0 means none
-	over    bool            // whether the statement was interrupted at limit
+	used    time.Duration   // time with a slot since begin
+	limit   time.Duration   // for used, if others wait for the statement; 0 means none
+	over    bool            // interrupted at limit
 }
 
-// begin waits for a slot for a statement. end has to be called afterwards, also after an error.
+// begin waits for a slot. Call end afterwards, even after an error.
 func (t *turn) begin(ctx context.Context) error {
 	t.ctx = ctx
 	t.used = 0
@@ -43,14 +42,14 @@ func (t *turn) begin(ctx context.Context) error {
 	return t.resume()
 }
 
-// end returns the slot, and the time that the statement had one.
+// end gives up the slot. It returns how long the statement has held one.
 func (t *turn) end() time.Duration {
 	t.pause()
 	t.ctx = nil
 	return t.used
 }
 
-// resume waits for a slot. It returns the error of an interruption if the context ends.
+// resume waits for a slot. If the context ends, it returns SQLite's error for an interruption.
 func (t *turn) resume() error {
 	if err := t.queue.Enter(t.ctx, t.org, t.part); err != nil {
 		return sqlite.ResultInterrupt.ToError()
@@ -60,7 +59,7 @@ func (t *turn) resume() error {
 	return nil
 }
 
-// pause returns the slot, if there is one.
+// pause gives up the slot, if there is one.
 func (t *turn) pause() {
 	if !t.running {
 		return
@@ -70,7 +69,7 @@ func (t *turn) pause() {
 	t.queue.Leave(t.org)
 }
 
-// without calls a function without the slot, if there is one, and waits for the next.
+// without gives up the slot while it calls wait, and then waits for the next one.
 func (t *turn) without(wait func()) error {
 	if !t.running {
 		wait()
@@ -81,7 +80,7 @@ func (t *turn) without(wait func()) error {
 	return t.resume()
 }
 
-// progress gives way to others after a time slice. It reports whether the statement may continue.
+// progress gives way to others after a slice. It reports whether the statement may continue.
 func (t *turn) progress() bool {
 	if t.ctx == nil {
 		return true
@@ -104,7 +103,7 @@ func (t *turn) progress() bool {
 	return !t.queue.Contended(t.org) || t.without(func() {}) == nil
 }
 
-// busy waits for somebody else's lock. It reports whether to try again.
+// busy waits while someone else holds a lock. It reports whether to try again.
 func (t *turn) busy(count int) bool {
 	ctx := t.ctx
 	if ctx == nil {

@@ -10,23 +10,23 @@ import (
 	"steward/internal/resource"
 )
 
-// use counts what the clients of a database use.
+// use counts what a database's clients consume.
 type use struct {
 	org, id                      string
 	statements, refused, in, out atomic.Int64
 	time                         atomic.Int64 // nanoseconds
-	reported                     resource.Use // of the last line in the log
+	reported                     resource.Use // in the last log line
 }
 
 func newUse(org, id string) *use { return &use{org: org, id: id} }
 
-// statement counts a statement that ran for a time.
+// statement counts a statement and its time.
 func (u *use) statement(took time.Duration) {
 	u.statements.Add(1)
 	u.time.Add(int64(took))
 }
 
-// refuse counts a request or statement for which there was no room, and returns why.
+// refuse counts a request or statement that we had no room for, and returns err.
 func (u *use) refuse(err error) error {
 	u.refused.Add(1)
 	return err
@@ -39,13 +39,13 @@ func (u *use) read() resource.Use {
 	}
 }
 
-// usage has the use of databases.
+// usage holds the use of all databases.
 type usage struct {
 	resource.Used[use]
-	since time.Time // of the last lines in the log
+	since time.Time // time of the last log lines
 }
 
-// Usage returns what the clients of databases have used, for metrics.
+// Usage returns what databases' clients have used, for metrics.
 func (e *Engine) Usage() []resource.Use {
 	now := map[*use]resource.Use{}
 	for _, d := range e.openDatabases() {
@@ -64,14 +64,14 @@ func (e *Engine) Usage() []resource.Use {
 	return all
 }
 
-// clients returns the number of requests that are being served, and of open streams.
+// clients counts the requests in flight and the open streams.
 func (d *database) clients() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return int64(len(d.sessions) + d.open)
 }
 
-// size returns the number of bytes of the files.
+// size returns the files' size in bytes.
 func (d *database) size() int64 {
 	n := int64(0)
 	for _, path := range []string{d.path, d.path + "-wal"} {
@@ -83,13 +83,13 @@ func (d *database) size() int64 {
 }
 
 const (
-	// reportEvery is how often heavy use is logged.
+	// reportEvery is the interval for logging heavy use.
 	reportEvery = time.Minute
-	// maxReported is the number of databases that are logged, the heaviest first.
+	// maxReported caps the databases in one report. The heaviest come first.
 	maxReported = 20
 )
 
-// reportHeavy logs once in a while which databases have used much since the last time.
+// reportHeavy logs the databases that were used heavily since the last report.
 func (e *Engine) reportHeavy() {
 	for _, u := range e.usage.heavy(e.now(), e.limits.Heavy) {
 		e.Log.Warn("heavy use of a database", "organization", u.Org, "database", u.ID,
@@ -97,7 +97,7 @@ func (e *Engine) reportHeavy() {
 	}
 }
 
-// heavy returns what the heaviest users have used since the last time, or nil if that is not long ago.
+// heavy returns the heaviest use since the last report, or nil if that was recent.
 func (a *usage) heavy(now time.Time, heavy time.Duration) []resource.Use {
 	if now.Sub(a.since) < reportEvery {
 		return nil
@@ -115,7 +115,7 @@ func (a *usage) heavy(now time.Time, heavy time.Duration) []resource.Use {
 	return found[:min(len(found), maxReported)]
 }
 
-// since returns what was used since an earlier time.
+// since subtracts an earlier reading.
 func since(u, before resource.Use) resource.Use {
 	u.Operations -= before.Operations
 	u.In -= before.In

@@ -13,7 +13,7 @@ import (
 	"steward/internal/sqlite"
 )
 
-// argument is a value in a request, which is parsed when it is bound.
+// argument is a value in a request. We parse it when we bind it.
 type argument struct {
 	Type   word `json:"type"`
 	Value  raw  `json:"value"`
@@ -56,9 +56,9 @@ func parseText(text raw) (s string, err error) {
 	return s, err
 }
 
-// parseBlob parses bytes in base64, with or without padding.
+// parseBlob decodes base64 with or without padding.
 func parseBlob(text raw) ([]byte, error) {
-	if len(text) == 0 { // the field is absent
+	if len(text) == 0 { // no such field
 		return []byte{}, nil
 	}
 	var encoded string
@@ -68,7 +68,7 @@ func parseBlob(text raw) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
 }
 
-// parseFloat parses a number. One that is too large is infinite.
+// parseFloat parses a number. Numbers that are too large become infinite.
 func parseFloat(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if math.IsInf(f, 0) {
@@ -77,8 +77,8 @@ func parseFloat(text string) (float64, error) {
 	return f, err
 }
 
-// appendColumn appends the value of a column of the current row. Blobs have no padding, as libSQL's
-// server writes them and some clients expect them.
+// appendColumn appends a column's value in the current row. Base64 has no padding: libSQL's server writes
+// none, and some clients rely on that.
 func appendColumn(to []byte, stmt *driver.Stmt, i int) []byte {
 	switch stmt.ColumnType(i) {
 	case driver.TypeInteger:
@@ -100,7 +100,8 @@ func appendColumn(to []byte, stmt *driver.Stmt, i int) []byte {
 	return append(to, `{"type":"null"}`...)
 }
 
-// appendFloat appends a number. Infinity is a number that is too large for clients to parse otherwise.
+// appendFloat appends a number. JSON has no infinity, so we write a number that is too large, and clients
+// parse it as infinite.
 func appendFloat(to []byte, f float64) []byte {
 	if math.IsInf(f, 0) {
 		if f < 0 {
@@ -111,7 +112,7 @@ func appendFloat(to []byte, f float64) []byte {
 	return strconv.AppendFloat(to, f, 'g', -1, 64)
 }
 
-// appendColumns appends the columns of a result as an array.
+// appendColumns appends a result's columns as an array.
 func appendColumns(to []byte, columns []column) []byte {
 	to = append(to, '[')
 	for i, c := range columns {

@@ -14,8 +14,8 @@ import (
 	"steward/internal/id"
 )
 
-// minVersion is the oldest supported version, as server_version_num has it: in older ones, every role may
-// create objects in the schema public.
+// minVersion is the oldest version we support, as in server_version_num. Before it, every role may create
+// objects in the schema public.
 const minVersion = 150000
 
 // Check returns Unavailable if the server cannot be reached or does not accept writes now, and another
@@ -52,7 +52,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	return e.logOpen(ctx)
 }
 
-// logOpen logs the databases of others that let every role connect, when they have changed.
+// logOpen warns about other databases that let every role connect, whenever that list changes.
 func (e *Engine) logOpen(ctx context.Context) error {
 	rows, err := e.admin.Query(ctx, `
 		SELECT datname::text FROM pg_database
@@ -76,13 +76,13 @@ func (e *Engine) logOpen(ctx context.Context) error {
 	return nil
 }
 
-// describe returns the server's name for messages, without credentials.
+// describe names the server in messages, without credentials.
 func (e *Engine) describe() string {
 	c := e.admin.Config().ConnConfig
 	return fmt.Sprintf("PostgreSQL at %s port %d", c.Host, c.Port)
 }
 
-// SQLSTATE codes of PostgreSQL.
+// PostgreSQL's SQLSTATE codes.
 const (
 	uniqueViolation   = "23505"
 	dependentObjects  = "2BP01"
@@ -92,14 +92,14 @@ const (
 	duplicateObject   = "42710"
 )
 
-// isCode reports whether an error of the server has one of the codes.
+// isCode reports whether err is the server's and has one of the codes.
 func isCode(err error, codes ...string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains(codes, pg.Code)
 }
 
-// explain returns an error that says what failed on which server: Unavailable if the server cannot
-// be reached or cannot do it now.
+// explain says which operation failed on which server. It returns Unavailable if the server cannot be
+// reached or cannot do it now.
 func (e *Engine) explain(what string, err error) error {
 	switch {
 	case err == nil:
@@ -112,7 +112,7 @@ func (e *Engine) explain(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", e.describe(), what, err)
 }
 
-// unavailable reports whether an error is one of the connection, or of a server that can do it later.
+// unavailable reports whether the connection failed, or the server can succeed later.
 func unavailable(err error) bool {
 	var pg *pgconn.PgError
 	if err == nil || !errors.As(err, &pg) {

@@ -13,8 +13,8 @@ import (
 	"steward/internal/resource"
 )
 
-// Delete ends the sessions of the role, drops the database with all that is in it, what the role
-// owns elsewhere, and the role.
+// Delete ends the role's sessions, drops the database with everything in it, then anything the role owns
+// elsewhere, and finally the role.
 func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "delete database", func(ctx context.Context) error {
 		role, err := e.disable(ctx, p.ID)
@@ -27,12 +27,12 @@ func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 		if err := e.dropRole(ctx, p.ID, role); err != nil {
 			return err
 		}
-		return e.terminate(ctx, role, time.Now().AddDate(100, 0, 0)) // sessions that were beginning
+		return e.terminate(ctx, role, time.Now().AddDate(100, 0, 0)) // sessions that were just starting
 	})
 }
 
-// disable ends the sessions of a role and lets it begin no more. It returns the role's oid, or 0 if there
-// is none.
+// disable ends a role's sessions and prevents new ones. It returns the role's oid, or 0 if the role does
+// not exist.
 func (e *Engine) disable(ctx context.Context, id string) (role uint32, err error) {
 	err = e.admin.QueryRow(ctx, "SELECT oid FROM pg_roles WHERE rolname = $1", id).Scan(&role)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -42,7 +42,7 @@ func (e *Engine) disable(ctx context.Context, id string) (role uint32, err error
 		return 0, err
 	}
 	_, err = e.admin.Exec(ctx, "ALTER ROLE "+name(id)+" NOLOGIN")
-	if isCode(err, undefinedObject) { // another replica has dropped it
+	if isCode(err, undefinedObject) { // another replica has dropped the role
 		return 0, nil
 	}
 	if err != nil {
@@ -54,8 +54,8 @@ func (e *Engine) disable(ctx context.Context, id string) (role uint32, err error
 	return role, e.terminate(ctx, role, time.Now().AddDate(100, 0, 0))
 }
 
-// terminate ends the sessions of a role, in all databases, that began before a time, and waits until
-// they have ended.
+// terminate ends a role's sessions in all databases, if they began before a time. It waits until they
+// have ended.
 func (e *Engine) terminate(ctx context.Context, role uint32, before time.Time) error {
 	const all = "FROM pg_stat_activity WHERE usesysid = $1 AND backend_start < $2"
 	if _, err := e.admin.Exec(ctx, "SELECT pg_terminate_backend(pid) "+all, role, before); err != nil {
@@ -71,8 +71,8 @@ func (e *Engine) terminate(ctx context.Context, role uint32, before time.Time) e
 	return errs.Unavailablef(nil, "sessions of a database do not end")
 }
 
-// dropDatabase drops a database, also one that its owner has made a template or in which it has
-// prepared transactions, which DROP DATABASE refuses.
+// dropDatabase drops a database. DROP DATABASE would refuse if its owner has made it a template or
+// prepared transactions in it, so dropDatabase first undoes both.
 func (e *Engine) dropDatabase(ctx context.Context, id string) error {
 	if err := e.rollbackPrepared(ctx, id); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (e *Engine) dropDatabase(ctx context.Context, id string) error {
 	return err
 }
 
-// rollbackPrepared ends the prepared transactions of a role and those in its database.
+// rollbackPrepared rolls back transactions that the role has prepared, or that were prepared in its database.
 func (e *Engine) rollbackPrepared(ctx context.Context, id string) error {
 	rows, err := e.admin.Query(ctx, "SELECT gid, owner, database FROM pg_prepared_xacts WHERE owner = $1 OR database = $1", id)
 	if err != nil {
@@ -120,11 +120,11 @@ func (e *Engine) rollbackPrepared(ctx context.Context, id string) error {
 	return nil
 }
 
-// dropRole drops a role and what it owns in other databases, such as large objects in those that let
-// every role connect, and the rights that it was given there.
+// dropRole drops a role, the objects it owns in other databases, such as large objects where every role
+// may connect, and the rights it was given there.
 //
-// Another database may not let the admin in, since its owner decides. Then the role is left: it
-// cannot log in, and its own database is gone.
+// Another database may refuse the admin, since its owner decides. Then we leave the role: it cannot log
+// in, and its own database is gone.
 func (e *Engine) dropRole(ctx context.Context, id string, role uint32) error {
 	databases, err := e.databasesOf(ctx, role)
 	if err != nil {
@@ -153,7 +153,7 @@ func (e *Engine) dropRole(ctx context.Context, id string, role uint32) error {
 	return nil
 }
 
-// databasesOf returns the databases with objects or rights of a role.
+// databasesOf returns the databases where a role has objects or rights.
 func (e *Engine) databasesOf(ctx context.Context, role uint32) ([]string, error) {
 	rows, err := e.admin.Query(ctx, `
 		SELECT DISTINCT d.datname::text FROM pg_shdepend s JOIN pg_database d ON d.oid = s.dbid
@@ -164,9 +164,9 @@ func (e *Engine) databasesOf(ctx context.Context, role uint32) ([]string, error)
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// inDatabase runs statements as admin in another database. The owner of that may have set defaults
-// for its sessions, which are replaced, so that nothing of the owner's runs with the rights of the
-// admin, and so that the owner cannot make the statements wait.
+// inDatabase runs statements as admin in another database. That database's owner may have set defaults
+// for its sessions. We override them, so that none of the owner's code runs with the admin's rights, and
+// so that the owner cannot block the statements.
 func (e *Engine) inDatabase(ctx context.Context, database string, statements ...string) error {
 	config := e.admin.Config().ConnConfig
 	config.Database = database
@@ -187,9 +187,9 @@ func (e *Engine) inDatabase(ctx context.Context, database string, statements ...
 	return nil
 }
 
-// closeConn closes a connection, even if the context of its statement has ended.
+// closeConn closes a connection, even if its statement's context has ended.
 func closeConn(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = conn.Close(ctx) // the server closes it otherwise
+	_ = conn.Close(ctx) // after an error, the server closes it
 }

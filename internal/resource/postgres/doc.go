@@ -1,8 +1,7 @@
-// Package postgres provides databases on a PostgreSQL server: a database each, and the role that owns it,
-// both named by the id of the resource.
+// Package postgres provides databases on a PostgreSQL server. Each has a role that owns it, and the
+// resource's id names both.
 //
-// Create, Rotate and Delete work through the admin URL (engine.go, delete.go). Clients connect to
-// the server directly, as that role, and so do Tables and Query, which run what users write
-// (query.go). Nothing that a user wrote ever runs with the rights of the admin.
-// docs/engines.md tells administrators what the server must have.
+// Create, Rotate and Delete work through the admin URL (engine.go, delete.go). Clients connect to the server
+// directly with the role. So do Tables and Query, which run users' SQL (query.go). Nothing that a user has
+// written ever runs with the admin's rights. docs/engines.md tells administrators what the server must have.
 package postgres

@@ -19,36 +19,34 @@ import (
 )
 
 const (
-	// maxConnections is how many connections a role may have at a time.
+	// maxConnections caps a role's connections.
 	maxConnections = 30
-	// tempFileLimit is how much disk space a session may use for temporary files. Only a superuser can
-	// set it.
+	// tempFileLimit caps a session's temporary files on disk. Only a superuser can set it.
 	tempFileLimit = "4GB"
 	// timeout bounds an operation, so that a server that does not answer counts as unreachable.
 	timeout = time.Minute
-	// connectTimeout bounds a connection attempt, unless the admin URL does.
+	// connectTimeout bounds a connection attempt, unless the admin URL sets its own.
 	connectTimeout = 5 * time.Second
-	// maxAdmins is how many connections the engine has as admin.
+	// maxAdmins caps the engine's admin connections.
 	maxAdmins = 4
 )
 
-// Engine creates databases on one server. It is a resource.Databases.
+// Engine creates databases on one server. It implements resource.Databases.
 type Engine struct {
 	admin *pgxpool.Pool
-	url   *url.URL // of the admin
+	url   *url.URL // the admin's
 	log   *slog.Logger
 
 	mu   sync.Mutex
 	open string // databases that let every role connect, as last logged
 }
 
-// New returns the engine for a server, given the URL of a role that may create roles and databases.
-// It does not connect.
+// New returns an engine, given the URL for a role that may create roles and databases. It does not connect.
 func New(adminURL string, log *slog.Logger) (*Engine, error) {
 	invalid := errors.New("expected postgres://user:password@host:port/database with one host")
 	u, err := url.Parse(adminURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, invalid // without err, which contains the password
+		return nil, invalid // err contains the password
 	}
 	host := u.Host + u.Query().Get("host")
 	config, err := pgxpool.ParseConfig(adminURL)
@@ -78,29 +76,29 @@ func setDefault(params map[string]string, name, value string) {
 	}
 }
 
-// cancelOnServer makes the server end a statement whose context is cancelled.
+// cancelOnServer makes the server stop a statement whose context is cancelled.
 func cancelOnServer(c *pgconn.PgConn) ctxwatch.Handler {
 	return cancelHandler{&pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}}
 }
 
-// cancelHandler marks a connection whose statement was cancelled. The server may act on that late, and
-// would end the next statement of the connection, which may be of another caller.
+// cancelHandler marks a connection whose statement was cancelled. The server may act on that late and
+// stop the connection's next statement, which may be another caller's.
 type cancelHandler struct {
 	*pgconn.CancelRequestContextWatcherHandler
 }
 
 const cancelled = "cancelled"
 
-// HandleCancel is called when the context of a statement ends.
+// HandleCancel is called when a statement's context ends.
 func (h cancelHandler) HandleCancel(ctx context.Context) {
 	h.Conn.CustomData()[cancelled] = true
 	h.CancelRequestContextWatcherHandler.HandleCancel(ctx)
 }
 
-// isReusable reports whether a connection may be returned to the pool.
+// isReusable reports whether a connection may go back to the pool.
 func isReusable(c *pgx.Conn) bool { return c.PgConn().CustomData()[cancelled] == nil }
 
-// Close closes the connections of the admin.
+// Close closes the admin connections.
 func (e *Engine) Close() error {
 	e.admin.Close()
 	return nil
@@ -112,7 +110,7 @@ func (e *Engine) Name() string { return "postgres" }
 // Local returns false.
 func (e *Engine) Local() bool { return false }
 
-// Connection returns the URL of a database: the server of the admin URL, with the database's role.
+// Connection returns a database's URL: the admin URL's server, with the database's role.
 func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(p.ID, p.Password), Host: e.url.Host, Path: "/" + p.ID}
 	query := url.Values{}
@@ -125,7 +123,7 @@ func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
 	return resource.Connection{URL: u.String(), Env: map[string]string{"DATABASE_URL": u.String()}}
 }
 
-// Create creates the role and the database, or completes what is there of them.
+// Create creates the role and the database, or completes an earlier attempt.
 func (e *Engine) Create(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "create database", func(ctx context.Context) error {
 		if err := e.createRole(ctx, p); err != nil {
@@ -138,8 +136,8 @@ func (e *Engine) Create(ctx context.Context, p *resource.Provisioned) error {
 	})
 }
 
-// createRole creates the role with a password. It inherits, since it uses the schema public as a
-// member of pg_database_owner.
+// createRole creates the role with a password. The role must inherit, because it uses the schema public
+// as a member of pg_database_owner.
 func (e *Engine) createRole(ctx context.Context, p *resource.Provisioned) error {
 	verifier, err := newVerifier(p.Password)
 	if err != nil {
@@ -161,8 +159,8 @@ func (e *Engine) createRole(ctx context.Context, p *resource.Provisioned) error 
 	return err
 }
 
-// joinRole makes the admin a member of a role, which lets it act for the role, unless it is a
-// superuser, which it reports.
+// joinRole makes the admin a member of a role, so that it can act for the role. A superuser does not need
+// that; joinRole reports whether the admin is one.
 func (e *Engine) joinRole(ctx context.Context, role string) (superuser bool, err error) {
 	err = e.admin.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&superuser)
 	if err != nil || superuser {
@@ -172,9 +170,9 @@ func (e *Engine) joinRole(ctx context.Context, role string) (superuser bool, err
 	return false, err
 }
 
-// createDatabase creates a database, unless it is there. It does not accept connections yet, since
-// every role may connect to a new database. It is a copy of template0, to which nobody can connect:
-// a connection to template1 would stop every creation, and what is in that would be in every database.
+// createDatabase creates a database, unless it exists. The database accepts no connections yet, since every
+// role may connect to a new database. We copy template0, because nobody can connect to it: a connection to
+// template1 would block every creation, and anything in template1 would appear in every database.
 func (e *Engine) createDatabase(ctx context.Context, id string) error {
 	create := "CREATE DATABASE " + name(id) + " OWNER " + name(id) + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 	_, err := e.admin.Exec(ctx, create)
@@ -192,7 +190,7 @@ func (e *Engine) createDatabase(ctx context.Context, id string) error {
 	return err
 }
 
-// isInvalid reports whether a database is what an interrupted DROP DATABASE has left.
+// isInvalid reports whether an interrupted DROP DATABASE has left the database invalid.
 func (e *Engine) isInvalid(ctx context.Context, id string) (invalid bool, err error) {
 	err = e.admin.QueryRow(ctx, "SELECT datconnlimit = -2 FROM pg_database WHERE datname = $1", id).Scan(&invalid)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -201,7 +199,7 @@ func (e *Engine) isInvalid(ctx context.Context, id string) (invalid bool, err er
 	return invalid, err
 }
 
-// openDatabase lets the owner, and nobody else, connect.
+// openDatabase lets the owner connect, and nobody else.
 func (e *Engine) openDatabase(ctx context.Context, p *resource.Provisioned) error {
 	for _, sql := range []string{
 		"REVOKE ALL ON DATABASE " + name(p.ID) + " FROM PUBLIC",
@@ -215,13 +213,13 @@ func (e *Engine) openDatabase(ctx context.Context, p *resource.Provisioned) erro
 	return nil
 }
 
-// comment returns what an administrator sees in a list of databases. Every role of the server sees it as
-// well, so the name of the resource is not in it.
+// comment identifies the database for administrators who list databases. Every role on the server can
+// read it too, so it does not contain the resource's name.
 func comment(p *resource.Provisioned) string {
 	return fmt.Sprintf("Steward: organization %s, region %s", p.OrgID, p.Region)
 }
 
-// Rotate changes the password and ends the sessions that began before.
+// Rotate changes the password and ends older sessions.
 func (e *Engine) Rotate(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "change password", func(ctx context.Context) error {
 		verifier, err := newVerifier(p.Password)

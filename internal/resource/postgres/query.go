@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// statementTimeout is how long a statement may run. The server enforces it.
+	// statementTimeout bounds a statement. The server enforces it.
 	statementTimeout = 30 * time.Second
-	// maxBytes is the size of the largest result, and of the largest row.
+	// maxBytes caps a result, and each row, in bytes.
 	maxBytes = 8 << 20
 )
 
-// Query runs one statement as the database's own role, on a connection of its own.
+// Query runs one statement as the database's own role, on a new connection.
 //
-// The statement is executed for limit+1 rows: a SELECT then stops, whereas a statement that changes
-// rows and returns them is always completed.
+// It asks for limit+1 rows: a SELECT stops there, whereas a statement that changes rows and returns them
+// always completes.
 func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query string, args []any, limit int) (resource.Rows, error) {
 	if strings.Contains(query, "\x00") {
 		return resource.Rows{}, errs.InvalidField("body.query", "expected text without NUL")
@@ -59,7 +59,7 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	r := &reader{limit: limit, rows: resource.Rows{Columns: []string{}, Rows: [][]any{}}}
 	if err := r.read(ctx, conn.PgConn()); err != nil {
 		if !errors.As(err, new(*pgconn.PgError)) {
-			cancelStatement(conn.PgConn()) // the server has not said that it has ended
+			cancelStatement(conn.PgConn()) // the statement may still be running
 		}
 		return resource.Rows{}, e.explainQuery(err)
 	}
@@ -69,16 +69,15 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	return r.rows, nil
 }
 
-// cancelStatement asks the server to end the statement of a connection. A server that does not get
-// the request ends it after statementTimeout.
+// cancelStatement asks the server to stop the connection's statement. If the request gets lost, the
+// server stops the statement after statementTimeout.
 func cancelStatement(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = conn.CancelRequest(ctx)
 }
 
-// connectAs connects as a database's own role. The parameters replace what the role has set for its
-// sessions.
+// connectAs connects as a database's own role. The parameters override the role's settings for its sessions.
 func (e *Engine) connectAs(ctx context.Context, p *resource.Provisioned, parameters map[string]string) (*pgx.Conn, error) {
 	config := e.admin.Config().ConnConfig
 	config.User = p.ID
@@ -94,7 +93,7 @@ func (e *Engine) connectAs(ctx context.Context, p *resource.Provisioned, paramet
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// explainQuery returns Invalid with the server's message, unless the server is the cause.
+// explainQuery returns Invalid with the server's message, unless the server is at fault.
 func (e *Engine) explainQuery(err error) error {
 	var pg *pgconn.PgError
 	var large *pgproto3.ExceededMaxBodyLenErr
@@ -109,13 +108,13 @@ func (e *Engine) explainQuery(err error) error {
 	return e.explain("query", err)
 }
 
-// reader collects the result of a statement.
+// reader collects a statement's result.
 type reader struct {
 	limit  int
 	rows   resource.Rows
 	fields []pgproto3.FieldDescription
 	size   int
-	// affected is the number of rows that the statement has changed, or returned.
+	// affected is the number of rows that the statement changed or returned.
 	affected int64
 }
 
@@ -152,7 +151,7 @@ func (r *reader) describe(m *pgproto3.RowDescription) {
 	}
 }
 
-// add adds a row, unless the result is as large as it may be.
+// add adds a row, unless the result has reached its limit.
 func (r *reader) add(m *pgproto3.DataRow) {
 	for _, value := range m.Values {
 		r.size += len(value)
@@ -168,7 +167,7 @@ func (r *reader) add(m *pgproto3.DataRow) {
 	r.rows.Rows = append(r.rows.Rows, row)
 }
 
-// decode returns a value that the server sent as text.
+// decode converts a value that the server sent as text.
 func decode(oid uint32, value []byte) any {
 	if value == nil {
 		return nil
@@ -178,7 +177,7 @@ func decode(oid uint32, value []byte) any {
 	case pgtype.BoolOID:
 		return text == "t"
 	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.OIDOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID:
-		if json.Valid(value) { // else it is NaN or infinite
+		if json.Valid(value) { // NaN and infinity are not valid
 			return json.Number(text)
 		}
 	case pgtype.ByteaOID:
@@ -190,7 +189,7 @@ func decode(oid uint32, value []byte) any {
 	return text
 }
 
-// encodeArgs returns arguments as the text that the server reads.
+// encodeArgs converts arguments to the server's text format.
 func encodeArgs(args []any) ([][]byte, error) {
 	if len(args) > math.MaxUint16 {
 		return nil, errs.InvalidField("body.args", "expected at most %d values", math.MaxUint16)
@@ -206,7 +205,7 @@ func encodeArgs(args []any) ([][]byte, error) {
 	return parameters, nil
 }
 
-// encodeArg returns a JSON value as text: arrays and objects as JSON, {"base64": …} as bytes.
+// encodeArg converts a JSON value to text: {"base64": …} to bytes, other objects and arrays to JSON.
 func encodeArg(arg any) ([]byte, error) {
 	switch v := arg.(type) {
 	case nil:

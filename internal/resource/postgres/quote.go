@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// name returns a name as an SQL identifier.
+// name quotes an SQL identifier.
 func name(s string) string { return pgx.Identifier{s}.Sanitize() }
 
-// literal returns a text as an SQL literal. It is one with escapes, which means the same whatever
-// the server's standard_conforming_strings is. What PostgreSQL cannot store is replaced.
+// literal quotes a text as an SQL literal with escapes, so that it does not depend on the server's
+// standard_conforming_strings. It replaces characters that PostgreSQL cannot store.
 func literal(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 	return " E'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(text) + "'"
@@ -27,8 +27,8 @@ const (
 	scramSaltSize   = 16
 )
 
-// newVerifier returns what a server stores of a password for SCRAM-SHA-256 (RFC 5803). It is sent
-// instead of the password, so that statement logs do not contain that.
+// newVerifier returns the verifier that a server stores for SCRAM-SHA-256 (RFC 5803). We send it instead
+// of the password, to keep the password out of statement logs.
 func newVerifier(password string) (string, error) {
 	salt := make([]byte, scramSaltSize)
 	rand.Read(salt) // never fails

@@ -10,7 +10,7 @@ import (
 	"steward/internal/resource"
 )
 
-// maxColumns is how many columns Tables returns, over all tables.
+// maxColumns caps the columns that Tables returns, across all tables.
 const maxColumns = 20000
 
 const selectColumns = `
@@ -25,8 +25,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT starts_with(n.nspname::text
 ORDER BY n.nspname, c.relname, a.attnum
 LIMIT $1`
 
-// Tables returns the tables and views of all schemas but the system's, as the database's role sees
-// them.
+// Tables returns the tables and views in all schemas except the system's, as the database's role sees them.
 func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resource.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
@@ -49,7 +48,7 @@ func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resourc
 	return group(columns), nil
 }
 
-// tableColumn is a column with its table, or a table without columns.
+// tableColumn is a column with its table, or a table that has no columns.
 type tableColumn struct {
 	schema, table string
 	view          bool
@@ -65,7 +64,7 @@ func scanColumn(row pgx.CollectableRow) (c tableColumn, err error) {
 	return c, nil
 }
 
-// group returns the tables of columns, which are in the order of their tables.
+// group groups columns, which are sorted by table, into tables.
 func group(columns []tableColumn) []resource.Table {
 	tables := []resource.Table{}
 	for _, c := range columns {

@@ -12,15 +12,14 @@ import (
 	"steward/internal/resource"
 )
 
-// permitted are the commands that a user may call. They touch only the keys and channels that they
-// name, which the server compares with the user's prefix, or the connection itself. Everything else
-// is refused: what sees or changes other keys, users, connections, scripts or the server. A command
-// of a later version is refused until it is listed; those that a server does not have are skipped.
+// permitted lists the commands that a user may call. They touch only the connection, or keys and channels
+// that they name, and the server compares those with the user's prefix. Commands that see or change
+// anything else are refused: other keys, users, connections, scripts or the server. A new Redis version's
+// commands stay refused until we list them, and we skip those that a server does not have.
 //
-// Left out on purpose, although they are in no dangerous category: SCAN, RANDOMKEY and DBSIZE,
-// which see all keys; COPY, MOVE and SWAPDB, which reach other databases; CLIENT TRACKING, whose
-// broadcasts name the keys of others; CLIENT UNBLOCK; PUBSUB; FUNCTION and FCALL, whose libraries
-// are shared; WAIT.
+// Some are left out on purpose, although they are in no dangerous category: SCAN, RANDOMKEY and DBSIZE, which
+// see all keys; COPY, MOVE and SWAPDB, which reach other databases; CLIENT TRACKING, whose broadcasts name
+// others' keys; CLIENT UNBLOCK; PUBSUB; FUNCTION and FCALL, whose libraries are shared; WAIT.
 const permitted = `
 append bitcount bitfield bitfield_ro bitop bitpos decr decrby get getbit getdel getex getrange getset
 incr incrby incrbyfloat lcs mget mset msetnx psetex set setbit setex setnx setrange strlen substr
@@ -46,11 +45,11 @@ acl|whoami auth client|getname client|help client|id client|info client|no-touch
 client|setname command echo hello ping quit reset time
 `
 
-// permittedInfo is permitted unless the admin URL says otherwise. It tells nothing about single keys and
-// users, but how much of the whole server is in use. Many clients ask for the version by it.
+// permittedInfo is permitted unless the admin URL says otherwise. It reveals nothing about single keys
+// and users, but how much of the whole server is in use. Many clients use it to ask for the version.
 const permittedInfo = "info"
 
-// permittedInCluster are the commands that clients of a cluster need to find the nodes of keys.
+// permittedInCluster lists the commands that cluster clients need to find keys' nodes.
 const permittedInCluster = `
 asking readonly readwrite cluster|help cluster|info cluster|keyslot cluster|myid cluster|nodes cluster|shards cluster|slots
 `
@@ -58,12 +57,12 @@ asking readonly readwrite cluster|help cluster|info cluster|keyslot cluster|myid
 // firstDatabase permits SELECT 0, which some clients send, and no other database.
 const firstDatabase = "+select|0"
 
-// A store has two prefixes, and every key and channel begins with one of them. The tagged one has all
-// keys of the store in one slot of a cluster, so that commands may use several of them.
+// A store has two prefixes, and its keys and channels must begin with one of them. In a cluster, the
+// tagged prefix puts all keys into one slot, so that one command can use several keys.
 func prefix(id string) string       { return id + ":" }
 func taggedPrefix(id string) string { return "{" + id + "}:" }
 
-// prefix returns the prefix that a store's clients are told.
+// prefix returns the prefix that we tell a store's clients.
 func (e *Engine) prefix(id string) string {
 	if e.address.form == cluster {
 		return taggedPrefix(id)
@@ -71,8 +70,8 @@ func (e *Engine) prefix(id string) string {
 	return prefix(id)
 }
 
-// rules returns the rules of a store's user, which replace those that the user has. The password is
-// given as its hash.
+// rules returns the rules for a store's user. They replace the user's old rules, and contain the
+// password's hash.
 func rules(p *resource.Provisioned, commands []string) []string {
 	rules := []string{"reset", "on", "#" + passwordHash(p), "resetchannels", "-@all"}
 	for _, own := range []string{prefix(p.ID), taggedPrefix(p.ID)} {
@@ -89,7 +88,7 @@ func passwordHash(p *resource.Provisioned) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// commands returns the permitted commands that a server has.
+// commands returns the permitted commands that a server knows.
 func (e *Engine) commands(ctx context.Context, server *redis.Client) ([]string, error) {
 	has, err := known(ctx, server)
 	if err != nil {
@@ -111,7 +110,7 @@ func (e *Engine) commands(ctx context.Context, server *redis.Client) ([]string, 
 	return commands, nil
 }
 
-// known returns a function that reports whether a server has a command.
+// known returns a function that reports whether a server knows a command.
 func known(ctx context.Context, server *redis.Client) (func(command string) bool, error) {
 	list, err := server.Do(ctx, "COMMAND", "LIST").StringSlice()
 	var refused redis.Error
@@ -128,7 +127,7 @@ func known(ctx context.Context, server *redis.Client) (func(command string) bool
 	return func(command string) bool { return names[command] }, nil
 }
 
-// knownBefore7 is known for Redis 6.2, which lists no subcommands and accepts any.
+// knownBefore7 replaces known for Redis 6.2, which lists no subcommands and accepts any.
 func knownBefore7(ctx context.Context, server *redis.Client) (func(command string) bool, error) {
 	infos, err := server.Command(ctx).Result()
 	if err != nil {

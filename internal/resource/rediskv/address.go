@@ -22,21 +22,21 @@ const (
 	sentinel = "sentinel"
 )
 
-// address is what an admin URL says.
+// address is a parsed admin URL.
 type address struct {
 	form    string
 	scheme  string         // redis or rediss
-	hosts   []string       // of the server, of some nodes of the cluster, or of the sentinels, with ports
-	master  string         // the name that the sentinels have for the servers
-	clients string         // the host and port that clients are told, or "" for those of the admin URL
-	info    bool           // whether clients may call INFO
-	options *redis.Options // of the administrator's clients; Addr is the first host
+	hosts   []string       // with ports: the server, some cluster nodes, or the sentinels
+	master  string         // the servers' name in the sentinels' configuration
+	clients string         // host and port for clients, or "" to use the admin URL's
+	info    bool           // clients may call INFO
+	options *redis.Options // for admin clients; Addr is the first host
 
 	sentinelUser *url.Userinfo
-	answered     atomic.Int64 // index of the sentinel that answered last
+	answered     atomic.Int64 // index of the sentinel that last answered
 }
 
-// errAddress does not repeat the URL, which contains a password.
+// errAddress does not repeat the URL, because it contains a password.
 var errAddress = errors.New("expected redis://user:password@host:port, redis+cluster://user:password@host:port,host:port " +
 	"or redis+sentinel://user:password@host:port,host:port/master, or the same with rediss")
 
@@ -69,13 +69,13 @@ func parseAddress(adminURL string) (*address, error) {
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.PoolSize = 8
-	o.PipelinePoolSize = -1 // pipelines take their connections from PoolSize
-	o.MaxRetries = 1        // so that a server that does not answer is reported soon
+	o.PipelinePoolSize = -1 // pipelines use connections from PoolSize
+	o.MaxRetries = 1        // report an unresponsive server soon
 	a.options = o
 	return a, nil
 }
 
-// takeHosts reads the hosts and the name of the master, and leaves the first host in the URL.
+// takeHosts reads the hosts and the master's name, and leaves the first host in the URL.
 func (a *address) takeHosts(u *url.URL) error {
 	port := "6379"
 	if a.form == sentinel {
@@ -101,7 +101,7 @@ func (a *address) takeHosts(u *url.URL) error {
 	return nil
 }
 
-// takeQuery reads the parameters that are Steward's own, and leaves those of go-redis.
+// takeQuery reads Steward's own parameters, and leaves go-redis's.
 func (a *address) takeQuery(u *url.URL) error {
 	q := u.Query()
 	a.clients = q.Get("client_addr")
@@ -120,14 +120,14 @@ func (a *address) takeQuery(u *url.URL) error {
 	return nil
 }
 
-// client returns the administrator's client: a redis.ClusterClient if there are several servers.
+// client returns the admin client: a redis.ClusterClient if there are several servers.
 func (a *address) client() redis.UniversalClient {
 	if a.form == single {
 		return redis.NewClient(a.options)
 	}
 	o := &redis.ClusterOptions{
 		Addrs: a.hosts, ContextTimeoutEnabled: true,
-		ClusterStateReloadInterval: 10 * time.Second, // a minute is long after a failover
+		ClusterStateReloadInterval: 10 * time.Second, // the default of a minute is too long after a failover
 		NewClient:                  func(node *redis.Options) *redis.Client { return a.clientOf(node.Addr) },
 	}
 	if a.form == sentinel {
@@ -136,7 +136,7 @@ func (a *address) client() redis.UniversalClient {
 	return redis.NewClusterClient(o)
 }
 
-// as returns the address for a client of a store that does not repeat commands.
+// as returns the address for a store's client, which does not retry commands.
 func (a *address) as(p *resource.Provisioned) *address {
 	o := *a.options
 	o.Username = p.ID
@@ -147,17 +147,17 @@ func (a *address) as(p *resource.Provisioned) *address {
 	return &address{form: a.form, scheme: a.scheme, hosts: a.hosts, master: a.master, options: &o, sentinelUser: a.sentinelUser}
 }
 
-// clientOf returns the administrator's client of one of several servers.
+// clientOf returns the admin client for one server among several.
 func (a *address) clientOf(addr string) *redis.Client {
 	o := *a.options
 	o.Addr = addr
 	return redis.NewClient(&o)
 }
 
-// String returns the hosts for messages.
+// String names the hosts in messages.
 func (a *address) String() string { return "Redis at " + strings.Join(a.hosts, ", ") }
 
-// connection returns what a client of a store needs.
+// connection returns a store's URL and environment.
 func (a *address) connection(p *resource.Provisioned, prefix string) resource.Connection {
 	u := url.URL{Scheme: a.scheme, User: url.UserPassword(p.ID, p.Password), Host: a.hosts[0], Path: "/0"}
 	env := map[string]string{"REDIS_KEY_PREFIX": prefix}

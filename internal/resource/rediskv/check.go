@@ -13,16 +13,15 @@ import (
 	"steward/internal/errs"
 )
 
-// Check returns Unavailable if a server cannot be reached now, and another error if one is too old, is
-// not what the form of the admin URL says, lets anyone in, or refuses what the engine needs.
+// Check returns Unavailable if a server cannot be reached now. It returns another error if a server is
+// too old, does not fit the admin URL's form, lets anyone in, or refuses commands that the engine needs.
 func (e *Engine) Check(ctx context.Context) error {
 	return e.do(ctx, "check", func(ctx context.Context) error { return e.each(ctx, e.checkServer) })
 }
 
-// fault is what is wrong with a server, other than that it cannot be used now.
+// fault says what is wrong with a server that could be reached.
 type fault string
 
-// Error returns the text.
 func (f fault) Error() string { return string(f) }
 
 func (e *Engine) checkServer(ctx context.Context, server *redis.Client) error {
@@ -57,8 +56,8 @@ func supported(version string) bool {
 	return err == nil && (x > 6 || x == 6 && y >= 2)
 }
 
-// checkRights calls the commands that the engine needs, on a user and a key that do not exist. A replica
-// may refuse those on keys because it is one.
+// checkRights calls the commands that the engine needs, with a user and a key that do not exist. A
+// replica may refuse commands on keys just because it is one.
 func checkRights(ctx context.Context, server *redis.Client, replica bool) error {
 	const absent = "kv_absent"
 	for _, command := range [][]any{
@@ -87,8 +86,8 @@ func checkRights(ctx context.Context, server *redis.Client, replica bool) error 
 	return nil
 }
 
-// checkDefault returns an error if everyone can log in as the default user without a password, since
-// then stores are not separate.
+// checkDefault returns an error if anyone can log in as the default user without a password, since stores
+// would not be separate then.
 func checkDefault(ctx context.Context, server *redis.Client) error {
 	user, err := getUser(ctx, server, "default")
 	if err != nil {
@@ -102,7 +101,7 @@ func checkDefault(ctx context.Context, server *redis.Client) error {
 	return nil
 }
 
-// explain returns an error that says what failed where: Unavailable if a server cannot be reached or
+// explain says which operation failed where. It returns Unavailable if a server cannot be reached or
 // cannot answer now.
 func (e *Engine) explain(what string, err error) error {
 	var f fault
@@ -117,8 +116,7 @@ func (e *Engine) explain(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", e.address, what, err)
 }
 
-// unavailable reports whether an error is one of the connection, or of a server that will answer
-// later.
+// unavailable reports whether the connection failed, or the server will answer later.
 func unavailable(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {

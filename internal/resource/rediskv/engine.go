@@ -12,24 +12,24 @@ import (
 	"steward/internal/resource"
 )
 
-// Engine creates stores on one server, on a Redis Cluster, or on the servers of sentinels. It is a
-// resource.Stores.
+// Engine creates stores on one server, on a Redis Cluster, or on the servers that sentinels watch. It
+// implements resource.Stores.
 type Engine struct {
 	address *address
 	admin   redis.UniversalClient
 	log     *slog.Logger
 
-	ensuring sync.Mutex // held by Ensure
+	ensuring sync.Mutex // held during Ensure
 	mu       sync.Mutex
-	clients  map[string]*redis.Client // of several servers, by address
-	ensured  map[string]string        // run ids, by address, when Ensure last succeeded
+	clients  map[string]*redis.Client // if there are several servers, by address
+	ensured  map[string]string        // run ids after the last successful Ensure, by address
 }
 
 // timeout bounds an operation, so that a server that does not answer counts as unreachable.
 const timeout = time.Minute
 
-// New returns the engine for a server, given the URL of a user who may change users and read and
-// delete all keys. docs/engines.md has the forms of the URL. It does not connect.
+// New returns an engine, given the URL for a user who may change users and read and delete all keys.
+// docs/engines.md describes the URL's forms. New does not connect.
 func New(adminURL string, log *slog.Logger) (*Engine, error) {
 	a, err := parseAddress(adminURL)
 	if err != nil {
@@ -44,27 +44,27 @@ func (e *Engine) Close() error {
 	return e.admin.Close()
 }
 
-// Name returns redis, for Valkey as well.
+// Name returns redis, even for Valkey.
 func (e *Engine) Name() string { return "redis" }
 
 // Local returns false.
 func (e *Engine) Local() bool { return false }
 
-// Connection returns the URL of a store, and the prefix that its keys must have.
+// Connection returns a store's URL, and the prefix that its keys must have.
 func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
 	return e.address.connection(p, e.prefix(p.ID))
 }
 
-// copyTimeout is how long commands that copy keys may take.
+// copyTimeout bounds a command that copies keys.
 const copyTimeout = time.Minute
 
-// Client returns a client of a store, which has to be closed, and the prefix that its keys must have. It is for
-// copying keys: it does not repeat commands, since some would have an effect twice.
+// Client returns a store's client, which the caller must close, and the prefix that its keys must have.
+// The client is for copying keys: it does not retry commands, since some would take effect twice.
 func (e *Engine) Client(p *resource.Provisioned) (client redis.UniversalClient, prefix string) {
 	return e.address.as(p).client(), e.prefix(p.ID)
 }
 
-// Create creates the user of a store, or resets it to what it should be.
+// Create creates a store's user, or resets it.
 func (e *Engine) Create(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "create user", func(ctx context.Context) error {
 		return e.each(ctx, func(ctx context.Context, server *redis.Client) error {
@@ -76,7 +76,7 @@ func (e *Engine) Create(ctx context.Context, p *resource.Provisioned) error {
 	})
 }
 
-// Rotate replaces the password of a store's user and closes the user's connections.
+// Rotate replaces the user's password and closes the user's connections.
 func (e *Engine) Rotate(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "change the password of a user", func(ctx context.Context) error {
 		return e.each(ctx, func(ctx context.Context, server *redis.Client) error {
@@ -91,7 +91,7 @@ func (e *Engine) Rotate(ctx context.Context, p *resource.Provisioned) error {
 	})
 }
 
-// Delete deletes the user of a store, which closes the user's connections, and then the keys.
+// Delete deletes a store's user, which closes the user's connections, and then the keys.
 func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "delete user", func(ctx context.Context) error {
 		err := e.each(ctx, func(ctx context.Context, server *redis.Client) error {
@@ -131,12 +131,12 @@ func save(ctx context.Context, server *redis.Client) error {
 	return err
 }
 
-// unlinkCount is how many keys of the server one SCAN of a deletion looks at: many, since the keys of
-// all stores are scanned, but few enough for the server to serve others meanwhile.
+// unlinkCount is how many keys one SCAN examines in a deletion: many, since we scan all stores' keys, but
+// few enough to let the server serve others in between.
 const unlinkCount = 5000
 
-// unlink deletes the keys of a store that a server has. Each is deleted by a command of its own, since
-// those of one command must be in one slot of a cluster.
+// unlink deletes a store's keys on one server. It deletes each key with its own command, since a
+// command's keys must all be in one cluster slot.
 func (e *Engine) unlink(ctx context.Context, server *redis.Client, id string) error {
 	own := ownKeys(id, "")
 	var cursor uint64

@@ -9,9 +9,9 @@ import (
 	"steward/internal/resource"
 )
 
-// Ensure sets the users of stores on servers that were started, or have joined, since the last call.
-// Without an ACL file a server has forgotten them, with one it may have missed changes, and those of an
-// earlier version of Steward may have other rules.
+// Ensure sets the stores' users on servers that have started or joined since the last call. Without an
+// ACL file a server has forgotten its users. With one it may have missed changes, or have rules from an
+// earlier version of Steward.
 func (e *Engine) Ensure(ctx context.Context, stores []*resource.Provisioned) error {
 	return e.do(ctx, "set users", func(ctx context.Context) error {
 		e.ensuring.Lock()
@@ -42,7 +42,7 @@ func (e *Engine) isEnsured(server *redis.Client, runID string) bool {
 	return e.ensured[server.Options().Addr] == runID
 }
 
-// setUsers sets the users of stores on one server.
+// setUsers sets all users on one server.
 func (e *Engine) setUsers(ctx context.Context, server *redis.Client, stores []*resource.Provisioned) error {
 	users, err := server.Do(ctx, "ACL", "USERS").StringSlice()
 	if err != nil {
@@ -75,8 +75,7 @@ func (e *Engine) setUsers(ctx context.Context, server *redis.Client, stores []*r
 	return save(ctx, server)
 }
 
-// resetUser sets a user that a server has, and closes the user's connections if the password was
-// another.
+// resetUser sets an existing user's rules. If the password has changed, it closes the user's connections.
 func resetUser(ctx context.Context, server *redis.Client, p *resource.Provisioned, commands []string) error {
 	user, err := getUser(ctx, server, p.ID)
 	if err != nil {

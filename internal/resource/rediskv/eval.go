@@ -10,7 +10,7 @@ import (
 	"steward/internal/resource"
 )
 
-// ownKey returns a key of a store, which is given with or without a prefix of the store.
+// ownKey returns a store's key, given with or without the store's prefix.
 func (e *Engine) ownKey(id, key string) string {
 	if strings.HasPrefix(key, prefix(id)) || strings.HasPrefix(key, taggedPrefix(id)) {
 		return key
@@ -18,7 +18,7 @@ func (e *Engine) ownKey(id, key string) string {
 	return e.prefix(id) + key
 }
 
-// Eval runs a script on a key, which is given with or without the prefix of the store.
+// Eval runs a script on a key, given with or without the store's prefix.
 func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resource.Script) (any, error) {
 	args := []any{"EVAL", script.Text, 1, e.ownKey(p.ID, script.Key)}
 	for _, arg := range script.Args {

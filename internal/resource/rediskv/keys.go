@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// scanCount is how many keys of the server one SCAN looks at.
+	// scanCount is how many keys one SCAN examines.
 	scanCount = 1000
-	// maxScans is how many SCANs one page may take. The keys of all stores are scanned, so that a page
-	// of a small store may be incomplete, or even empty, before the last one.
+	// maxScans caps the SCANs for one page. They go through all stores' keys, so a small store's page may
+	// be incomplete, or even empty, before the last one.
 	maxScans = 2000
 )
 
-// Keys returns a page of keys. Their prefix is with or without one of the store's own. Keys are shown
-// with that, since clients use it.
+// Keys returns a page of keys. The query's prefix may omit the store's own prefix. The keys in the page
+// include it, since clients use it.
 func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.KeyQuery) (resource.Keys, error) {
 	s := &scanner{own: ownKeys(p.ID, q.Prefix), kind: q.Type, limit: q.Limit, seen: map[string]bool{}}
 	if err := s.parse(q.Cursor); err != nil {
@@ -46,19 +46,19 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.K
 	return page, err
 }
 
-// literal escapes the characters that are special in a glob pattern.
+// literal escapes the special characters in a glob pattern.
 func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// keyFilter finds keys of a store.
+// keyFilter selects a store's keys.
 type keyFilter struct {
 	match    string   // glob pattern that matches all of them, and some others
-	prefixes []string // one of which a key has
+	prefixes []string // a key must have one of these
 }
 
-// ownKeys returns the filter for the keys of a store that begin with a prefix, which is with or without
-// one of the store's own.
+// ownKeys returns the filter for a store's keys that begin with a prefix, given with or without the
+// store's own.
 func ownKeys(id, begin string) keyFilter {
 	own := []string{prefix(id), taggedPrefix(id)}
 	for _, p := range own {
@@ -69,30 +69,30 @@ func ownKeys(id, begin string) keyFilter {
 	return keyFilter{match: "*" + literal(id) + "*:" + literal(begin) + "*", prefixes: []string{own[0] + begin, own[1] + begin}}
 }
 
-// filter returns the keys that match, in the same array.
+// filter returns the matching keys. It reuses the slice.
 func (f keyFilter) filter(keys []string) []string {
 	return slices.DeleteFunc(keys, func(key string) bool {
 		return !slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 	})
 }
 
-// scanner collects a page of keys from one server after another. SCAN returns the keys after a cursor, and
-// the same ones again for the same cursor, but not exactly as many as asked for: a batch that does not fit
-// into the page is left to the next one, after asking for fewer.
+// scanner collects a page of keys from one server after another. SCAN returns the keys after a cursor,
+// and the same keys again for the same cursor, but not exactly as many as we ask for. If a batch does not
+// fit into the page, the scanner asks for fewer, and finally leaves the batch to the next page.
 type scanner struct {
 	servers []*redis.Client
 	own     keyFilter
-	kind    string // type of the values, or "" for all
+	kind    string // the values' type, or "" for all
 	limit   int
-	server  int    // where the next batch is
-	cursor  uint64 // where it begins there
-	skip    int    // how many keys of that batch were on the page before
+	server  int    // index of the server with the next batch
+	cursor  uint64 // the batch's start on that server
+	skip    int    // how many of its keys the previous page has shown
 	done    bool
 	keys    []string
 	seen    map[string]bool // SCAN may return a key twice
 }
 
-// parse reads the cursor that next returned.
+// parse reads a cursor from next.
 func (s *scanner) parse(cursor string) error {
 	if cursor == "" {
 		return nil
@@ -115,7 +115,7 @@ func (s *scanner) parse(cursor string) error {
 	return nil
 }
 
-// next returns the cursor of the next page, or "" after the last one.
+// next returns the next page's cursor, or "" after the last page.
 func (s *scanner) next() string {
 	if s.done {
 		return ""
@@ -130,13 +130,13 @@ func (s *scanner) next() string {
 	return cursor
 }
 
-// run scans until the page is full and another key is known to follow, or until the end.
+// run scans to the end, or until the page is full and we know that another key follows.
 func (s *scanner) run(ctx context.Context) error {
 	count := int64(scanCount)
 	if s.skip > 0 {
 		count = 1
 	}
-	s.done = s.server >= len(s.servers) // there were more
+	s.done = s.server >= len(s.servers) // some servers may have left
 	for range maxScans {
 		if s.done {
 			return nil
@@ -165,7 +165,7 @@ func (s *scanner) run(ctx context.Context) error {
 	return nil
 }
 
-// scan returns the next batch, and where that after it begins.
+// scan returns the next batch, and the start of the one after it.
 func (s *scanner) scan(ctx context.Context, count int64) ([]string, uint64, error) {
 	server := s.servers[s.server]
 	if s.kind == "" {
@@ -205,7 +205,7 @@ func (s *scanner) advance(next uint64) {
 	}
 }
 
-// details returns keys with their types and times to live. Keys that are gone are left out.
+// details returns the keys with their types and times to live. It leaves out keys that are gone.
 func (e *Engine) details(ctx context.Context, names []string) ([]resource.Key, error) {
 	keys := []resource.Key{}
 	if len(names) == 0 {
@@ -237,16 +237,15 @@ func (e *Engine) details(ctx context.Context, names []string) ([]resource.Key, e
 	return keys, nil
 }
 
-// gone is what PTTL returns for a key that does not exist.
+// gone is PTTL's reply for a key that does not exist.
 const gone = -2
 
-// sizeCommands return the number of elements of a value, by type.
+// sizeCommands maps each type to the command that returns a value's size.
 var sizeCommands = map[string]string{
 	"string": "STRLEN", "list": "LLEN", "set": "SCARD", "hash": "HLEN", "zset": "ZCARD", "stream": "XLEN",
 }
 
-// values sets the values and sizes of keys. A key whose type is not known, or has changed meanwhile, has
-// none.
+// values sets the keys' values and sizes. It skips a key whose type is unknown, or has changed meanwhile.
 func (e *Engine) values(ctx context.Context, keys []resource.Key) error {
 	pipe := e.admin.Pipeline()
 	sizes := make([]*redis.Cmd, len(keys))
@@ -268,8 +267,7 @@ func (e *Engine) values(ctx context.Context, keys []resource.Key) error {
 	return nil
 }
 
-// setValue sets value and size of a key from the answers to its commands, which are nil if there
-// were none.
+// setValue sets a key's value and size from the replies. A reply is nil if its command was not sent.
 func setValue(key *resource.Key, size *redis.Cmd, first *redis.StringCmd) {
 	if size == nil {
 		return

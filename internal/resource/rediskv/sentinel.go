@@ -11,8 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slotsOfSentinels returns the servers that sentinels watch in the form of a cluster in which the master
-// has all slots.
+// slotsOfSentinels presents the servers that sentinels watch as a cluster where the master has all slots.
 func (a *address) slotsOfSentinels(ctx context.Context) ([]redis.ClusterSlot, error) {
 	addrs, err := a.watched(ctx)
 	if err != nil {
@@ -21,8 +20,8 @@ func (a *address) slotsOfSentinels(ctx context.Context) ([]redis.ClusterSlot, er
 	return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addrs[0]}}}}, nil
 }
 
-// watched returns the addresses of the master, and then of the replicas, that sentinels watch. It asks one
-// sentinel after another, beginning with the one that answered last.
+// watched returns the addresses that sentinels watch: the master, then the replicas. It asks one sentinel
+// after another, starting with the one that last answered.
 func (a *address) watched(ctx context.Context) ([]string, error) {
 	var failed error
 	first := a.answered.Load()
@@ -38,13 +37,13 @@ func (a *address) watched(ctx context.Context) ([]string, error) {
 	return nil, failed
 }
 
-// askSentinel returns the master, and then the replicas that are not down.
+// askSentinel returns the master, then the replicas that are not down.
 func (a *address) askSentinel(ctx context.Context, host string) ([]string, error) {
 	o := *a.options
 	o.Addr = host
 	o.Username = a.sentinelUser.Username()
 	o.Password, _ = a.sentinelUser.Password()
-	o.MaxRetries = -1 // another sentinel is asked instead
+	o.MaxRetries = -1 // we ask another sentinel instead
 	c := redis.NewSentinelClient(&o)
 	defer func() { _ = c.Close() }()
 	master, err := c.GetMasterAddrByName(ctx, a.master).Result()
@@ -64,7 +63,7 @@ func (a *address) askSentinel(ctx context.Context, host string) ([]string, error
 	return addrs, err
 }
 
-// isDown reports whether the flags of a replica say that it cannot be reached.
+// isDown reports whether a replica's flags say that it cannot be reached.
 func isDown(flags string) bool {
 	return slices.ContainsFunc(strings.Split(flags, ","), func(flag string) bool {
 		return flag == "s_down" || flag == "o_down" || flag == "disconnected"

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// each calls a function for every server, masters and replicas, at the same time, since each has users
-// of its own. It returns one of the errors. Servers that the cluster or the sentinels count as failed
-// are left out; Ensure sets their users when they are back.
+// each calls do for every server at the same time, masters and replicas, since each has its own users. It
+// returns one error. It leaves out servers that the cluster or the sentinels consider failed; Ensure sets
+// their users when they are back.
 func (e *Engine) each(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	if only, ok := e.admin.(*redis.Client); ok {
 		return do(ctx, only)
@@ -32,7 +32,7 @@ func (e *Engine) each(ctx context.Context, do func(context.Context, *redis.Clien
 	return group.Wait()
 }
 
-// servers returns the addresses of the servers of a cluster, or of those that sentinels watch.
+// servers returns the addresses of all servers in the cluster, or of those that sentinels watch.
 func (e *Engine) servers(ctx context.Context) ([]string, error) {
 	if e.address.form == sentinel {
 		return e.address.watched(ctx)
@@ -45,9 +45,10 @@ func (e *Engine) servers(ctx context.Context) ([]string, error) {
 	return nodeAddresses(text, host)
 }
 
-// nodeAddresses returns the addresses in the reply to CLUSTER NODES. A line of it begins with
-// "id ip:port@bus[,hostname] flag,flag". Nodes without slots, and replicas that have not copied all keys
-// yet, are among them. The only node of a cluster does not know its ip; it has the given one.
+// nodeAddresses returns the addresses in a reply to CLUSTER NODES. A line begins with "id
+// ip:port@bus[,hostname] flag,flag". The result includes nodes without slots, and replicas that have not
+// copied all keys yet. If a cluster has only one node, that node does not know its ip, and we use the
+// host in only.
 func nodeAddresses(text, only string) ([]string, error) {
 	var addrs []string
 	for line := range strings.Lines(text) {
@@ -59,15 +60,15 @@ func nodeAddresses(text, only string) ([]string, error) {
 		gone := func(flag string) bool { return flag == "fail" || flag == "handshake" || flag == "noaddr" }
 		if !slices.ContainsFunc(flags, gone) {
 			addr, _, _ := strings.Cut(fields[1], "@")
-			colon := strings.LastIndex(addr, ":") // an IPv6 address has no brackets
+			colon := strings.LastIndex(addr, ":") // IPv6 addresses have no brackets here
 			addrs = append(addrs, net.JoinHostPort(cmp.Or(addr[:max(colon, 0)], only), addr[colon+1:]))
 		}
 	}
 	return addrs, nil
 }
 
-// clientsOf returns a client for each address. It closes those of other addresses, and forgets that
-// Ensure has succeeded there.
+// clientsOf returns a client for each address. It closes all other clients, and forgets that Ensure has
+// succeeded on their servers.
 func (e *Engine) clientsOf(addrs []string) []*redis.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +89,7 @@ func (e *Engine) clientsOf(addrs []string) []*redis.Client {
 	return slices.Collect(maps.Values(clients))
 }
 
-// eachMaster calls a function for every server that has keys to change, at the same time.
+// eachMaster calls do for every master at the same time.
 func (e *Engine) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	if only, ok := e.admin.(*redis.Client); ok {
 		return do(ctx, only)
@@ -96,7 +97,7 @@ func (e *Engine) eachMaster(ctx context.Context, do func(context.Context, *redis
 	return e.admin.(*redis.ClusterClient).ForEachMaster(ctx, do)
 }
 
-// masters returns the servers that have keys to change, by address.
+// masters returns the masters, sorted by address.
 func (e *Engine) masters(ctx context.Context) ([]*redis.Client, error) {
 	var mu sync.Mutex
 	var all []*redis.Client
@@ -110,7 +111,7 @@ func (e *Engine) masters(ctx context.Context) ([]*redis.Client, error) {
 	return all, err
 }
 
-// serverInfo returns what a server says about itself.
+// serverInfo returns a server's INFO as a map.
 func serverInfo(ctx context.Context, server *redis.Client) (map[string]string, error) {
 	text, err := server.Info(ctx).Result()
 	if err != nil {
@@ -124,7 +125,7 @@ func serverInfo(ctx context.Context, server *redis.Client) (map[string]string, e
 	return info, nil
 }
 
-// getUser returns the fields of a user that a server has.
+// getUser returns a user's fields on a server.
 func getUser(ctx context.Context, server *redis.Client, name string) (map[string]any, error) {
 	fields, err := server.Do(ctx, "ACL", "GETUSER", name).Slice()
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pipetest provides an in-process listener for tests, whose connections use the clock of a synctest
-// bubble.
+// Package pipetest provides an in-process listener for tests. Its connections use a synctest bubble's clock.
 package pipetest
 
 import (
@@ -7,7 +6,7 @@ import (
 	"net"
 )
 
-// Listener accepts the connections of Dial until the channel is closed.
+// Listener accepts connections from Dial until the channel is closed.
 type Listener chan net.Conn
 
 // Accept returns the next connection.
@@ -25,7 +24,7 @@ func (l Listener) Close() error { return nil }
 // Addr returns an empty address.
 func (l Listener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Dial connects to the listener. It can be used as the DialContext of an http.Transport.
+// Dial connects to the listener. You can use it as an http.Transport's DialContext.
 func (l Listener) Dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	l <- server

@@ -11,7 +11,7 @@ import (
 var Texts = rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z<>&"\\\x00-\x1f\x7f\x{2028}\x{fffd}\x{1f600}ä]*`),
 	rapid.StringMatching(`[a-z0-9_]+`), rapid.StringMatching(`[a-z{}:,"\\\n ]+`), rapid.Just(`\u003c`), rapid.Just("\xff"))
 
-// SameJSON fails the test unless value appends the JSON that encoding/json produces for fields.
+// SameJSON fails the test unless value appends the same JSON that encoding/json produces for fields.
 func SameJSON(t *rapid.T, value encode.Appender, fields any) {
 	t.Helper()
 	got, err := value.AppendJSON([]byte("before "))

@@ -15,16 +15,16 @@ import (
 	"steward/internal/porttest"
 )
 
-// Password is that of the servers' default user, who may do everything.
+// Password is the password for the default user, who may do everything.
 const Password = "of-the-default-user"
 
-// Server is a server that ends with its test, or with the test's process.
+// Server is a server that ends with its test, or with the test process.
 type Server struct {
-	// URL is that of the default user.
+	// URL has the default user's credentials.
 	URL string
-	// Addr is the address, such as 127.0.0.1:6379.
+	// Addr is its address, such as 127.0.0.1:6379.
 	Addr string
-	// Dir is the working directory of the server, in which it keeps its files.
+	// Dir is its working directory, where it keeps its files.
 	Dir string
 
 	t    testing.TB
@@ -32,8 +32,8 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// Start starts a server. The arguments are added to its command line, such as --appendonly yes. It
-// persists nothing unless they say so. With those of Certificate it speaks TLS only.
+// Start starts a server with additional arguments, such as --appendonly yes. It persists nothing unless
+// they say so. With the arguments from Certificate it only speaks TLS.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	port := porttest.Free(t)
@@ -49,7 +49,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// newServer returns a server that is not started.
+// newServer returns a server that has not been started.
 func newServer(t testing.TB, port int) *Server {
 	s := &Server{t: t, Dir: t.TempDir(), Addr: porttest.Address(port)}
 	u := url.URL{Scheme: "redis", User: url.UserPassword("default", Password), Host: s.Addr, Path: "/0"}
@@ -57,7 +57,7 @@ func newServer(t testing.TB, port int) *Server {
 	return s
 }
 
-// program returns the path of redis-server.
+// program returns the path to redis-server.
 func program(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -67,8 +67,7 @@ func program(t testing.TB) string {
 	return path
 }
 
-// withPassword adds the password, unless users are read from a file, which cannot be combined with
-// it.
+// withPassword adds the password, unless the server reads its users from a file. Redis does not allow both.
 func withPassword(args []string) []string {
 	for _, arg := range args {
 		if arg == "--aclfile" {
@@ -78,7 +77,7 @@ func withPassword(args []string) []string {
 	return append([]string{"--requirepass", Password}, args...)
 }
 
-// Restart starts the server, after stopping it if it runs.
+// Restart starts the server. If it is running, Restart stops it first.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
@@ -108,8 +107,8 @@ func (s *Server) ready(log io.Reader) {
 	s.t.Fatalf("redis-server did not start:\n%s", output.String())
 }
 
-// Stop stops the server with SIGTERM, which cuts all connections. It does nothing if the server is
-// stopped.
+// Stop stops the server with SIGTERM, which cuts all connections. It does nothing if the server is not
+// running.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.cmd == nil {

@@ -14,13 +14,13 @@ import (
 	"steward/internal/waittest"
 )
 
-// Master is the name that sentinels have for the servers that they watch.
+// Master is the sentinels' name for the servers that they watch.
 const Master = "mymaster"
 
-// certificateFlag is among the arguments that Certificate returns.
+// certificateFlag is one of Certificate's arguments.
 const certificateFlag = "--tls-cert-file"
 
-// Certificate returns the arguments for servers that speak TLS, with a certificate of their own.
+// Certificate returns the arguments for servers that speak TLS, with a new certificate.
 func Certificate(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,17 +36,17 @@ func Certificate(t testing.TB) []string {
 
 // Cluster is a Redis Cluster.
 type Cluster struct {
-	// URL is that of the default user, with the first two nodes.
+	// URL has the default user's credentials and the first two nodes.
 	URL string
-	// Nodes are the masters, and then the replicas.
+	// Nodes lists the masters, then the replicas.
 	Nodes []*Server
 
 	t    testing.TB
 	args []string
 }
 
-// StartCluster starts a cluster of three masters, with as many replicas each as it says. The arguments are
-// those of Start. It does what redis-cli --cluster create does, without the pauses of that.
+// StartCluster starts a cluster with three masters, each with the given number of replicas. The arguments
+// are for Start. It does the same as redis-cli --cluster create, but without the pauses.
 func StartCluster(t testing.TB, replicas int, args ...string) *Cluster {
 	t.Helper()
 	const masters, slots = 3, 16384
@@ -73,7 +73,7 @@ func StartCluster(t testing.TB, replicas int, args ...string) *Cluster {
 	return c
 }
 
-// meet has the first node get to know another, which tells the rest.
+// meet introduces a node to the first node, which tells the others.
 func (c *Cluster) meet(node *Server) {
 	c.t.Helper()
 	host, port, _ := net.SplitHostPort(node.Addr)
@@ -81,7 +81,7 @@ func (c *Cluster) meet(node *Server) {
 	c.ok(c.Nodes[0], "CLUSTER", "MEET", host, port, strings.TrimSpace(bus))
 }
 
-// follow makes a node the replica of a master as soon as it knows that.
+// follow makes a node a master's replica, as soon as it knows the master.
 func (c *Cluster) follow(node, master *Server) {
 	c.t.Helper()
 	id := strings.TrimSpace(c.on(master, "CLUSTER", "MYID"))
@@ -91,7 +91,7 @@ func (c *Cluster) follow(node, master *Server) {
 	})
 }
 
-// ok runs a command on a node, which must reply with OK.
+// ok runs a command on a node and expects OK.
 func (c *Cluster) ok(node *Server, args ...string) {
 	c.t.Helper()
 	if reply := c.on(node, args...); reply != "OK\n" {
@@ -99,8 +99,8 @@ func (c *Cluster) ok(node *Server, args ...string) {
 	}
 }
 
-// complete reports whether a node knows all slots and replicas, and follows its master if it is one: a replica that
-// never did does not take its master's place.
+// complete reports whether a node knows all slots and replicas and, if it is a replica, follows its
+// master. A replica that never has followed its master does not replace it.
 func (c *Cluster) complete(node *Server, replicas int) bool {
 	c.t.Helper()
 	info := c.on(node, "CLUSTER", "INFO")
@@ -115,11 +115,11 @@ func (c *Cluster) StartNode() *Server {
 	return Start(c.t, append([]string{
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(porttest.Free(c.t)), "--cluster-node-timeout", "2000",
 		"--masterauth", Password, "--repl-diskless-sync-delay", "0",
-		"--cluster-replica-validity-factor", "0", // a replica that heard nothing from its master for long takes its place all the same
+		"--cluster-replica-validity-factor", "0", // a replica may replace its master however long ago it heard from it
 	}, c.args...)...)
 }
 
-// Join has a server join the cluster, as a replica or as a master without slots.
+// Join makes a server join the cluster, as a replica or as a master without slots.
 func (c *Cluster) Join(node *Server, replica bool) {
 	c.t.Helper()
 	c.Nodes = append(c.Nodes, node)
@@ -150,18 +150,18 @@ func run(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// Sentinels watch a master and its replica.
+// Sentinels is a master, its replica, and the sentinels that watch them.
 type Sentinels struct {
-	// URL is that of the default user, with all sentinels.
+	// URL has the default user's credentials and all sentinels.
 	URL string
-	// Servers are the master and its replica.
+	// Servers holds the master and its replica.
 	Servers []*Server
-	// Sentinels are the sentinels, which have no password.
+	// Sentinels holds the sentinels, which have no password.
 	Sentinels []*Server
 }
 
-// StartSentinels starts a master, a replica and three sentinels, and waits until the sentinels know each other
-// and the replica: if the master ends before, nothing replaces it. The arguments are those of Start.
+// StartSentinels starts a master, a replica and three sentinels. It waits until the sentinels know each other
+// and the replica: if the master ended earlier, nothing would replace it. The arguments are for Start.
 func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	args = append([]string{"--masterauth", Password, "--repl-diskless-sync-delay", "0"}, args...)
