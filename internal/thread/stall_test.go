@@ -182,6 +182,11 @@ func TestSocketsAreShared(t *testing.T) {
 	if a := c.receive(); !a.Success {
 		t.Errorf("another organization: %+v", a)
 	}
+	waittest.True(t, "all sockets to be registered", func() bool {
+		s.socket.mu.Lock()
+		defer s.socket.mu.Unlock()
+		return len(s.socket.conns) == 12+12+1
+	})
 	must(t, s.socket.Close(t.Context()))
 	if open, unknown := s.socket.Open.Usage(), s.socket.Unauthenticated.Usage(); open.Owners+unknown.Owners != 0 {
 		t.Errorf("slots are in use: %+v, %+v", open, unknown)
