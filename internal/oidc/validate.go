@@ -15,7 +15,7 @@ import (
 	"steward/internal/name"
 )
 
-// The bounds of a client's fields, in characters and entries.
+// Limits for a client's fields, in characters and entries.
 const (
 	maxName        = 256
 	maxDescription = 4096
@@ -28,14 +28,14 @@ const (
 	maxClients     = 1_000
 )
 
-// validate adds every fault of a client, except that of its icon.
+// validate adds all of a client's faults, except its icon's.
 func (c Client) validate(faults *errs.Faults) {
 	c.validateFields(faults)
 	c.validateAuthentication(faults)
 	c.validateRegistration(faults)
 }
 
-// validateFields adds the faults of a client's fields, except where its authentication does not fit together.
+// validateFields checks a client's fields, but not whether its authentication fits together.
 func (c Client) validateFields(faults *errs.Faults) {
 	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
 		"expected confidential or public")
@@ -46,7 +46,7 @@ func (c Client) validateFields(faults *errs.Faults) {
 	c.validateAsTyped(faults)
 }
 
-// validateAsAny adds the faults that the client has whatever type it is of.
+// validateAsAny adds the faults that the client has whatever its type.
 func (c Client) validateAsAny(faults *errs.Faults) {
 	var public, confidential errs.Faults
 	c.ClientType = Public
@@ -56,7 +56,7 @@ func (c Client) validateAsAny(faults *errs.Faults) {
 	faults.AddCommon(&public, &confidential)
 }
 
-// validateAsTyped adds the faults of a client of a known type.
+// validateAsTyped adds the faults of a client whose type is known.
 func (c *Client) validateAsTyped(faults *errs.Faults) {
 	faults.Check(name.Valid(c.Name) && isText(c.Name, maxName, ""), "body.name",
 		"expected %s, of at most %d characters", name.Expected, maxName)
@@ -77,15 +77,15 @@ func (c *Client) validateAsTyped(faults *errs.Faults) {
 	c.validateMethod(faults)
 }
 
-// validateIcon checks an icon that is sent. Earlier versions accepted any text, which stays until another
-// one is sent.
+// validateIcon checks an icon in the request. Earlier versions accepted any text; such a text stays
+// until a new icon is sent.
 func (s Settings) validateIcon(faults *errs.Faults) {
 	sent := s.Icon.Ptr()
 	faults.Check(sent == nil || isImageURL(*sent), "body.icon",
 		"expected an https URL of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
 }
 
-// isImageURL reports whether text is a URL from which pages may load an image.
+// isImageURL reports whether our pages may load an image from a URL.
 func isImageURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && isPlainURI(text) && u.Opaque == "" && u.User == nil && hasHost(u) &&
