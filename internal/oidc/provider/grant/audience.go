@@ -14,7 +14,7 @@ import (
 // 8707). It is this server, or a URI that a client has registered. A token has one audience, so that no
 // API can use a token at another one.
 type Audiences struct {
-	// Issuer is the audience of this server, and the default.
+	// Issuer is this server's audience, and the default.
 	Issuer  string
 	Clients *oidc.Store
 }
