@@ -81,8 +81,8 @@ type Provider struct {
 	// tokens.
 	Registration registration.Mode
 	Tokens       *registration.Store
-	// SessionIdle ends sessions that are not used for so long, and SessionMax limits every session's
-	// total lifetime. 0 means the default.
+	// SessionIdle is the time after which an unused session ends, and SessionMax caps a session's total
+	// lifetime. 0 means the default.
 	SessionIdle, SessionMax time.Duration
 	// Upstreams has the providers that users can sign in with.
 	Upstreams *federation.Upstreams

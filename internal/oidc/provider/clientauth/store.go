@@ -12,7 +12,7 @@ import (
 )
 
 // use stores an assertion and returns an error if it was used before, on any replica. It shares a table
-// with DPoP proofs. The two cannot collide, because a proof's hash begins with a thumbprint.
+// with DPoP proofs. The two cannot collide, because a proof's hash covers a thumbprint first.
 func (a *Authenticator) use(ctx context.Context, c *jwt.Claims) error {
 	sum := sha256.Sum256([]byte("client_assertion\x00" + c.Subject + "\x00" + c.ID))
 	expires := stamp.Of(c.Expiry.Time()).Add(2 * clockSkew)
