@@ -107,7 +107,7 @@ func (m *documentMetadata) newClient(uri string) NewClient {
 	return n
 }
 
-// validateDocument adds the rules that apply only if a document describes the client.
+// validateDocument checks the rules for clients that a document describes.
 func (c *Client) validateDocument(faults *errs.Faults) {
 	faults.Check(c.AuthMethod == NoAuth || c.AuthMethod == PrivateKeyJWT, "body.token_endpoint_auth_method",
 		"expected none or private_key_jwt: there is nobody to share a secret with")

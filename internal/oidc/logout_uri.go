@@ -6,7 +6,8 @@ import (
 	"steward/internal/errs"
 )
 
-// HasLogoutURI reports whether we tell the client when a session ends in which it got an ID token.
+// HasLogoutURI reports whether the client wants to know when a session ends in which it got an ID
+// token.
 func (c *Client) HasLogoutURI() bool {
 	return c.BackchannelLogoutURI != nil || c.FrontchannelLogoutURI != nil
 }

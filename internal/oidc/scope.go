@@ -217,7 +217,7 @@ func defaultScopes() []string {
 	return names
 }
 
-// NewCatalogue returns the catalogue.
+// NewCatalogue builds the catalogue from the tables above.
 func NewCatalogue() Catalogue {
 	c := Catalogue{Scopes: Scopes()}
 	for _, s := range sections {

@@ -31,8 +31,8 @@ func RegistrableGrantTypes() []string { return defaultGrantTypes() }
 // DefaultScopes returns the scopes for a client that names none. None of them gives access to our API.
 func DefaultScopes() []string { return defaultScopes() }
 
-// validateRegistration adds the limits on clients that registered themselves. They hold whoever changes
-// the client.
+// validateRegistration checks the limits on clients that registered themselves. They hold whoever
+// changes the client.
 func (c *Client) validateRegistration(faults *errs.Faults) {
 	if c.Registration == "" {
 		return

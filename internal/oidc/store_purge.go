@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// keepDayUsers is the number of days for which we keep a day's users. No batch is written later.
+	// We delete a day's users after keepDayUsers days. No batch is written later.
 	keepDayUsers = 7
 	// keepBatches limits how long we keep batch ids. No batch is retried later.
 	keepBatches = 48 * time.Hour

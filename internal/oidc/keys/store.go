@@ -24,7 +24,7 @@ type Store struct {
 	Ring *seal.Ring
 	Now  func() time.Time
 	Log  *slog.Logger
-	// Audit records an action of the caller in the same transaction.
+	// Audit records the caller's action in the same transaction.
 	Audit *audit.Store
 
 	// loading lets only one goroutine at a time load the set.

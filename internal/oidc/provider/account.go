@@ -22,7 +22,6 @@ type accountPages struct {
 	sessions      *selfservice.Sessions
 }
 
-// newAccount returns the account page.
 func (p *Provider) newAccount(frames *logout.FrontChannel) accountPages {
 	s := p.signin
 	page := &selfservice.Page{Now: p.Now, SignIn: s, Sessions: p.sessions, Flows: s.Flows, Pages: p.pages}

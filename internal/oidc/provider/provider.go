@@ -211,7 +211,6 @@ func (p *Provider) connect(key oauth.Key) {
 	p.logouts = p.newLogouts(tokens)
 }
 
-// newLogouts returns the worker that sends logout tokens.
 func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
 	w := backchannel.NewWorker()
 	w.DB = p.DB

@@ -17,7 +17,6 @@ type linkPages struct {
 	setup       *links.Setup
 }
 
-// newLinks returns the pages that links open.
 func (p *Provider) newLinks() linkPages {
 	s := p.signin
 	return linkPages{

@@ -12,7 +12,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Identity is a provider's account that belongs to a user in an organization.
+// Identity links an account at a provider to a user in an organization.
 type Identity struct {
 	OrgID, Issuer, Subject string
 	UserID                 string

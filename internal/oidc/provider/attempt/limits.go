@@ -27,8 +27,8 @@ func Password(email, network string) []oauth.Limit {
 	return append(KnownAddress(email, network), account)
 }
 
-// Device returns the limits for guessing a password in a browser in which its user has signed in
-// before. Nobody else's guesses count against the first one.
+// Device returns the limits for guessing a password in a browser where its user has signed in before.
+// Nobody else's guesses count against the first one.
 func Device(device, network string) []oauth.Limit {
 	return []oauth.Limit{
 		{Key: "device " + device, Burst: 10, Every: 20 * time.Second},

@@ -13,8 +13,7 @@ import "time"
 const (
 	// retryFor limits how long we retry a client that does not accept a token.
 	retryFor = 24 * time.Hour
-	// leaseFor is the time for which a batch belongs to the process that has leased it. Sending a batch
-	// always takes less.
+	// A batch belongs to the process that leases it for leaseFor. Sending a batch always takes less.
 	leaseFor = 2 * time.Minute
 	// batchSize caps the logouts that we lease for a client at once.
 	batchSize = 5
@@ -22,7 +21,7 @@ const (
 	sendTimeout = 10 * time.Second
 )
 
-// Client is a client that got an ID token in a session of a user.
+// Client is a client that got an ID token in a user's session.
 type Client struct {
 	SessionID, ClientID, OrgID, UserID string
 }

@@ -148,8 +148,8 @@ func (p postponement) all(tx *db.Tx) error {
 	return nil
 }
 
-// drop deletes a client's logouts that we have retried for long enough, and beyond the newest most
-// sessions all older ones. It returns how many it deleted.
+// drop deletes a client's logouts that we have retried for long enough. It keeps the rest for the
+// newest sessions only, up to most. It returns the number deleted.
 func drop(tx *db.Tx, clientID string, most int) (dropped int64, err error) {
 	late, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at >= give_up_at`, clientID)
 	if err != nil {

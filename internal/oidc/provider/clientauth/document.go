@@ -43,7 +43,7 @@ func (k *Keys) Document(ctx context.Context, orgID, uri string) (oidc.Document, 
 	return oidc.ParseDocument(uri, text, freshness(header))
 }
 
-// freshness returns the time for which we may use a response, going by its Cache-Control.
+// freshness returns how long we may use a response, going by its Cache-Control.
 func freshness(header http.Header) time.Duration {
 	fresh := minFresh
 	for _, directive := range strings.Split(strings.Join(header.Values("Cache-Control"), ","), ",") {

@@ -28,8 +28,7 @@ const (
 	maxFetchesOfOrg = 8
 	// fetchInterval is the minimum time between two requests for a client's keys.
 	fetchInterval = time.Minute
-	// freshFor is the time for which we use keys without another request, and staleFor the time for
-	// which we use them while requests fail.
+	// We use keys for freshFor without another request, and for staleFor while requests fail.
 	freshFor = 10 * time.Minute
 	staleFor = 24 * time.Hour
 )
@@ -125,7 +124,7 @@ func (k *Keys) begin(orgID string) bool {
 	return true
 }
 
-// end must follow each request for which begin returned true.
+// end releases the slot that begin took. Call it if begin returned true.
 func (k *Keys) end(orgID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -157,7 +157,7 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	return h.approve(w, r, d, g)
 }
 
-// decline refuses a device because the user has declined.
+// decline refuses a device, as the user has asked.
 func (h *Handler) decline(w http.ResponseWriter, r *http.Request, d *grant.Device) error {
 	if err := h.deny(r.Context(), d); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 const (
 	// NonceHeader is the response header with the nonce for the next proof.
 	NonceHeader = "DPoP-Nonce"
-	// nonceInterval is the time for which we issue the same nonce. We also accept it in the next
-	// interval, and in the one before, since replicas' clocks differ.
+	// We issue the same nonce for nonceInterval. We also accept it in the next interval, and in the one
+	// before, since replicas' clocks differ.
 	nonceInterval = 2 * time.Minute
 )
 

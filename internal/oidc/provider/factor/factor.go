@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// period is the time in seconds for which an app shows a code.
+	// An app shows each code for period seconds.
 	period = 30
 	// skew is the number of periods that the app's clock may be off.
 	skew = 1

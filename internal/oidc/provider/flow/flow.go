@@ -65,8 +65,7 @@ func (r *Request) Prompt(value string) bool { return slices.Contains(r.Prompts, 
 type Logout struct {
 	// ClientID is empty if we know no client.
 	ClientID string `json:"client_id,omitempty"`
-	// RedirectURI is the URI to which the browser goes afterwards; empty if the client has registered
-	// none.
+	// RedirectURI is the browser's next stop; empty if the client has registered none.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 	State       string `json:"state,omitempty"`
 	// Subject is the user whom we may sign out without asking; empty if there is none.

@@ -63,7 +63,7 @@ func (q ConsentRequest) Granted() []string {
 }
 
 // Show renders the page with the scopes to ask about. The view has the form's target and hidden fields,
-// and the URI to which the browser goes afterwards.
+// and the redirect URI.
 func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Consent, q ConsentRequest) error {
 	c := q.Client
 	org, err := p.Accounts.OrgName(r.Context(), c.OrgID)

@@ -32,8 +32,8 @@ const (
 	// CodeLifetime limits how long a client can redeem an authorization code. RFC 9700 recommends a
 	// minute at most.
 	CodeLifetime = time.Minute
-	// maxAccessLifetime is the longest lifetime of an access token, so the time for which we must
-	// remember a revocation.
+	// maxAccessLifetime is an access token's longest lifetime, so we must remember a revocation for
+	// that long.
 	maxAccessLifetime = oidc.MaxTokenLifetime * time.Second
 	// clockSkew is the difference we allow between replicas' clocks.
 	clockSkew = 5 * time.Second

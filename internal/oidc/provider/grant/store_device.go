@@ -41,7 +41,8 @@ func InsertDevice(tx *db.Tx, d *Device, code string) (bool, error) {
 	return n == 1, nil
 }
 
-// DeviceByUserCode returns the device with an unexpired user code, or db.ErrNoRows.
+// DeviceByUserCode returns the device with a user code. It returns db.ErrNoRows if the code is unknown
+// or has expired.
 func DeviceByUserCode(q db.Querier, userCode string, now stamp.Time) (*Device, error) {
 	return scanDevice(q.Row(`SELECT `+deviceColumns+` FROM oidc_devices WHERE user_code = $1 AND expires_at > $2`,
 		userCode, now))

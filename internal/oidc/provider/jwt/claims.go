@@ -81,7 +81,7 @@ func (a *AccessClaims) Lifetime() int64 { return int64(*a.ExpiresAt - *a.IssuedA
 // SetAudience sets the token's only audience.
 func (a *AccessClaims) SetAudience(uri string) { a.Audience = jwt.Audience{uri} }
 
-// TokenType returns the scheme with which the client must present the token.
+// TokenType returns the token's authentication scheme.
 func (a *AccessClaims) TokenType() string {
 	if a.Confirm != nil {
 		return oauth.DPoP

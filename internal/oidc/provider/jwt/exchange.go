@@ -33,8 +33,8 @@ func (i *Issuer) NewExchanged(c *oidc.Registered, subject *AccessClaims, scopes 
 	return a
 }
 
-// Holder returns the client to which the user gave this access: the one that the token was issued to,
-// or after exchanges, the one that the first token was issued to.
+// Holder returns the client that the user gave this access to: the token's own client or, after
+// exchanges, the first token's.
 func (a *AccessClaims) Holder() string {
 	if a.GrantedTo != "" {
 		return a.GrantedTo

@@ -16,7 +16,7 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Resets serves the links with which users who have lost their password set a new one, and has them
+// Resets serves the links that let users who have lost their password set a new one, and has them
 // mailed.
 type Resets struct {
 	DB        *db.DB

@@ -12,7 +12,7 @@ import (
 // maxForm is the largest form that we read.
 const maxForm = 64 << 10
 
-// ReadForm parses the form of a POST into r.PostForm.
+// ReadForm parses a POST's form into r.PostForm.
 func ReadForm(w http.ResponseWriter, r *http.Request) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/x-www-form-urlencoded" {

@@ -16,7 +16,7 @@ type FormPost struct {
 	Fields []Field
 }
 
-// Field is a hidden field of a form.
+// Field is a hidden form field.
 type Field struct{ Name, Value string }
 
 // NewFormPost returns a page that posts the parameters to a URI.

@@ -122,7 +122,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v 
 	return nil
 }
 
-// RenderForm writes a page with a form. The problem is the last try's, or empty.
+// RenderForm writes a page with a form. problem says why the last try failed, or is empty.
 func (p *Renderer) RenderForm(w http.ResponseWriter, r *http.Request, v view, problem string) error {
 	if problem == "" {
 		return p.Render(w, r, http.StatusOK, v)

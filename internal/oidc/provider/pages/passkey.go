@@ -27,7 +27,7 @@ func (c *Ceremony) policy() string {
 	return "; script-src " + c.Origin + oauth.PathPasskeyScript
 }
 
-// NewPasskey is the page on which a person creates a passkey.
+// NewPasskey is the page where a person creates a passkey.
 type NewPasskey struct {
 	Base
 	Email string
@@ -35,7 +35,7 @@ type NewPasskey struct {
 	Flow string
 	// Setup is the installation's setup; nil outside a setup.
 	Setup *SetupChoice
-	// Path is the form's target, and Back the page to which the person can go instead.
+	// Path is the form's target. Back lets the person leave instead.
 	Path, Back, BackText string
 	*Ceremony
 }

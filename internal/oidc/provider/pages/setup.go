@@ -2,7 +2,7 @@ package pages
 
 import "html/template"
 
-// Setup is the page on which an installation's first owner chooses a way to sign in.
+// Setup is the page where an installation's first owner chooses a way to sign in.
 type Setup struct {
 	Base
 	SetupChoice

@@ -99,7 +99,7 @@ func (*SignIn) template() string { return "signin.html" }
 
 func (v *SignIn) policy() string { return v.Passkey.policy() }
 
-// Consent is the page on which a user decides what an application may do.
+// Consent is the page where a user decides what an application may do.
 type Consent struct {
 	Base
 	Flow     string
@@ -146,7 +146,7 @@ func NewRedirect(uri string) *Redirect {
 
 func (*Consent) template() string { return "consent.html" }
 
-// Organizations is the page on which a user chooses the organization that an application acts for. It
+// Organizations is the page where a user chooses the organization that an application acts for. It
 // repeats the request with that choice.
 type Organizations struct {
 	Base
@@ -157,7 +157,7 @@ type Organizations struct {
 
 func (*Organizations) template() string { return "organizations.html" }
 
-// Device is the page on which a user enters a device's code.
+// Device is the page where a user enters a device's code.
 type Device struct{ Base }
 
 func (*Device) template() string { return "device.html" }
@@ -172,7 +172,7 @@ type SignOut struct {
 
 func (*SignOut) template() string { return "signout.html" }
 
-// Invitation is the page on which a new person sets a password and becomes a member.
+// Invitation is the page where a new person sets a password and becomes a member.
 type Invitation struct {
 	Base
 	Email, Org, Role string
@@ -193,18 +193,18 @@ type Invitation struct {
 
 func (*Invitation) template() string { return "invite.html" }
 
-// Join is the page on which a signed-in user accepts or declines an invitation. If the account is
+// Join is the page where a signed-in user accepts or declines an invitation. If the account is
 // Unproved, the user sets a new password.
 type Join struct{ Invitation }
 
 func (*Join) template() string { return "join.html" }
 
-// ChooseAccount is the page on which a person says whether an Unproved account is theirs.
+// ChooseAccount is the page where a person says whether an Unproved account is theirs.
 type ChooseAccount struct{ Invitation }
 
 func (*ChooseAccount) template() string { return "choose.html" }
 
-// Reset is the page on which a user sets a new password.
+// Reset is the page where a user sets a new password.
 type Reset struct {
 	Base
 	Email       string
@@ -214,7 +214,7 @@ type Reset struct {
 
 func (*Reset) template() string { return "reset.html" }
 
-// Account is the page on which users see and change everything that belongs to them.
+// Account is the page where users see and change everything that belongs to them.
 type Account struct {
 	Base
 	Email, FirstName, LastName, PhotoURL string

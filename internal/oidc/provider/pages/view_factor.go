@@ -1,6 +1,6 @@
 package pages
 
-// Factor is the page on which a user enters a code from the authenticator app to sign in.
+// Factor is the page where a user enters a code from the authenticator app to sign in.
 type Factor struct {
 	Base
 	Flow, Email string
@@ -14,7 +14,7 @@ type Factor struct {
 
 func (*Factor) template() string { return "factor.html" }
 
-// Enrol is the page on which a user adds an authenticator app.
+// Enrol is the page where a user adds an authenticator app.
 type Enrol struct {
 	Base
 	Email  string

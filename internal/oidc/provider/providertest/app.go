@@ -22,7 +22,7 @@ type App struct {
 	Secret  string
 }
 
-// NewApp creates a client with the given settings of the management API.
+// NewApp creates a client with the given management API settings.
 func (f *Fixture) NewApp(settings string) *App {
 	f.T.Helper()
 	return f.NewAppOf(f.Ctx, settings)
@@ -52,7 +52,7 @@ const (
 // Verifier is the PKCE verifier in all requests.
 const Verifier = "a-verifier-of-at-least-43-characters-0123456789"
 
-// challenge returns the PKCE challenge of Verifier.
+// challenge returns Verifier's PKCE challenge.
 func challenge() string {
 	sum := sha256.Sum256([]byte(Verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -158,7 +158,7 @@ func (a *App) WithSecret(secret string) *App {
 	return &App{Fixture: a.Fixture, ID: a.ID, Secret: secret}
 }
 
-// RotateSecret replaces the secret of a client.
+// RotateSecret replaces the client's secret.
 func (a *App) RotateSecret() {
 	a.Fixture.T.Helper()
 	rotated, err := a.Fixture.Clients.RotateSecret(a.Fixture.Ctx, &oidc.ClientPath{ID: a.ID})

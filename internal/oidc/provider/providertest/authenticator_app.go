@@ -31,7 +31,7 @@ func (a *AuthenticatorApp) Code() string {
 	return code
 }
 
-// Wrong returns a code that is wrong now and will be soon.
+// Wrong returns a code that the app shows neither now nor soon.
 func (a *AuthenticatorApp) Wrong() string {
 	a.fixture.T.Helper()
 	var codes []string

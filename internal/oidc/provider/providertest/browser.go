@@ -60,7 +60,7 @@ func (b *Browser) Do(method, target string, form url.Values, headers ...string) 
 // Get sends a GET request.
 func (b *Browser) Get(target string) *Response { b.Fixture.T.Helper(); return b.Do("GET", target, nil) }
 
-// Submit sends the first form of a page with some fields set.
+// Submit sends a page's first form with some fields set.
 func (b *Browser) Submit(r *Response, fields ...string) *Response {
 	b.Fixture.T.Helper()
 	method, action, values := r.Form()

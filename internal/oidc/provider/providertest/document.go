@@ -75,7 +75,7 @@ func (d *Documents) AuthorizeURL(pairs ...string) string {
 	return d.App().AuthorizeURL(append([]string{"redirect_uri", d.Callback}, pairs...)...)
 }
 
-// Redeem returns the parameters with which the application redeems a code.
+// Redeem returns the parameters that redeem the application's code.
 func (d *Documents) Redeem(code string) []string {
 	return []string{
 		"grant_type", "authorization_code", "code", code, "redirect_uri", d.Callback, "code_verifier", Verifier,

@@ -41,7 +41,7 @@ func (f *Fixture) Issue() Issued {
 	return i
 }
 
-// WantEnded requires that everything has ended except the session in Here.
+// WantEnded requires that everything but Here's session has ended.
 func (i Issued) WantEnded(t *testing.T) {
 	t.Helper()
 	if i.there.SignedIn() {

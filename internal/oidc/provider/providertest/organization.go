@@ -72,7 +72,7 @@ func (f *Fixture) RequireFactor(factor account.Factor, from auth.Role) {
 	Must(f.T, err)
 }
 
-// NewReset returns a link with which the owner can set a new password.
+// NewReset returns a link that lets the owner set a new password.
 func (f *Fixture) NewReset() string {
 	f.T.Helper()
 	var token string

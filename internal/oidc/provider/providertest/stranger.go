@@ -158,7 +158,7 @@ func (s *Stranger) Receive(r *Response) (state string) {
 	return query.Get("state")
 }
 
-// Back returns the URL to which the provider sends a browser back.
+// Back returns the URL where the provider sends a browser back.
 func (s *Stranger) Back(f *Fixture, state string, pairs ...string) string {
 	query := url.Values{"code": {"c0de"}, "state": {state}}
 	for i := 0; i < len(pairs); i += 2 {

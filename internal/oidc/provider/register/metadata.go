@@ -126,8 +126,7 @@ func originOf(redirectURI string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// scopes returns the scopes in the metadata, or else the default ones, none of which belongs to our
-// API.
+// scopes returns the scopes in the metadata, or else the default ones, which give no access to our API.
 func (m *metadata) scopes() []string {
 	if scopes := strings.Fields(m.Scope); len(scopes) > 0 {
 		return scopes

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// IdleTimeout ends an unused session by default.
+	// IdleTimeout is the default time after which an unused session ends.
 	IdleTimeout = 7 * 24 * time.Hour
-	// MaxAge ends every session by default, used or not.
+	// MaxAge is the default time after which a session ends even if used.
 	MaxAge = 30 * 24 * time.Hour
 	// maxTouchInterval keeps a busy browser from causing a write with every request.
 	maxTouchInterval = 10 * time.Minute
@@ -35,7 +35,7 @@ const (
 	maxUserAgent = 256
 )
 
-// Session is a browser in which a user is signed in. Its ID is the sid in ID tokens and no secret; only
+// Session is a browser where a user is signed in. Its ID is the sid in ID tokens and no secret; only
 // the cookie has its token.
 type Session struct {
 	ID       string
@@ -59,7 +59,7 @@ type Manager struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Cookies pages.Cookies
-	// IdleTimeout ends unused sessions, and MaxAge all sessions that long after the sign-in. A change
+	// IdleTimeout ends unused sessions. MaxAge ends all sessions, counted from the sign-in. A change
 	// applies to existing sessions too.
 	IdleTimeout, MaxAge time.Duration
 	Accounts            *account.Store

@@ -93,7 +93,7 @@ func list(q db.Querier, userID string, bounds db.Args) ([]*Session, error) {
 		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, bounds)
 }
 
-// saveTouch stores the time at which a session was used.
+// saveTouch stores a session's last use and its new expiry.
 func saveTouch(tx *db.Tx, s *Session) error {
 	_, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
 		s.ID, s.LastSeenAt, s.ExpiresAt)

@@ -25,8 +25,8 @@ func (h *Handler) levelAgain(q db.Querier, f *flow.Flow, userID string, previous
 	return oauth.Weaker(level, reachable), err
 }
 
-// setAgain leaves on the sign-in page only the ways in which the session's user can sign in again. A
-// user who came from a provider may have no other way.
+// setAgain removes from the sign-in page every way in that the session's user cannot use. A user who
+// came from a provider may have no other way.
 func (h *Handler) setAgain(r *http.Request, view *pages.SignIn) error {
 	s, user, err := h.Sessions.SignedIn(r)
 	if err != nil || s == nil {

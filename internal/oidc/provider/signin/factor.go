@@ -22,7 +22,7 @@ const (
 	SetupExpired = "The page was open for too long. Scan the new code, and remove the one of before from your app."
 )
 
-// factorForm fills in the second factor's page. The problem is the last try's.
+// factorForm fills in the second factor's page. problem says why the last try failed.
 type factorForm struct {
 	flow    *flow.Flow
 	user    account.User
@@ -93,7 +93,8 @@ func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Durat
 	return 0, nil
 }
 
-// enrolment is a sign-in that needs the user to add a second factor. The problem is the last try's.
+// enrolment is a sign-in that needs the user to add a second factor. problem says why the last try
+// failed.
 type enrolment struct {
 	flow    *flow.Flow
 	user    account.User

@@ -16,7 +16,7 @@ var ErrNoMail = &oauth.Error{
 	Description: "this server sends no mail: ask an owner of your organization for a link",
 }
 
-// ownerIn returns the owner for the browser in which a user signs in.
+// ownerIn returns the owner for a user's browser.
 func ownerIn(f *flow.Flow, userID, passwordHash string) browser.Owner {
 	if f.Upstream != "" {
 		return browser.Owner{UserID: userID, Upstream: f.Upstream}

@@ -76,7 +76,7 @@ func (h *Handler) ShowSignIn(w http.ResponseWriter, r *http.Request, f *flow.Flo
 	return h.Show(w, r, http.StatusOK, Form{Flow: f, Email: email})
 }
 
-// Form fills in the sign-in page's form. The problem is the last try's, or empty.
+// Form fills in the sign-in page's form. Problem says why the last try failed, or is empty.
 type Form struct {
 	Flow           *flow.Flow
 	Email, Problem string

@@ -10,7 +10,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// joinSession makes sure that we tell a client, if it wants to know, when the session ends in which it
+// joinSession registers a client to be told when the session ends, if the client has a logout URI and
 // gets an ID token. It returns false if the session has ended.
 func joinSession(tx *db.Tx, c *oidc.Registered, g *grant.Grant, now stamp.Time) (joined bool, err error) {
 	if g.SignInSessionID == nil || !c.HasLogoutURI() || !slices.Contains(g.AllowedScopes(c), oidc.ScopeOpenID) {

@@ -26,7 +26,7 @@ const (
 	timeout = 10 * time.Second
 	// maxResponse caps the bytes we read from a response.
 	maxResponse = 1 << 20
-	// metadataLifetime is the time for which we keep discovery documents. We read keys again when they
+	// metadataLifetime limits how long we keep discovery documents. We read keys again when they
 	// change.
 	metadataLifetime = time.Hour
 	// maxProviders bounds the discovery documents in memory.
