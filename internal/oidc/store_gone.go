@@ -21,8 +21,9 @@ func (s *Store) consentGone(tx *db.Tx, orgID, clientID, userID string) error {
 }
 
 // RequireConsent returns Unauthorized unless the caller's user lets its client have all the scopes. We
-// may accept a token for a moment after its consent was revoked on another replica. To create anything
-// that outlives the token, call RequireConsent in the same transaction: a revocation waits for it.
+// may accept a token for a moment after its consent was revoked on another replica. So before you
+// create anything that outlives the token, call RequireConsent in the same transaction: a revocation
+// then waits for the transaction, and removes what it created.
 func (s *Store) RequireConsent(tx *db.Tx, caller *auth.Caller, scopes []string) error {
 	refused := errs.New(errs.Unauthorized, "the user's consent to this application was revoked")
 	if _, err := lockState(tx, caller.OrgID, caller.ClientID); err != nil {

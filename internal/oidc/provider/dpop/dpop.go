@@ -1,5 +1,5 @@
-// Package dpop owns DPoP proofs (RFC 9449), with which a client shows that it holds the key that binds
-// a token.
+// Package dpop owns DPoP proofs (RFC 9449). With a proof, a client shows that it holds the key that a
+// token is bound to.
 //
 // Verify checks a proof without a write. Use stores it, so that we accept it once; call it as late as
 // possible, after accepting the rest of the request. If the installation demands nonces (nonce.go), a

@@ -64,7 +64,7 @@ type Grant struct {
 	CodeExpiresAt *stamp.Time
 	RedirectURI   *string
 	Challenge     *string
-	// JKT is the DPoP key that binds the code and, later, the refresh tokens.
+	// JKT is the DPoP key that the code and, later, the refresh tokens are bound to.
 	JKT *string
 	// Resource is the requested audience for access tokens; nil if there was none.
 	Resource *string

@@ -30,8 +30,8 @@ func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error
 	return h.caller(ctx, a)
 }
 
-// BoundCaller returns the caller who presents an access token as DPoP, with a proof for the key that
-// binds it. If we demand nonces, it adds the next one to the response headers. It returns Unauthorized
+// BoundCaller returns the caller who presents an access token as DPoP, with a proof from the key it is
+// bound to. If we demand nonces, it adds the next one to the response headers. It returns Unauthorized
 // as Caller does, and also if the token is not bound or the proof is not valid.
 func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string) (*auth.Caller, error) {
 	h.Proofs.SetNonce(header)

@@ -53,7 +53,7 @@ func NewSignIn(methods oauth.Methods) SignIn {
 	return SignIn{Level: methods.Level(), Methods: methods}
 }
 
-// Confirmation names the key that binds a token (RFC 9449 section 6).
+// Confirmation names the key that a token is bound to (RFC 9449 section 6).
 type Confirmation struct {
 	JKT string `json:"jkt"`
 }

@@ -14,8 +14,8 @@ type Actor struct {
 }
 
 // NewExchanged returns the claims for a new access token that client c gets in exchange for the
-// subject's token. It expires no later than that one. If jkt is not empty, the key with that thumbprint
-// binds it.
+// subject's token. It expires no later than that one. If jkt is not empty, it is bound to the key with
+// that thumbprint.
 func (i *Issuer) NewExchanged(c *oidc.Registered, subject *AccessClaims, scopes []string, jkt string) *AccessClaims {
 	a := i.NewAccess(c, subject.Subject, scopes, jkt)
 	if subject.ExpiresAt.Time().Before(a.ExpiresAt.Time()) {

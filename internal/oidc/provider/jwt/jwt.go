@@ -57,7 +57,7 @@ type verifiedKey struct {
 func (i *Issuer) Forget() { i.verified.Forget() }
 
 // NewAccess returns the claims for a new access token that client c gets for this server. If jkt is not
-// empty, the key with that thumbprint binds the token.
+// empty, the token is bound to the key with that thumbprint.
 func (i *Issuer) NewAccess(c *oidc.Registered, subject string, scopes []string, jkt string) *AccessClaims {
 	now := i.now()
 	a := &AccessClaims{
