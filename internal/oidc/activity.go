@@ -11,7 +11,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Day is a day in UTC, as the number of days since 1970. Its text form is YYYY-MM-DD.
+// Day counts the days since 1970 in UTC. Its text form is YYYY-MM-DD.
 type Day int64
 
 func dayOf(t stamp.Time) Day { return Day(t.Std().Unix() / 86_400) }
@@ -31,7 +31,7 @@ func (d *Day) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ActivityDay is the activity of a client on a day.
+// ActivityDay is a client's activity on one day.
 type ActivityDay struct {
 	_ struct{} `goName:"OAuthActivityDay"`
 
@@ -40,7 +40,7 @@ type ActivityDay struct {
 	UniqueUsers int64 `json:"unique_users" example:"12"`
 }
 
-// ClientActivityDay is the activity of one of several clients on a day.
+// ClientActivityDay is one client's activity on one day, in a list that covers several clients.
 type ClientActivityDay struct {
 	_ struct{} `goName:"OAuthClientActivityDay"`
 
@@ -49,22 +49,24 @@ type ClientActivityDay struct {
 	UniqueUsers int64  `json:"unique_users" example:"12"`
 }
 
-// Activity counts accesses in memory. Flush writes the counts; it is called once a second and once more
-// at shutdown. The counts are exact, except that a process that is killed loses what it has counted since
-// its last Flush. A batch whose commit failed without a clear result is written again under the same id
-// and counted once.
+// Activity counts accesses in memory. Call Flush once a second, and once more at shutdown, to write the
+// counts.
+//
+// The counts are exact, except that a killed process loses the accesses since its last Flush. If a
+// commit fails without a clear result, we write the batch again under the same id, so that it counts
+// once.
 type Activity struct {
 	Store *Store
 
 	mu      sync.Mutex
 	pending map[clientDay]*tally
-	// counted holds the users who were written for a day, so that a user who calls all day is
-	// written once. It only saves work: the rows decide.
+	// counted holds the users already written for a day, so that a user who calls all day is written
+	// once. It only saves work: the rows decide.
 	counted     map[clientDay]map[string]bool
 	countedSize int
 
 	flushing sync.Mutex
-	// unwritten holds the batches that could not be written yet. The first one may have been.
+	// unwritten holds the batches still to be written. The first one may be in the database already.
 	unwritten []*batch
 }
 
@@ -73,20 +75,20 @@ type clientDay struct {
 	day      Day
 }
 
-// tally is what was counted since the last Flush.
+// tally counts the accesses since the last Flush.
 type tally struct {
 	total int64
 	last  stamp.Time
 	users map[string]bool
 }
 
-// batch is the work of one transaction. Its id ensures that it is written once.
+// batch is the work for one transaction. Its id makes sure that we write it once.
 type batch struct {
 	id    string
 	lines []line
 }
 
-// line is the tally of a client and day, or a part of it.
+// line is a tally for a client and day, or a part of one.
 type line struct {
 	clientDay
 	total int64
@@ -95,14 +97,14 @@ type line struct {
 }
 
 const (
-	// maxBatch bounds a batch: the number of lines and users together.
+	// maxBatch caps a batch's lines and users, together.
 	maxBatch = 500
-	// maxCounted bounds the users in Activity.counted.
+	// maxCounted caps the users in Activity.counted.
 	maxCounted = 200_000
 )
 
 // Note counts an access: a token issued, or a userinfo or introspection response. The user is empty if
-// there is none. Texts that cannot be ids are not counted, since they could never be written.
+// there is none. It ignores texts that cannot be ids, since we could never write them.
 func (a *Activity) Note(clientID, userID string) {
 	if !id.Foreign(clientID) {
 		return
@@ -126,7 +128,7 @@ func (a *Activity) Note(clientID, userID string) {
 	}
 }
 
-// Flush writes what was counted since the last call. What cannot be written is kept for the next one.
+// Flush writes the counts since the last call. It keeps the ones that fail for the next call.
 func (a *Activity) Flush(ctx context.Context) error {
 	a.flushing.Lock()
 	defer a.flushing.Unlock()
@@ -157,8 +159,8 @@ func (a *Activity) take() map[clientDay]*tally {
 	return taken
 }
 
-// remember adds the users of a batch to those who were written. It forgets the day before, and everything
-// if that becomes too much.
+// remember notes that a batch's users were written. It forgets the day before, and everything once the
+// map grows too large.
 func (a *Activity) remember(b *batch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +182,8 @@ func (a *Activity) remember(b *batch) {
 	}
 }
 
-// batches splits tallies into batches. Lines are sorted by client, so that replicas which flush at the
-// same time wait for each other instead of deadlocking.
+// batches splits tallies into batches. It sorts the lines by client, so that replicas which flush at
+// the same time wait for each other instead of deadlocking.
 func batches(tallies map[clientDay]*tally) []*batch {
 	var out []*batch
 	size := maxBatch
@@ -197,7 +199,8 @@ func batches(tallies map[clientDay]*tally) []*batch {
 	return out
 }
 
-// lines splits tallies into lines with a bounded number of users. The total is in the first line of each.
+// lines splits tallies into lines with a bounded number of users. Each tally's first line has the
+// total.
 func lines(tallies map[clientDay]*tally) []line {
 	var out []line
 	for key, t := range tallies {

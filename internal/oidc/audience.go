@@ -11,18 +11,18 @@ import (
 	"steward/internal/errs"
 )
 
-// Audience is what an API has registered about the tokens for it.
+// Audience is an API that a client has registered to accept tokens.
 type Audience struct {
 	orgID   string
 	clients []string
 }
 
-// Admits reports whether a client may get tokens for the audience without the consent of a user.
+// Admits reports whether a client may get tokens for the audience without a user's consent.
 func (a *Audience) Admits(c *Registered) bool {
 	return c.OrgID == a.orgID || slices.Contains(a.clients, c.ID)
 }
 
-// Audience returns the audience with a URI, or NotFound if no client has registered it.
+// Audience returns the audience with a URI. It returns NotFound if no client has registered it.
 func (s *Store) Audience(ctx context.Context, uri string) (*Audience, error) {
 	var a Audience
 	var clients string

@@ -8,11 +8,11 @@ import (
 	"steward/internal/seal"
 )
 
-// AuthMethod is how a client authenticates at the endpoints for clients.
+// AuthMethod names the way a client authenticates.
 type AuthMethod string
 
-// The authentication methods. A client with a secret may send it either way, whichever of the two
-// methods it has.
+// The authentication methods. A client with a secret may send it in the header or in the form,
+// whichever method it has registered.
 const (
 	SecretBasic   AuthMethod = "client_secret_basic"
 	SecretPost    AuthMethod = "client_secret_post"
@@ -20,7 +20,7 @@ const (
 	NoAuth        AuthMethod = "none"
 )
 
-// authMethods has all authentication methods. The discovery document lists it.
+// authMethods lists all authentication methods, for the discovery document too.
 var authMethods = []AuthMethod{SecretBasic, SecretPost, PrivateKeyJWT, NoAuth}
 
 // AuthMethods returns the names of all authentication methods.
@@ -32,10 +32,10 @@ func AuthMethods() []string {
 	return names
 }
 
-// hasSecret reports whether clients with the method have a secret.
+// hasSecret reports whether clients with this method have a secret.
 func (m AuthMethod) hasSecret() bool { return m == SecretBasic || m == SecretPost }
 
-// clientType returns the type of the clients with the method.
+// clientType returns the type that clients with this method have.
 func (m AuthMethod) clientType() Type {
 	if m == NoAuth {
 		return Public
@@ -43,7 +43,7 @@ func (m AuthMethod) clientType() Type {
 	return Confidential
 }
 
-// defaultAuthMethod returns the method of a client of a type that did not choose one.
+// defaultAuthMethod returns the method for a client that did not choose one.
 func defaultAuthMethod(t Type) AuthMethod {
 	if t == Public {
 		return NoAuth
@@ -51,8 +51,8 @@ func defaultAuthMethod(t Type) AuthMethod {
 	return SecretBasic
 }
 
-// storedAuthMethod returns the method of a client from its columns. The type decides where the two do
-// not fit, since an earlier version of the program changes the type alone.
+// storedAuthMethod returns a client's method from its columns. If the two disagree, the type wins,
+// since an earlier version of the program changes the type alone.
 func storedAuthMethod(t Type, stored *string) AuthMethod {
 	if stored == nil || AuthMethod(*stored).clientType() != t {
 		return defaultAuthMethod(t)
@@ -60,8 +60,8 @@ func storedAuthMethod(t Type, stored *string) AuthMethod {
 	return AuthMethod(*stored)
 }
 
-// secretHash returns what is stored for the secret of a client: nil for a public client, and no bytes for
-// one that authenticates with a key. Neither is the hash of any secret.
+// secretHash returns the hash to store for a client's secret: nil for a public client, and no bytes for
+// one that authenticates with a key. No secret hashes to either.
 func secretHash(c Client, secret string) []byte {
 	switch {
 	case c.ClientType == Public:
@@ -72,9 +72,9 @@ func secretHash(c Client, secret string) []byte {
 	return seal.Hash(secret)
 }
 
-// setAuthentication copies the type, the method and the keys that were sent to the client. A type or a
-// method that is sent alone changes the other as needed, one kind of keys replaces the other, and a
-// method without keys removes them.
+// setAuthentication copies the type, the method and the keys from the request to the client. If the
+// request has only the type or only the method, the other one changes to fit. Sending jwks clears
+// jwks_uri and the other way around, and a method without keys clears both.
 func (s Settings) setAuthentication(c *Client) {
 	if sent := s.ClientType.Ptr(); sent != nil {
 		c.ClientType = *sent
@@ -98,7 +98,7 @@ func (s Settings) setAuthentication(c *Client) {
 	s.JWKSURI.SetPtr(&c.JWKSURI)
 }
 
-// validateMethod checks the method and the keys, each alone.
+// validateMethod checks the method and the keys separately.
 func (c *Client) validateMethod(faults *errs.Faults) {
 	faults.Check(slices.Contains(authMethods, c.AuthMethod), "body.token_endpoint_auth_method",
 		"expected one of %s", strings.Join(AuthMethods(), ", "))
@@ -109,7 +109,7 @@ func (c *Client) validateMethod(faults *errs.Faults) {
 		"expected an https URL without a fragment, of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
 }
 
-// validateAuthentication checks that the type, the method and the keys of a client fit together.
+// validateAuthentication checks that a client's type, method and keys fit together.
 func (c *Client) validateAuthentication(faults *errs.Faults) {
 	if faults.Has("body.client_type") || faults.Has("body.token_endpoint_auth_method") {
 		return

@@ -11,12 +11,12 @@ import (
 	"steward/internal/stamp"
 )
 
-// CLIClientID is the id of the built-in client with which the command line signs users in. It belongs to
+// CLIClientID identifies the built-in client that the command line signs users in with. It belongs to
 // the first organization, lists leave it out, and nobody can change or delete it.
 const CLIClientID = "steward-cli"
 
-// cliClient returns the built-in client: it gets device codes and refresh tokens for all of the
-// management API, and never more than the role of its user allows.
+// cliClient returns the built-in client. It gets device codes and refresh tokens for the whole
+// management API, but never more than its user's role allows.
 func cliClient(orgID, homepage string, now time.Time) Client {
 	scopes := []string{ScopeOpenID, ScopeOfflineAccess}
 	for _, s := range Scopes()[len(identityScopes):] {
@@ -31,8 +31,8 @@ func cliClient(orgID, homepage string, now time.Time) Client {
 	}
 }
 
-// EnsureCLI creates the built-in client of an organization, or brings it up to date with this version of
-// the program. If several replicas start at once, one of them does it.
+// EnsureCLI creates an organization's built-in client, or updates it to this version of the program. If
+// several replicas start at once, one of them creates it.
 func (s *Store) EnsureCLI(ctx context.Context, orgID, homepage string) error {
 	want := cliClient(orgID, homepage, s.Now())
 	have, err := s.registered(ctx, CLIClientID)
@@ -54,9 +54,8 @@ func (s *Store) EnsureCLI(ctx context.Context, orgID, homepage string) error {
 	})
 }
 
-// insertCLI inserts the built-in client if it is not there. A conflict means that another replica
-// has just inserted it, so the second attempt finds it: the first one may not, since a row that
-// conflicts need not be visible yet.
+// insertCLI inserts the built-in client if it is missing. A conflict means that another replica has
+// just inserted it. Its row need not be visible to our first attempt yet, but the second one finds it.
 func (s *Store) insertCLI(ctx context.Context, c Client) error {
 	insert := func(tx *db.Tx) error {
 		var n int

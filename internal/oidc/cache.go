@@ -2,28 +2,28 @@ package oidc
 
 import "sync"
 
-// maxCached bounds each map of the cache. A map that is full is emptied.
+// maxCached caps each map in the cache. We empty a map when it is full.
 const maxCached = 100_000
 
-// clientUser is a user of a client.
+// clientUser is a client's user.
 type clientUser struct{ clientID, userID string }
 
-// userState is what a user is to a client: the epoch of the consent, 0 if there is none, and whether the
-// user is a member of the client's organization.
+// userState is a user's relation to a client: the consent's epoch, or 0 without a consent, and whether
+// the user belongs to the client's organization.
 type userState struct {
 	consent int64
 	member  bool
 }
 
-// cache holds what was allowed when it was read. A positive answer is used, since every transaction
-// that takes a right away empties the cache. A negative one is read again, so that a right which
-// was just given on another replica is not refused here.
+// cache remembers rights as we last read them. We trust a positive answer, because every transaction
+// that takes a right away empties the cache. We read again before a negative one, so that a right just
+// given on another replica is not refused here.
 type cache struct {
 	mu      sync.RWMutex
 	clients map[string]*Registered
 	users   map[clientUser]userState
-	// generation counts how often the cache was emptied. What was read in an earlier generation must not
-	// be stored.
+	// generation increments whenever the cache is emptied. Never store a value read in an earlier
+	// generation.
 	generation uint64
 }
 

@@ -17,16 +17,16 @@ import (
 // Type says whether a client can keep a secret.
 type Type string
 
-// The types of clients. An update that changes the type creates or removes the secret.
+// The client types. An update that changes the type creates or removes the secret.
 const (
 	Confidential Type = "confidential"
 	Public       Type = "public"
 )
 
-// responseTypes are the response types of all clients.
+// responseTypes is the same for all clients.
 var responseTypes = []string{"code"}
 
-// The bounds and the defaults of token lifetimes, in seconds.
+// Token lifetimes in seconds: bounds and defaults.
 const (
 	MinTokenLifetime       = 60
 	MaxTokenLifetime       = 86_400
@@ -73,27 +73,27 @@ type Client struct {
 	DocumentURI  *string      `json:"document_uri,omitempty" doc:"URL of the document that describes the client, which applications use as its client_id" example:"https://editor.example.com/client.json"`
 
 	version int64
-	// documentExpires is when the document must be requested again.
+	// documentExpires is the time when we must request the document again.
 	documentExpires *stamp.Time
-	// redirectsSince has the version in which each redirect URI was added. URIs that were there before
-	// versions were recorded are not in it.
+	// redirectsSince maps each redirect URI to the client version that added it. It lacks URIs from
+	// before we recorded versions.
 	redirectsSince map[string]int64
 }
 
-// ETag returns the version of the row, which consents and activity do not change.
+// ETag returns the row's version. Consents and activity do not change it.
 func (c Client) ETag() string { return page.ETag(c.version) }
 
-// AccessLifetime returns the lifetime of the client's access tokens.
+// AccessLifetime returns how long the client's access tokens live.
 func (c *Client) AccessLifetime() time.Duration {
 	return seconds(c.AccessSeconds, DefaultTokenLifetime)
 }
 
-// RefreshLifetime returns the lifetime of the client's refresh tokens.
+// RefreshLifetime returns how long the client's refresh tokens live.
 func (c *Client) RefreshLifetime() time.Duration {
 	return seconds(c.RefreshSeconds, DefaultRefreshLifetime)
 }
 
-// IDLifetime returns the lifetime of the client's ID tokens.
+// IDLifetime returns how long the client's ID tokens live.
 func (c *Client) IDLifetime() time.Duration { return seconds(c.IDSeconds, DefaultTokenLifetime) }
 
 func seconds(n *int64, otherwise int64) time.Duration {
@@ -103,9 +103,9 @@ func seconds(n *int64, otherwise int64) time.Duration {
 	return time.Duration(otherwise) * time.Second
 }
 
-// AllowedScopes returns the requested scopes that the client may use, without repetitions. If none is requested, it
-// returns all scopes of the client. If a document describes it, which is for every server, these are only those that are
-// not of the API.
+// AllowedScopes returns the requested scopes that the client may use, without repetitions. An empty
+// request means all the client's scopes; if a document describes the client, it means only those
+// outside our API, because a document is written for every server.
 func (c *Client) AllowedScopes(requested string) []string {
 	if strings.TrimSpace(requested) == "" {
 		return slices.DeleteFunc(slices.Clone(c.Scopes), func(s string) bool { return c.DocumentURI != nil && auth.IsScope(s) })
@@ -132,8 +132,8 @@ type ClientDetails struct {
 // MovesWithoutVersion implements page.Moving, for UserCount and LastActivity.
 func (ClientDetails) MovesWithoutVersion() {}
 
-// Created is the response to creating a client, the only one that shows its secret. The secret is empty
-// for a public client and for one that authenticates with a key.
+// Created is the response to creating a client, and the only one that shows its secret. The secret is
+// empty for public clients and for clients that authenticate with a key.
 type Created struct {
 	_ struct{} `goName:"CreatedOAuthClient"`
 
@@ -141,10 +141,10 @@ type Created struct {
 	ClientSecret string `json:"client_secret" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
-// ETag returns that of the client.
+// ETag returns the client's ETag.
 func (c Created) ETag() string { return c.Client.ETag() }
 
-// Updated is the response to updating a client. It has a secret if the client got one.
+// Updated is the response to updating a client. It has a secret if the update gave the client one.
 type Updated struct {
 	_ struct{} `goName:"UpdatedOAuthClient"`
 
@@ -152,7 +152,7 @@ type Updated struct {
 	ClientSecret string `json:"client_secret,omitempty" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
-// ETag returns that of the client.
+// ETag returns the client's ETag.
 func (u Updated) ETag() string { return u.Client.ETag() }
 
 // Rotated is the response to rotating a secret.
@@ -163,7 +163,7 @@ type Rotated struct {
 	ClientSecret string `json:"client_secret" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
-// Settings are the optional fields of create and update.
+// Settings holds the optional fields of create and update.
 type Settings struct {
 	Icon                   page.Opt[string]     `json:"icon,omitempty" example:"https://helpdesk.example.com/icon.png"`
 	ClientType             page.Opt[Type]       `json:"client_type,omitempty" nullable:"false" doc:"confidential (default) or public" example:"confidential"`
@@ -187,7 +187,7 @@ type Settings struct {
 	JWKSURI                page.Opt[string]     `json:"jwks_uri,omitempty" doc:"URI of the public keys for private_key_jwt, instead of jwks" example:"https://helpdesk.example.com/jwks.json"`
 }
 
-// NewClient is a request to create a client. Null means the same as absent.
+// NewClient is a request to create a client. Null means absent.
 type NewClient struct {
 	_ struct{} `goName:"NewOAuthClient"`
 
@@ -200,8 +200,8 @@ type NewClient struct {
 	document     string // URI, if a document describes the client
 }
 
-// ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
-// audience, the logout URIs, the keys and the lifetimes, and is invalid for other fields.
+// ClientPatch is a request to update a client. Absent fields stay as they are. Null clears the icon,
+// the project, the audience, the logout URIs, the keys and the lifetimes, and is invalid elsewhere.
 type ClientPatch struct {
 	_ struct{} `goName:"OAuthClientPatch"`
 
@@ -235,8 +235,8 @@ func (n NewClient) client(now time.Time) Client {
 	return c
 }
 
-// build returns a new client and its secret, which is empty for a client that has none. It returns Invalid with
-// every fault of the request.
+// build returns a new client and its secret, which is empty if the client needs none. It returns
+// Invalid, listing all faults in the request.
 func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	c = n.client(now)
 	var faults errs.Faults
@@ -250,8 +250,8 @@ func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	return c, secret, faults.Err()
 }
 
-// Check adds a fault for each rule that the patch breaks, whatever client it is applied to. What only one
-// type of client may have is checked if the patch says which.
+// Check adds a fault for each rule that the patch breaks for any client. It checks the rules for one
+// client type only if the patch sets the type.
 func (p ClientPatch) Check(faults *errs.Faults) {
 	valid := NewClient{Name: "unchanged", HomepageURL: "https://unchanged.example"}
 	c := p.set(valid.client(time.Time{}))
@@ -272,8 +272,8 @@ func (p ClientPatch) set(c Client) Client {
 	return c
 }
 
-// apply returns the client with the patch applied, and a new secret if the client had none and needs one.
-// It returns Invalid with every fault of the request.
+// apply returns the client with the patch applied, and a secret if the client now needs one and had
+// none. It returns Invalid, listing all faults in the request.
 func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret string, err error) {
 	c = p.set(before)
 	c.UpdatedAt = max(stamp.Of(now), before.UpdatedAt)
@@ -289,8 +289,8 @@ func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret strin
 	return c, secret, faults.Err()
 }
 
-// dateRedirects sets the versions in which the redirect URIs of a changed client were added. A URI that was
-// removed and is added again is a new one.
+// dateRedirects records the version that added each redirect URI. A URI that was removed and added
+// again counts as new.
 func (c *Client) dateRedirects(before Client) {
 	c.redirectsSince = map[string]int64{}
 	for _, uri := range c.RedirectURIs {
@@ -304,8 +304,8 @@ func (c *Client) dateRedirects(before Client) {
 	}
 }
 
-// set copies the fields that were sent to the client. Null clears the fields that can be absent and is
-// ignored for the others.
+// set copies the fields in the request to the client. Null clears fields that can be absent, and is
+// ignored elsewhere.
 func (s Settings) set(c *Client) {
 	s.Icon.SetPtr(&c.Icon)
 	s.ProjectID.SetPtr(&c.ProjectID)
@@ -328,15 +328,15 @@ func (s Settings) set(c *Client) {
 	setList(s.AllowedClients, &c.AllowedClients)
 }
 
-// setList copies a list that was sent.
+// setList copies a list if the request has it.
 func setList(sent page.Opt[[]string], dst *[]string) {
 	if sent.Ptr() != nil {
 		*dst = sent.Value
 	}
 }
 
-// removeRepetitions removes what is repeated in the lists of a client. Until then, the places of their entries are
-// those of the request.
+// removeRepetitions removes duplicates from the client's lists. Call it after validating, so that
+// faults name the indexes the request used.
 func (c *Client) removeRepetitions() {
 	for _, list := range []*[]string{
 		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.GrantTypes, &c.ResponseTypes, &c.Scopes, &c.AllowedUserIDs,
@@ -346,7 +346,7 @@ func (c *Client) removeRepetitions() {
 	}
 }
 
-// unique returns a list without repetitions.
+// unique returns the list without duplicates.
 func unique(list []string) []string {
 	seen := make(map[string]bool, len(list))
 	kept := make([]string, 0, len(list))
@@ -364,8 +364,8 @@ const secretSize = 43
 
 func newSecret() string { return id.Secret(secretSize) }
 
-// sameSecret compares the hash of a secret with a presented one in constant time. An empty hash takes the
-// same time and is never equal.
+// sameSecret compares a secret with a hash in constant time. Comparing with an empty hash takes as long
+// and always fails.
 func sameSecret(hash []byte, presented string) bool {
 	return subtle.ConstantTimeCompare(hash, seal.Hash(presented)) == 1
 }

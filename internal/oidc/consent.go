@@ -6,23 +6,23 @@ import (
 	"steward/internal/stamp"
 )
 
-// Consent is what a user has allowed a client. Both epochs go into every code and token that is based on
-// it.
+// Consent records the scopes that a user allows a client. Every code and token based on it carries both
+// epochs.
 type Consent struct {
 	ClientID string
 	UserID   string
 	Scopes   []string
-	// Declined are the scopes that the user was asked for and has not allowed.
+	// Declined has the scopes that the user was asked for and did not allow.
 	Declined    []string
 	Epoch       int64
 	ClientEpoch int64
-	// ClientVersion is the version of the client to which the user consented last.
+	// ClientVersion is the client's version when the user last consented.
 	ClientVersion int64
 	CreatedAt     stamp.Time
 	UpdatedAt     stamp.Time
 }
 
-// UserConsent is a consent in the list of a client's users.
+// UserConsent is an entry in the list of a client's users.
 type UserConsent struct {
 	_ struct{} `goName:"OAuthClientUser"`
 
@@ -32,7 +32,7 @@ type UserConsent struct {
 	UpdatedAt stamp.Time `json:"updated_at" format:"date-time"`
 }
 
-// OwnConsent is a consent in the list of the user who gave it.
+// OwnConsent is an entry in the list of the user's own consents.
 type OwnConsent struct {
 	_ struct{} `goName:"Consent"`
 
@@ -51,6 +51,6 @@ type Deleted struct {
 	Deleted bool `json:"deleted"`
 }
 
-// newEpoch returns a random epoch for a consent. Epochs are compared for equality only, so that nothing
-// has to be remembered of earlier consents. It fits into a JSON number (53 bits) and is never 0.
+// newEpoch returns a random epoch for a consent. We only compare epochs for equality, so we need not
+// remember earlier consents. An epoch fits into a JSON number (53 bits) and is never 0.
 func newEpoch() int64 { return 1 + rand.Int64N(1<<53-1) }

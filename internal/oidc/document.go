@@ -11,17 +11,17 @@ import (
 	"steward/internal/page"
 )
 
-// Document is the Client ID Metadata Document of a client (draft-ietf-oauth-client-id-metadata-document): the URI is
-// the client_id, and what is there describes the client.
+// Document is a Client ID Metadata Document (draft-ietf-oauth-client-id-metadata-document): its URI is
+// the client_id, and its content describes the client.
 type Document struct {
 	URI    string
 	client NewClient
-	// Fresh is how long the document may be used without being requested again.
+	// Fresh limits how long we may use the document before requesting it again.
 	Fresh time.Duration
 }
 
-// IsDocumentURI reports whether a client_id is the URI of a document: https, a path without dot segments, and
-// neither a user name nor a fragment.
+// IsDocumentURI reports whether a client_id is a document's URI: https, with a path without dot
+// segments, and with neither a user name nor a fragment.
 func IsDocumentURI(clientID string) bool {
 	u, err := url.Parse(clientID)
 	if err != nil || u.Scheme != "https" || !strings.HasPrefix(clientID, "https://") || u.Path == "" {
@@ -35,7 +35,7 @@ func IsDocumentURI(clientID string) bool {
 	return isPlainURI(clientID) && u.User == nil && hasHost(u) && !strings.Contains(clientID, "#")
 }
 
-// documentMetadata are the members of a document that we read (RFC 7591 section 2).
+// documentMetadata has the members that we read from a document (RFC 7591 section 2).
 type documentMetadata struct {
 	ClientID     string          `json:"client_id"`
 	Secret       json.RawMessage `json:"client_secret"`
@@ -50,7 +50,7 @@ type documentMetadata struct {
 	LogoutURIs   []string        `json:"post_logout_redirect_uris"`
 }
 
-// ParseDocument parses the document at a URI. It returns Invalid with every fault.
+// ParseDocument parses the document at a URI. It returns Invalid, listing all faults.
 func ParseDocument(uri string, text []byte, fresh time.Duration) (Document, error) {
 	var m documentMetadata
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -68,9 +68,10 @@ func ParseDocument(uri string, text []byte, fresh time.Duration) (Document, erro
 	return d, faults.Err()
 }
 
-// newClient returns the client that the metadata describe. They are for every authorization server: what is not
-// for this one is left out of lists. Without a scope, the client may request any, and its users are asked each time.
-// Its home page is that of the document's host, since the document could claim any other.
+// newClient returns the client that the metadata describe. A document is written for every
+// authorization server, so we leave out list entries that mean nothing to us. Without a scope member,
+// the client may request any scope, and we ask its users each time. The home page is the document's
+// host, since the document could claim any other.
 func (m *documentMetadata) newClient(uri string) NewClient {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -106,7 +107,7 @@ func (m *documentMetadata) newClient(uri string) NewClient {
 	return n
 }
 
-// validateDocument checks what a client may not be that a document describes.
+// validateDocument checks the rules for clients that a document describes.
 func (c *Client) validateDocument(faults *errs.Faults) {
 	faults.Check(c.AuthMethod == NoAuth || c.AuthMethod == PrivateKeyJWT, "body.token_endpoint_auth_method",
 		"expected none or private_key_jwt: there is nobody to share a secret with")
@@ -130,7 +131,8 @@ func (c *Client) validateDocument(faults *errs.Faults) {
 	}
 }
 
-// ProtocolID returns the client_id of the client: the URI of its document, or its id.
+// ProtocolID returns the client_id: the document's URI if a document describes the client, otherwise
+// its id.
 func (c *Client) ProtocolID() string {
 	if c.DocumentURI != nil {
 		return *c.DocumentURI

@@ -2,7 +2,7 @@ package oidc
 
 import "strings"
 
-// The names of the grant types, which are the values of the parameter grant_type.
+// The grant types, as the grant_type parameter names them.
 const (
 	AuthorizationCode = "authorization_code"
 	RefreshToken      = "refresh_token"
@@ -11,20 +11,19 @@ const (
 	TokenExchange     = grantTypeURN + "token-exchange"
 )
 
-// grantTypeURN begins the names of the grant types that RFC 6749 does not define.
+// grantTypeURN prefixes the grant types that RFC 6749 does not define.
 const grantTypeURN = "urn:ietf:params:oauth:grant-type:"
 
-// GrantType is a way in which clients get tokens. Package token of the provider has the function that
-// serves it.
+// GrantType is one way for clients to get tokens. The provider's package token serves it.
 type GrantType struct {
 	Name string
-	// Confidential says that public clients may not use it.
+	// Confidential excludes public clients.
 	Confidential bool
-	// Default says that a client has it unless its grant types are set.
+	// Default gives the grant type to clients that do not set theirs.
 	Default bool
 }
 
-// grantTypes has all grant types. Clients are validated with it, and the discovery document lists it.
+// grantTypes lists all grant types. It validates clients, and the discovery document shows it.
 var grantTypes = []GrantType{
 	{Name: AuthorizationCode, Default: true},
 	{Name: RefreshToken, Default: true},
@@ -38,7 +37,7 @@ func GrantTypes() []string {
 	return grantTypeNames(func(GrantType) bool { return true })
 }
 
-// defaultGrantTypes returns the names of the grant types of a client whose grant types are not set.
+// defaultGrantTypes returns the names that apply to a client that sets none.
 func defaultGrantTypes() []string {
 	return grantTypeNames(func(g GrantType) bool { return g.Default })
 }

@@ -11,15 +11,16 @@ import (
 	"steward/internal/page"
 )
 
-// Handler has a method for each route of this package.
+// Handler serves the package's routes, with one method for each.
 type Handler struct {
 	Store *Store
 	Keys  *keys.Store
-	// BaseURL is the base URL of the installation: of the console, and the audience of this API.
+	// BaseURL is the installation's base URL. The console's URLs begin with it, and it is our API's
+	// audience.
 	BaseURL string
 }
 
-// setLink sets the URL of a client in the console.
+// setLink sets the client's URL in the console.
 func (h *Handler) setLink(c *ClientDetails) { c.Link = h.BaseURL + "/console/oauth/clients/" + c.ID }
 
 // ClientPath names a client.
@@ -27,7 +28,7 @@ type ClientPath struct {
 	ID string `path:"id" doc:"Id of the client"`
 }
 
-// WholeList is the paging of lists that fit into one response in all but the largest organizations.
+// WholeList pages lists that fit into one response in all but the largest organizations.
 type WholeList struct {
 	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`
 	Offset int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
@@ -50,7 +51,7 @@ func (h *Handler) List(ctx context.Context, in *struct{ WholeList }) (page.Page[
 	return result, nil
 }
 
-// CreateRequest is the request of Create.
+// CreateRequest is the input to Create.
 type CreateRequest struct {
 	DryRun bool `query:"dry_run" doc:"Only check the request. Nothing is stored; the client has no id and no secret"`
 	Body   NewClient
@@ -92,7 +93,7 @@ func (h *Handler) Get(ctx context.Context, in *ClientPath) (ClientDetails, error
 	return c, nil
 }
 
-// UpdateRequest is the request of PUT /oidc/clients/{id}.
+// UpdateRequest is the input to Update.
 type UpdateRequest struct {
 	ClientPath
 	page.IfMatch
@@ -100,7 +101,7 @@ type UpdateRequest struct {
 	Body   ClientPatch
 }
 
-// CheckUpdate adds the faults of a request to update a client, which depend on the client's type.
+// CheckUpdate adds the faults in an update. They depend on the client's type.
 func (h *Handler) CheckUpdate(ctx context.Context, in *UpdateRequest, faults *errs.Faults) {
 	before, err := h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
 	if err == nil {
@@ -125,7 +126,8 @@ func (h *Handler) Update(ctx context.Context, in *UpdateRequest) (Updated, error
 	return tried, err
 }
 
-// checkAudience returns Conflict for the audience of this API, whose tokens no client may introspect.
+// checkAudience returns Conflict for our own API's audience, because no client may introspect our
+// tokens.
 func (h *Handler) checkAudience(s Settings) error {
 	if sent := s.Audience.Ptr(); sent != nil && strings.TrimSuffix(*sent, "/") == h.BaseURL {
 		return errAudience
@@ -173,7 +175,7 @@ func (h *Handler) RevokeUser(ctx context.Context, in *struct {
 	return Deleted{true}, h.Store.RevokeUser(ctx, auth.From(ctx).OrgID, in.ID, in.UserID)
 }
 
-// LastDays is the period of an activity report.
+// LastDays is an activity report's period.
 type LastDays struct {
 	Days int `query:"days" default:"30" minimum:"1" maximum:"3650" doc:"Number of days, including today" example:"180"`
 }
@@ -187,7 +189,7 @@ func (h *Handler) Activity(ctx context.Context, in *struct {
 	return h.Store.ClientActivity(ctx, auth.From(ctx).OrgID, in.ID, in.Days)
 }
 
-// AllActivity serves GET /oidc/clients/activity. Up to 100,000 items are one page.
+// AllActivity serves GET /oidc/clients/activity. A page has up to 100,000 items.
 func (h *Handler) AllActivity(ctx context.Context, in *struct {
 	LastDays
 	Limit  int         `query:"limit" default:"100000" minimum:"0" maximum:"100000" doc:"Maximum number of items"`
@@ -205,7 +207,7 @@ func (h *Handler) Own(ctx context.Context, in *struct{ WholeList }) (page.Page[O
 	return h.Store.Own(ctx, caller.UserID, caller.OnlyOrg(), in.paging())
 }
 
-// ConsentPath names a consent of the caller.
+// ConsentPath names one of the caller's consents.
 type ConsentPath struct {
 	ClientID string `path:"client_id" doc:"Id of the client" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 }

@@ -15,19 +15,19 @@ import (
 	"steward/internal/errs"
 )
 
-// The bounds of the keys that are registered with a client.
+// Limits for the keys registered with a client.
 const (
 	maxClientKeys = 10
 	maxKeySet     = 16 << 10
 	minRSABits    = 2048
 )
 
-// KeySet is a JSON Web Key Set (RFC 7517) with the public keys of a client.
+// KeySet is a JSON Web Key Set (RFC 7517) with a client's public keys.
 type KeySet struct {
 	Keys []map[string]any `json:"keys"`
 }
 
-// Schema documents a set of keys as an object, since RFC 7517 says what is in it.
+// Schema documents a key set as an object, since RFC 7517 defines its members.
 func (KeySet) Schema(huma.Registry) *huma.Schema {
 	key := map[string]any{
 		"kty": "EC", "crv": "P-256", "kid": "2026-11", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
@@ -39,10 +39,10 @@ func (KeySet) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// privateMembers are the members of a JSON Web Key that are secret (RFC 7518 section 6, RFC 8037).
+// privateMembers lists the secret members of a JSON Web Key (RFC 7518 section 6, RFC 8037).
 var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
-// validate adds the faults of the keys at a location.
+// validate adds the faults in the keys at a location.
 func (s *KeySet) validate(faults *errs.Faults, location string) {
 	if len(s.Keys) == 0 || len(s.Keys) > maxClientKeys {
 		faults.Add(location+".keys", "expected 1 to %d keys", maxClientKeys)
@@ -59,8 +59,8 @@ func (s *KeySet) validate(faults *errs.Faults, location string) {
 	}
 }
 
-// keyProblem returns what is wrong with a key, or "". It refuses whatever could contain a secret, also
-// where the rest of the key is a public one.
+// keyProblem says why we refuse a key, or returns "". It refuses any member that could hold a secret,
+// even if the rest of the key is public.
 func keyProblem(key map[string]any) string {
 	for _, name := range privateMembers {
 		if _, has := key[name]; has {
@@ -73,7 +73,7 @@ func keyProblem(key map[string]any) string {
 	return ""
 }
 
-// parseKey returns a public key with which assertions can be verified.
+// parseKey returns a public key that can verify assertions.
 func parseKey(text []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
 	if err := key.UnmarshalJSON(text); err != nil {
@@ -97,8 +97,8 @@ func isSupported(key any) bool {
 	return false
 }
 
-// ParseKeys returns the first keys of a JSON Web Key Set with which assertions can be verified, at most
-// limit of them. Others are left out, as RFC 7517 section 5 wants it.
+// ParseKeys returns the keys in a JSON Web Key Set that can verify assertions, up to limit. It skips
+// all others, as RFC 7517 section 5 asks.
 func ParseKeys(text []byte, limit int) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -119,7 +119,7 @@ func ParseKeys(text []byte, limit int) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// encodeKeys returns the keys of a client as they are stored, or nil if it has none.
+// encodeKeys returns a client's keys as we store them, or nil if it has none.
 func (c Client) encodeKeys() *string {
 	if c.JWKS == nil {
 		return nil

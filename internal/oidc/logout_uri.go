@@ -6,7 +6,8 @@ import (
 	"steward/internal/errs"
 )
 
-// HasLogoutURI reports whether the client is told when a session ends in which it got an ID token.
+// HasLogoutURI reports whether the client wants to know when a session ends in which it got an ID
+// token.
 func (c *Client) HasLogoutURI() bool {
 	return c.BackchannelLogoutURI != nil || c.FrontchannelLogoutURI != nil
 }
@@ -20,6 +21,6 @@ func (c *Client) validateLogoutURIs(faults *errs.Faults) {
 	}
 }
 
-// isLogoutURI reports whether text is a URL that may be requested when a session ends: one from which pages may load
-// something, without a fragment.
+// isLogoutURI reports whether we may request a URL when a session ends: it follows the rules for images
+// and has no fragment.
 func isLogoutURI(text string) bool { return isImageURL(text) && !strings.Contains(text, "#") }

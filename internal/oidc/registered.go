@@ -10,27 +10,26 @@ import (
 	"steward/internal/id"
 )
 
-// Registered is a client as the protocol uses it. It is shared through a cache and must not be modified.
+// Registered is a client as the protocol uses it. It is shared through a cache, so do not modify it.
 // Its AllowedUserIDs are sorted.
 type Registered struct {
 	Client
-	// Epoch is incremented when all users of the client are revoked. Every token of a user carries it.
+	// Epoch increments when all the client's users are revoked. Every user's token carries it.
 	Epoch int64
-	// SecretHash is empty for a client without a secret.
+	// SecretHash is empty for clients without a secret.
 	SecretHash []byte
-	// Keys are those of Client.JWKS.
+	// Keys has the parsed Client.JWKS.
 	Keys []jose.JSONWebKey
-	// Suspended says that the organization was deleted: the client gets no tokens.
+	// Suspended reports whether the organization was deleted. The client then gets no tokens.
 	Suspended bool
 }
 
-// HasSecret reports whether a presented secret is that of the client, in constant time.
+// HasSecret reports in constant time whether a presented secret is the client's.
 func (r *Registered) HasSecret(presented string) bool {
 	return sameSecret(r.SecretHash, presented) && r.AuthMethod.hasSecret()
 }
 
-// Allows reports whether allowed_user_ids has the user or is empty. Store.Admits checks is_public
-// as well.
+// Allows reports whether allowed_user_ids is empty or has the user. Store.Admits checks is_public too.
 func (r *Registered) Allows(userID string) bool {
 	if len(r.AllowedUserIDs) == 0 {
 		return true
@@ -42,30 +41,31 @@ func (r *Registered) Allows(userID string) bool {
 // MayRedirect reports whether authorization responses may be sent to a URI.
 func (r *Registered) MayRedirect(uri string) bool { return matches(r.RedirectURIs, uri) }
 
-// Covers reports whether a redirect URI was registered when the user gave a consent. For a newer one the
-// user must be asked again, since whoever added it would get codes without the user's knowledge.
+// Covers reports whether a redirect URI was registered when the user consented. For a newer one we must
+// ask the user again: whoever added it would otherwise get codes without the user's knowledge.
 func (r *Registered) Covers(given *Consent, redirectURI string) bool {
 	return slices.ContainsFunc(r.RedirectURIs, func(registered string) bool {
 		return sameURI(registered, redirectURI) && r.redirectsSince[registered] <= given.ClientVersion
 	})
 }
 
-// AsksEachTime reports whether users must be asked for their consent with each request that names a
-// redirect URI: any application on a device can claim to be a public client there (RFC 8252 section 8.6),
-// and nobody vouches for a client that registered itself.
+// AsksEachTime reports whether we must ask users for consent on every request to a redirect URI. Any
+// application on a device can pose as a public client there (RFC 8252 section 8.6), and nobody vouches
+// for a client that registered itself.
 func (r *Registered) AsksEachTime(redirectURI string) bool {
 	return r.Registration != "" || r.ClientType == Public && isNative(redirectURI)
 }
 
-// MayRedirectAfterLogout reports whether a user may be sent to a URI after signing out.
+// MayRedirectAfterLogout reports whether we may send a user to a URI after signing out.
 func (r *Registered) MayRedirectAfterLogout(uri string) bool {
 	return matches(r.PostLogoutRedirectURIs, uri)
 }
 
-// Forget empties the cache. It must be called when Cache or auth.Callers is invalidated.
+// Forget empties the cache. Call it when Cache or auth.Callers is invalidated.
 func (s *Store) Forget() { s.cache.empty() }
 
-// Lookup returns a client of any organization, from the cache if possible, or NotFound.
+// Lookup returns a client in any organization, from the cache if possible. It returns NotFound if there
+// is none.
 func (s *Store) Lookup(ctx context.Context, clientID string) (*Registered, error) {
 	if r := s.cache.client(clientID); r != nil {
 		return r, nil
@@ -73,7 +73,7 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (*Registered, error
 	return s.readClient(ctx, clientID)
 }
 
-// readClient reads a client into the cache, or returns NotFound.
+// readClient reads a client into the cache. It returns NotFound if there is none.
 func (s *Store) readClient(ctx context.Context, clientID string) (*Registered, error) {
 	if !id.Is(id.Client, clientID) && clientID != CLIClientID && !IsDocumentURI(clientID) {
 		return nil, errs.New(errs.NotFound, "the client does not exist")
@@ -87,7 +87,7 @@ func (s *Store) readClient(ctx context.Context, clientID string) (*Registered, e
 	return r, nil
 }
 
-// readUser reads what a user is to a client into the cache.
+// readUser reads a user's relation to a client into the cache.
 func (s *Store) readUser(ctx context.Context, r *Registered, u clientUser) (userState, error) {
 	generation := s.cache.current()
 	state, err := s.userState(ctx, r.OrgID, u)
@@ -100,19 +100,19 @@ func (s *Store) readUser(ctx context.Context, r *Registered, u clientUser) (user
 	return state, nil
 }
 
-// CheckSecret returns the client with a secret. It returns the same Unauthorized for an unknown client, one
-// without a secret and a wrong secret.
+// CheckSecret returns the client if the secret is right. An unknown client, a client without a secret
+// and a wrong secret get the same Unauthorized.
 func (s *Store) CheckSecret(ctx context.Context, clientID, secret string) (*Registered, error) {
 	r, err := s.Accept(ctx, clientID, func(r *Registered) bool { return r.HasSecret(secret) })
 	if r == nil {
-		sameSecret(nil, secret) // takes the time of a comparison
+		sameSecret(nil, secret) // takes as long as a comparison
 	}
 	return r, err
 }
 
-// Accept returns a client that a check of its credentials accepts. It returns the same Unauthorized for an unknown
-// client and for one that is not accepted. A client that is not accepted as it is in the cache is checked as it
-// is stored, so that new credentials work at once on every replica.
+// Accept returns a client if accepts takes its credentials. Unknown clients and refused ones get the
+// same Unauthorized. If the cached client is refused, we check the stored one too, so that new
+// credentials work at once on every replica.
 func (s *Store) Accept(ctx context.Context, clientID string, accepts func(*Registered) bool) (*Registered, error) {
 	refused := errs.New(errs.Unauthorized, "the client or its credentials are wrong")
 	cached := s.cache.client(clientID)
@@ -133,8 +133,8 @@ func (s *Store) Accept(ctx context.Context, clientID string, accepts func(*Regis
 	return r, nil
 }
 
-// Admits reports whether a user may use a client: allowed_user_ids has the user, and the client is public
-// or the user is a member of its organization.
+// Admits reports whether a user may use a client: allowed_user_ids lets the user in, and the client is
+// public or the user belongs to its organization.
 func (s *Store) Admits(ctx context.Context, r *Registered, userID string) (bool, error) {
 	if !r.Allows(userID) {
 		return false, nil
@@ -150,9 +150,9 @@ func (s *Store) Admits(ctx context.Context, r *Registered, userID string) (bool,
 	return state.member, err
 }
 
-// Live reports whether a token with these epochs is valid: its client exists, neither its user nor
-// all users were revoked since, and the client still admits the user. The user and the consent
-// epoch are empty for a token without a user, which is valid while the client may act as itself.
+// Live reports whether a token with these epochs is valid: the client exists, neither the user nor all
+// users were revoked since, and the client still admits the user. A token without a user has an empty
+// userID and consentEpoch 0, and is valid while the client may act as itself.
 func (s *Store) Live(ctx context.Context, clientID, userID string, clientEpoch, consentEpoch int64) (bool, error) {
 	live := func(r *Registered) bool {
 		if userID == "" {

@@ -6,8 +6,8 @@ import (
 	"steward/internal/db"
 )
 
-// ForgetUser deletes the consents of a user who is removed, in all organizations, which revokes the tokens
-// that are based on them.
+// ForgetUser deletes a removed user's consents in all organizations, which revokes the tokens based on
+// them.
 func (s *Store) ForgetUser(tx *db.Tx, userID string) error {
 	orgIDs, err := db.Collect(tx, db.Value[string], `SELECT DISTINCT org_id FROM oidc_consents WHERE user_id = $1 ORDER BY org_id`, userID)
 	if err != nil {

@@ -1,6 +1,6 @@
 package oidc
 
-// The scopes of OpenID Connect, and the one for claims about the organization.
+// The scopes that OpenID Connect defines, and one for claims about the organization.
 const (
 	ScopeOpenID        = "openid"
 	ScopeProfile       = "profile"
@@ -9,7 +9,7 @@ const (
 	ScopeOfflineAccess = "offline_access"
 )
 
-// Scope is a permission that a client can request, with the texts of the consent page.
+// Scope is a permission that a client can request, with the consent page's texts.
 type Scope struct {
 	Name               string `json:"name" example:"thread:read"`
 	Description        string `json:"description" example:"Read threads and sessions"`
@@ -20,7 +20,8 @@ type Scope struct {
 	Default            bool   `json:"default" doc:"Whether new clients have it by default"`
 }
 
-// Catalogue is everything that a client can request: the scopes, and the access levels that they make up.
+// Catalogue lists everything that a client can request: the scopes, and the access levels that they
+// make up.
 type Catalogue struct {
 	_ struct{} `goName:"ScopeCatalogue"`
 
@@ -28,14 +29,14 @@ type Catalogue struct {
 	Permissions []PermissionSection `json:"permissions"`
 }
 
-// PermissionSection is a section of the access levels.
+// PermissionSection groups areas in the catalogue.
 type PermissionSection struct {
 	ID     string            `json:"id" example:"agents"`
 	Label  string            `json:"label" example:"Agents"`
 	Groups []PermissionGroup `json:"groups"`
 }
 
-// PermissionGroup is an area of the API with its access levels.
+// PermissionGroup is an area in the API with its access levels.
 type PermissionGroup struct {
 	ID          string        `json:"id" example:"thread"`
 	Name        string        `json:"name" example:"Threads"`
@@ -43,7 +44,7 @@ type PermissionGroup struct {
 	Levels      []AccessLevel `json:"levels"`
 }
 
-// AccessLevel is a set of scopes in an area of the API.
+// AccessLevel is a set of scopes for one area.
 type AccessLevel struct {
 	Label        string   `json:"label" example:"Read"`
 	Value        string   `json:"value" example:"read"`
@@ -52,19 +53,19 @@ type AccessLevel struct {
 	WarningTitle string   `json:"warningTitle,omitempty" example:"Sensitive data"`
 }
 
-// area is an area of the API with the two scopes `<id>:read` and `<id>:write`.
+// area is a part of the API with two scopes, `<id>:read` and `<id>:write`.
 type area struct {
 	id, name    string
 	description string
-	// read and write are what the consent page says about the two scopes.
+	// read and write describe the two scopes on the consent page.
 	read, write string
-	// sensitive says that reading shows credentials or data of users.
+	// sensitive reports whether reading shows credentials or users' data.
 	sensitive bool
-	// warning is the most harmful thing that writing allows, or "".
+	// warning names the most harmful action that writing allows, or is "".
 	warning string
 }
 
-// section is a section of areas.
+// section groups areas under a label.
 type section struct {
 	id, label string
 	areas     []area
@@ -165,7 +166,7 @@ var identityScopes = []Scope{
 	},
 }
 
-// Scopes returns the scopes of the catalogue, in the order of the consent page.
+// Scopes returns the catalogue's scopes in the consent page's order.
 func Scopes() []Scope {
 	all := append([]Scope{}, identityScopes...)
 	for _, s := range sections {
@@ -205,7 +206,7 @@ func ScopeNamed(name string) (Scope, bool) {
 	return s, ok
 }
 
-// defaultScopes returns the scopes of a client that is created without any.
+// defaultScopes returns the scopes for a client created without any.
 func defaultScopes() []string {
 	var names []string
 	for _, s := range Scopes() {
@@ -216,7 +217,7 @@ func defaultScopes() []string {
 	return names
 }
 
-// NewCatalogue returns the catalogue.
+// NewCatalogue builds the catalogue from the tables above.
 func NewCatalogue() Catalogue {
 	c := Catalogue{Scopes: Scopes()}
 	for _, s := range sections {

@@ -7,30 +7,32 @@ import (
 	"steward/internal/errs"
 )
 
-// Registration is how a client registered itself (RFC 7591). It is empty for a client that a user created.
+// Registration says how a client registered itself (RFC 7591). It is empty if a user created the
+// client.
 //
-// A client that registered itself gets codes and refresh tokens only, its users are members of its
-// organization unless an admin opens it, they are asked for their consent each time, and it is deleted when
-// it is not used.
+// A client that registered itself gets codes and refresh tokens only. Its users must be members of its
+// organization unless an admin opens it, and we ask them for consent each time. We delete it if nobody
+// uses it.
 type Registration string
 
 const (
-	// WithToken is the registration with an initial access token.
+	// WithToken clients presented an initial access token.
 	WithToken Registration = "token"
-	// Anonymous is the registration by anybody. Such a client is public and redirects to loopback addresses
-	// only: to programs on the machine of its user.
+	// Anonymous clients presented nothing: anybody can register them. They are public and redirect to
+	// loopback addresses only, so only to programs on the user's own machine.
 	Anonymous Registration = "anonymous"
-	// ByDocument is the registration by a document that a user's sign-in has led to (Document).
+	// ByDocument clients are described by a Document, which we found when a user signed in.
 	ByDocument Registration = "document"
 )
 
-// RegistrableGrantTypes returns the grant types of clients that register themselves.
+// RegistrableGrantTypes returns the grant types that clients may register themselves for.
 func RegistrableGrantTypes() []string { return defaultGrantTypes() }
 
-// DefaultScopes returns the scopes of a client that does not name any. None of them is of the API.
+// DefaultScopes returns the scopes for a client that names none. None of them gives access to our API.
 func DefaultScopes() []string { return defaultScopes() }
 
-// validateRegistration checks what a client that registered itself may not be, whoever changes it.
+// validateRegistration checks the limits on clients that registered themselves. They hold whoever
+// changes the client.
 func (c *Client) validateRegistration(faults *errs.Faults) {
 	if c.Registration == "" {
 		return

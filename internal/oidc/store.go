@@ -19,15 +19,15 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store stores clients, consents and activity. A transaction locks the row of a client before its row in
-// oidc_client_states, and the rows of several clients in the order of their ids.
+// Store stores clients, consents and activity. A transaction locks a client's row before its row in
+// oidc_client_states, and locks several clients in the order of their ids.
 type Store struct {
 	DB       *db.DB
 	Now      func() time.Time
 	Audit    *audit.Store
 	Accounts *account.Store
-	// ConsentGone is called in the transaction that revokes the tokens of a user of a client, or of all
-	// its users if userID is empty, to remove what they created.
+	// ConsentGone functions delete whatever users created with a client's tokens. They run in the
+	// transaction that revokes the tokens, for one user or, if userID is empty, for all.
 	ConsentGone []func(tx *db.Tx, orgID, clientID, userID string) error
 
 	cache cache
@@ -41,7 +41,7 @@ const clientColumns = `id, name, description, homepage_url, icon, client_type, r
 	updated_at, version, audience, redirects_since, backchannel_logout_uri, frontchannel_logout_uri,
 	token_endpoint_auth_method, jwks, jwks_uri, registration, allowed_clients, document_uri, document_expires_at`
 
-// scanClient scans clientColumns, and the columns after them into more.
+// scanClient scans clientColumns, and any columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
 	var c Client
 	var redirect, logout, grants, responses, scopes, allowed, clients, since string
@@ -86,10 +86,10 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 	return c, nil
 }
 
-// encodeList returns a list as it is stored.
+// encodeList encodes a list for its column.
 func encodeList(list []string) string { return encode(list) }
 
-// encodeSince returns the versions of redirect URIs as they are stored.
+// encodeSince encodes redirectsSince for its column.
 func encodeSince(since map[string]int64) string {
 	if since == nil {
 		return "{}"
@@ -100,14 +100,14 @@ func encodeSince(since map[string]int64) string {
 func encode(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // what is stored was decoded from JSON, or consists of strings and numbers
+		panic(err) // the values come from JSON, or consist of strings and numbers
 	}
 	return string(text)
 }
 
-// Create stores a client of the caller's organization with its secret, which is empty for a client that has
-// none. It returns Forbidden if the caller may not grant its scopes, an error if the caller may not
-// use its project, and Conflict if another client has its audience.
+// Create stores a client in the caller's organization, with its secret, which is empty if the client
+// needs none. It returns Forbidden if the caller may not grant the client's scopes, an error if the
+// caller may not use its project, and Conflict if another client has its audience.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secret string) (Client, error) {
 	if err := requireScopes(caller, Client{}, c); err != nil {
 		return Client{}, err
@@ -131,7 +131,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 	return c, nil
 }
 
-// errAudience is returned for an audience that belongs to another client or to Steward itself.
+// errAudience is for an audience that belongs to another client or to Steward itself.
 var errAudience = errs.New(errs.Conflict, "the audience is taken")
 
 func insertClient(tx *db.Tx, c Client, secret string) error {
@@ -162,7 +162,7 @@ func insertClient(tx *db.Tx, c Client, secret string) error {
 	return nil
 }
 
-// requireProject ensures that the project of a client exists, if it has one.
+// requireProject ensures that the client's project exists, if it has one.
 func (s *Store) requireProject(tx *db.Tx, caller *auth.Caller, projectID *string) error {
 	if projectID == nil {
 		return nil
@@ -170,11 +170,11 @@ func (s *Store) requireProject(tx *db.Tx, caller *auth.Caller, projectID *string
 	return s.Accounts.EnsureProject(tx, caller, "body.project_id", *projectID)
 }
 
-// schemaOfAllowedClients is the migration that came with allowed_clients.
+// schemaOfAllowedClients is the migration that added allowed_clients.
 const schemaOfAllowedClients = 43
 
-// requireEnforced returns Conflict for a change of allowed_clients while a process of an earlier version lives,
-// which issues tokens for every audience to all clients.
+// requireEnforced returns Conflict if a request changes allowed_clients while a process with an earlier
+// version lives, because that one issues tokens for every audience to all clients.
 func (s *Store) requireEnforced(tx *db.Tx, before, after Client) error {
 	if slices.Equal(before.AllowedClients, after.AllowedClients) {
 		return nil
@@ -190,7 +190,8 @@ func notFound(err error, clientID string) error {
 	return err
 }
 
-// lock returns a client and locks its row until the transaction ends, or returns NotFound.
+// lock returns a client and locks its row until the transaction ends. It returns NotFound if there is
+// none.
 func lock(tx *db.Tx, orgID, clientID string) (Client, error) {
 	row := tx.Row(`UPDATE oidc_clients SET version = version WHERE org_id = $1 AND id = $2 RETURNING `+clientColumns,
 		orgID, clientID)
@@ -201,10 +202,10 @@ func lock(tx *db.Tx, orgID, clientID string) (Client, error) {
 	return c, nil
 }
 
-// Update applies a patch to a client. The result has a new secret if the client had none and its new
-// authentication method needs one; a secret that the new method does not need is deleted. It returns NotFound, PreconditionFailed, Invalid with
-// every fault, Forbidden if the caller does not have the scopes for the change, or Conflict if another client
-// has the audience.
+// Update applies a patch to a client. It creates a secret if the new authentication method needs one
+// and the client had none, and deletes a secret that the new method does not need. It returns NotFound,
+// PreconditionFailed, Invalid listing all faults, Forbidden if the caller lacks the scopes for the
+// change, or Conflict if another client has the audience.
 func (s *Store) Update(
 	ctx context.Context, caller *auth.Caller, clientID string, match page.IfMatch, p ClientPatch,
 ) (Updated, error) {
@@ -257,7 +258,8 @@ func (s *Store) Update(
 	return u, nil
 }
 
-// changeable returns the columns that an update can change, except the type, and those of the key.
+// changeable returns the columns that an update can change, except the type, together with the row's
+// key.
 func (c Client) changeable() db.Args {
 	return db.Args{
 		"org_id": c.OrgID, "id": c.ID, "name": c.Name, "description": c.Description, "homepage_url": c.HomepageURL, "icon": c.Icon,
@@ -295,7 +297,7 @@ func updateClient(tx *db.Tx, c Client) error {
 	return nil
 }
 
-// updateType stores the type of a client together with its secret, which is empty for a client that has none.
+// updateType stores a client's type together with its secret, which is empty if the client needs none.
 func updateType(tx *db.Tx, c Client, secret string) error {
 	_, err := tx.Exec(`UPDATE oidc_clients SET client_type = $3, secret_hash = $4 WHERE org_id = $1 AND id = $2`,
 		c.OrgID, c.ID, c.ClientType, secretHash(c, secret))
@@ -305,8 +307,8 @@ func updateType(tx *db.Tx, c Client, secret string) error {
 	return nil
 }
 
-// Rotate replaces the secret of a client and returns the new one. It returns Forbidden if the client has a
-// scope that the caller does not have, and Invalid for a client that has no secret.
+// Rotate replaces a client's secret and returns the new one. It returns Forbidden if the client has a
+// scope that the caller lacks, and Invalid if the client has no secret.
 func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string) (string, error) {
 	secret := newSecret()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -342,8 +344,8 @@ func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string
 	return secret, nil
 }
 
-// Delete deletes a client, which invalidates its consents and tokens. Purge deletes the rows that
-// are left of it.
+// Delete deletes a client, which invalidates its consents and tokens. Purge deletes its remaining rows
+// later.
 func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		c, err := lock(tx, orgID, clientID)
@@ -363,7 +365,7 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 	})
 }
 
-// remove deletes a client and what its users created with it, and empties the cache.
+// remove deletes a client and everything its users created with it, and empties the cache.
 func (s *Store) remove(tx *db.Tx, orgID, clientID string) error {
 	if err := deleteClient(tx, orgID, clientID); err != nil {
 		return err
@@ -385,8 +387,8 @@ func deleteClient(tx *db.Tx, orgID, clientID string) error {
 	return addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true})
 }
 
-// ForgetProject removes clients from a project that is deleted. The clients stay, because users have
-// consented to them, but they no longer act as themselves, since nothing would confine them.
+// ForgetProject removes clients from a deleted project. The clients stay because users have consented
+// to them, but they lose client_credentials, since nothing would confine them any more.
 func (s *Store) ForgetProject(tx *db.Tx, orgID, projectID string) error {
 	_, err := tx.Exec(`UPDATE oidc_clients SET project_id = NULL, updated_at = $3, version = version + 1,
 		grant_types = replace(replace(replace(grant_types, $4 || ',', ''), ',' || $4, ''), $4, '')

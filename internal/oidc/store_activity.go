@@ -11,7 +11,7 @@ import (
 	"steward/internal/page"
 )
 
-// addActivity writes a batch, unless it was written before. It leaves out clients that were deleted.
+// addActivity writes a batch unless it was written before. It skips deleted clients.
 func (s *Store) addActivity(ctx context.Context, b *batch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		inserted, err := tx.Exec(`INSERT INTO oidc_flushes (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`,
@@ -40,7 +40,7 @@ func addLine(tx *db.Tx, l line) error {
 	if err != nil {
 		return fmt.Errorf("read client: %w", err)
 	}
-	// This locks the row, so that the client is not deleted before its activity is there to be purged.
+	// This locks the row: the client cannot be deleted before its activity is there to be purged.
 	updated, err := tx.Exec(`UPDATE oidc_client_states
 		SET last_activity = CASE WHEN last_activity > $3 THEN last_activity ELSE $3 END
 		WHERE org_id = $1 AND client_id = $2`, orgID, l.clientID, l.last)
@@ -65,7 +65,7 @@ func addLine(tx *db.Tx, l line) error {
 	return nil
 }
 
-// addDayUsers stores the users of a day and returns how many of them are new.
+// addDayUsers stores a day's users and returns the number of new ones.
 func addDayUsers(tx *db.Tx, orgID string, l line) (newUsers int64, err error) {
 	for _, u := range l.users {
 		n, err := tx.Exec(`INSERT INTO oidc_client_day_users (org_id, client_id, day, user_id) VALUES ($1, $2, $3, $4)
@@ -78,7 +78,7 @@ func addDayUsers(tx *db.Tx, orgID string, l line) (newUsers int64, err error) {
 	return newUsers, nil
 }
 
-// ClientActivity returns the activity of a client in the last days, including today, oldest first. It
+// ClientActivity returns a client's activity in the last days, including today, oldest first. It
 // returns NotFound if the client does not exist.
 func (s *Store) ClientActivity(ctx context.Context, orgID, clientID string, days int) ([]ActivityDay, error) {
 	q := s.DB.Read(ctx)
@@ -101,10 +101,10 @@ func (s *Store) ClientActivity(ctx context.Context, orgID, clientID string, days
 	return list, nil
 }
 
-// lastDayBefore returns the last day before a period of days that includes today.
+// lastDayBefore returns the day before a period that ends today.
 func (s *Store) lastDayBefore(days int) Day { return dayOf(s.now()) - Day(days) }
 
-// AllActivity returns a page of the activity of all clients of an organization in the last days,
+// AllActivity returns a page with the activity of all clients in an organization in the last days,
 // including today, oldest first.
 func (s *Store) AllActivity(
 	ctx context.Context, orgID string, days int, p page.Paging,
@@ -112,7 +112,7 @@ func (s *Store) AllActivity(
 	order := list.ByTime(`d.day`, `d.client_id`, func(d ClientActivityDay) (Day, string) { return d.Date, d.ClientID })
 	order.Ascending = true
 	order.Begin = []any{int64(s.lastDayBefore(days)) + 1, ""}
-	// The join leaves out deleted clients whose activity has not been purged, and built-in ones.
+	// The join leaves out built-in clients, and deleted ones whose activity is not purged yet.
 	activity := list.Query[ClientActivityDay]{
 		Name: "activity", Where: list.Where(`d.org_id = ?`, orgID), Order: order,
 		From:    list.Text(`oidc_client_days d JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id AND NOT c.internal`),

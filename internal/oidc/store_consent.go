@@ -15,9 +15,9 @@ import (
 	"steward/internal/stamp"
 )
 
-// lockState locks the state of a client and returns its epoch, or NotFound. Every transaction that
-// adds or deletes consents locks it first, so that none is added to an epoch that has ended and the
-// count is right.
+// lockState locks a client's state and returns its epoch, or NotFound. Every transaction that adds or
+// deletes consents locks it first. Otherwise we might add a consent to an epoch that has ended, and the
+// count would be wrong.
 func lockState(tx *db.Tx, orgID, clientID string) (epoch int64, err error) {
 	err = tx.Row(`UPDATE oidc_client_states SET user_count = user_count WHERE org_id = $1 AND client_id = $2
 		RETURNING epoch`, orgID, clientID).Scan(&epoch)
@@ -30,7 +30,7 @@ func lockState(tx *db.Tx, orgID, clientID string) (epoch int64, err error) {
 	return epoch, nil
 }
 
-// addUsers changes the number of users of a client.
+// addUsers changes a client's user count by n.
 func addUsers(tx *db.Tx, orgID, clientID string, n int64) error {
 	_, err := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
 		orgID, clientID, n)
@@ -40,8 +40,8 @@ func addUsers(tx *db.Tx, orgID, clientID string, n int64) error {
 	return nil
 }
 
-// asUser returns a context whose caller is a user in the organization of a client. What users do to their
-// consents is in the audit log of that organization.
+// asUser returns a context whose caller is a user in the client's organization, because that
+// organization's audit log records the changes users make to their consents.
 func asUser(ctx context.Context, orgID, userID string) context.Context {
 	var actor auth.Caller
 	if caller := auth.Lookup(ctx); caller != nil && caller.OrgID == orgID {
@@ -52,10 +52,10 @@ func asUser(ctx context.Context, orgID, userID string) context.Context {
 	return auth.With(ctx, &actor)
 }
 
-// SaveConsent adds the granted scopes to the consent of a user, removes the declined ones, and
-// remembers which those are, and that the user has consented to the client as it is now. If that removes
-// a scope, the consent gets a new epoch, which revokes the tokens that may have it. It returns NotFound if
-// the client does not exist.
+// SaveConsent adds the granted scopes to a user's consent and removes the declined ones. It also
+// remembers which scopes were declined, and that the user has seen the client's present version. If it
+// removes a scope, the consent gets a new epoch, which revokes all tokens that may have that scope. It
+// returns NotFound if the client does not exist.
 func (s *Store) SaveConsent(
 	ctx context.Context, clientID, userID string, granted, declined []string,
 ) (Consent, error) {
@@ -77,7 +77,7 @@ func (s *Store) SaveConsent(
 	return c, nil
 }
 
-// decision is what a user has decided about the scopes that a client requests.
+// decision is a user's answer to a client's request for scopes.
 type decision struct {
 	userID            string
 	granted, declined []string
@@ -121,7 +121,7 @@ func (s *Store) saveConsent(tx *db.Tx, r *Registered, d decision) (Consent, erro
 	return c, updateConsent(tx, orgID, c)
 }
 
-// mergeScopes returns the scopes before without the removed ones, and the added ones.
+// mergeScopes returns before without the removed scopes, followed by the added ones.
 func mergeScopes(before, added, removed []string) []string {
 	merged := []string{}
 	for _, s := range before {
@@ -152,7 +152,7 @@ func updateConsent(tx *db.Tx, orgID string, c Consent) error {
 	return nil
 }
 
-// insertConsent stores a new consent. It replaces one of an ended epoch that has not been purged.
+// insertConsent stores a new consent. It replaces any unpurged one from an ended epoch.
 func insertConsent(tx *db.Tx, orgID string, c Consent) error {
 	_, err := tx.Exec(`INSERT INTO oidc_consents (org_id, client_id, user_id, scopes, declined, epoch, client_epoch,
 		client_version, created_at, updated_at) VALUES (@org_id, @client_id, @user_id, @scopes, @declined,
@@ -172,11 +172,11 @@ func insertConsent(tx *db.Tx, orgID string, c Consent) error {
 	return nil
 }
 
-// liveConsents joins consents with the states of their clients and leaves out those of ended epochs.
+// liveConsents joins consents with their clients' states, which leaves out ended epochs.
 const liveConsents = `oidc_consents k JOIN oidc_client_states s
 	ON s.org_id = k.org_id AND s.client_id = k.client_id AND s.epoch = k.client_epoch`
 
-// Consent returns what a user has allowed a client, or nil.
+// Consent returns a user's consent to a client, or nil if there is none.
 func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent, error) {
 	r, err := s.Lookup(ctx, clientID)
 	if errs.KindOf(err) == errs.NotFound {
@@ -211,7 +211,7 @@ func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error)
 	return c, nil
 }
 
-// userState reads what a user is to a client.
+// userState reads a user's relation to a client.
 func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (userState, error) {
 	var state userState
 	err := s.DB.Read(ctx).Row(`SELECT
@@ -224,8 +224,8 @@ func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (user
 	return state, nil
 }
 
-// Users returns a page of the consents to a client, newest first. It returns NotFound if the client does
-// not exist.
+// Users returns a page of the consents to a client, newest first. It returns NotFound if the client
+// does not exist.
 func (s *Store) Users(ctx context.Context, orgID, clientID string, p page.Paging) (page.Page[UserConsent], error) {
 	q := s.DB.Read(ctx)
 	var epoch, total int64
@@ -256,8 +256,8 @@ func scanUserConsent(row db.Row) (UserConsent, error) {
 	return c, err
 }
 
-// Own returns a page of the consents of a user to clients of an organization, or of all if orgID is empty, newest
-// first.
+// Own returns a page of a user's consents, newest first, for one organization's clients or, if orgID is
+// empty, for all.
 func (s *Store) Own(ctx context.Context, userID, orgID string, p page.Paging) (page.Page[OwnConsent], error) {
 	where := list.Where(`k.user_id = ?`, userID)
 	if orgID != "" {
@@ -284,8 +284,8 @@ func scanOwnConsent(row db.Row) (OwnConsent, error) {
 	return c, err
 }
 
-// RevokeUser deletes the consent of a user to a client of the organization, which revokes the tokens that
-// are based on it. It returns NotFound if the client does not exist or the user has given no consent.
+// RevokeUser deletes a user's consent to a client in the organization, which revokes the tokens based
+// on it. It returns NotFound if the client or the consent does not exist.
 func (s *Store) RevokeUser(ctx context.Context, orgID, clientID, userID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		deleted, err := s.deleteConsent(tx, orgID, clientID, userID)
@@ -302,8 +302,8 @@ func (s *Store) RevokeUser(ctx context.Context, orgID, clientID, userID string) 
 	})
 }
 
-// RevokeConsent deletes the consent of a user to a client of an organization, or of any if orgID is empty. It returns
-// NotFound if there is none.
+// RevokeConsent deletes a user's consent to a client in an organization, or in any if orgID is empty.
+// It returns NotFound if there is none.
 func (s *Store) RevokeConsent(ctx context.Context, clientID, userID, orgID string) error {
 	none := errs.Missing("consent for client", clientID)
 	r, err := s.Lookup(ctx, clientID)
@@ -349,8 +349,8 @@ func (s *Store) deleteConsent(tx *db.Tx, orgID, clientID, userID string) (delete
 	return true, addUsers(tx, orgID, clientID, -1)
 }
 
-// RevokeAll revokes all consents to a client and the tokens of its users by starting a new epoch. Tokens of
-// client_credentials have no user and stay valid. Purge deletes the consents of the old one.
+// RevokeAll revokes all consents to a client, and its users' tokens, by starting a new epoch. Tokens
+// from client_credentials have no user and stay valid. Purge deletes the old epoch's consents.
 func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		epoch, err := lockState(tx, orgID, clientID)
@@ -375,8 +375,8 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 	})
 }
 
-// ForgetMember deletes the consents of a user who leaves the organization, or is disabled there, to its
-// clients, which revokes the tokens that are based on them.
+// ForgetMember deletes the consents to the organization's clients when a user leaves it or is disabled
+// there. That revokes the tokens based on them.
 func (s *Store) ForgetMember(tx *db.Tx, orgID, userID string) error {
 	clients, err := db.Collect(tx, db.Value[string], `SELECT client_id FROM oidc_consents
 		WHERE user_id = $2 AND org_id = $1 ORDER BY client_id`, orgID, userID)

@@ -13,8 +13,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Documented returns the client of an organization that the document at a URI describes, and whether the document
-// was requested recently enough. It returns NotFound if the organization has none.
+// Documented returns the organization's client that the document at a URI describes, and whether we
+// requested the document recently enough. It returns NotFound if the organization has none.
 func (s *Store) Documented(ctx context.Context, orgID, uri string) (r *Registered, fresh bool, err error) {
 	var clientID string
 	var expires stamp.Time
@@ -30,8 +30,8 @@ func (s *Store) Documented(ctx context.Context, orgID, uri string) (r *Registere
 	return r, expires > s.now(), err
 }
 
-// StoreDocument stores the client that a document describes in an organization whose user signs in to it. It
-// returns RateLimited if the organization has too many clients that nobody vouches for.
+// StoreDocument stores the client that a document describes, in an organization whose user signs in to
+// it. It returns RateLimited if the organization has too many clients that nobody vouches for.
 func (s *Store) StoreDocument(ctx context.Context, orgID, userID string, d Document) (*Registered, error) {
 	created, _, err := d.client.build(s.Now())
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) StoreDocument(ctx context.Context, orgID, userID string, d Docum
 	return s.readClient(ctx, clientID)
 }
 
-// updateDocument changes a client if its document has changed.
+// updateDocument updates a client if its document has changed.
 func (s *Store) updateDocument(tx *db.Tx, before Client, d Document) error {
 	n := d.client
 	patch := ClientPatch{Name: page.Some(n.Name), HomepageURL: page.Some(n.HomepageURL), Settings: n.Settings}
@@ -95,7 +95,7 @@ func (s *Store) updateDocument(tx *db.Tx, before Client, d Document) error {
 	return s.Audit.Record(tx, "client.update", after.ID)
 }
 
-// OrgsOf returns the organizations in which a user is an enabled member, without deleted ones.
+// OrgsOf returns the organizations where a user is an enabled member, without deleted ones.
 func (s *Store) OrgsOf(ctx context.Context, userID string) ([]string, error) {
 	orgs, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT org_id FROM active_members m WHERE user_id = $1
 		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = m.org_id) ORDER BY org_id LIMIT 100`, userID)

@@ -9,8 +9,8 @@ import (
 	"steward/internal/errs"
 )
 
-// consentGone removes what was created with the tokens of a user of a client, or of all its users if
-// userID is empty.
+// consentGone removes everything created with the client's tokens, by one user or, if userID is empty,
+// by all.
 func (s *Store) consentGone(tx *db.Tx, orgID, clientID, userID string) error {
 	for _, gone := range s.ConsentGone {
 		if err := gone(tx, orgID, clientID, userID); err != nil {
@@ -20,9 +20,10 @@ func (s *Store) consentGone(tx *db.Tx, orgID, clientID, userID string) error {
 	return nil
 }
 
-// RequireConsent returns Unauthorized if the user of a caller does not let its client have some scopes. A token may be
-// accepted for a moment after its consent was revoked on another replica; what it creates to outlive it
-// must be created in a transaction that has called RequireConsent, which a revocation waits for.
+// RequireConsent returns Unauthorized unless the caller's user lets its client have all the scopes. We
+// may accept a token for a moment after its consent was revoked on another replica. So before you
+// create anything that outlives the token, call RequireConsent in the same transaction: a revocation
+// then waits for the transaction, and removes what it created.
 func (s *Store) RequireConsent(tx *db.Tx, caller *auth.Caller, scopes []string) error {
 	refused := errs.New(errs.Unauthorized, "the user's consent to this application was revoked")
 	if _, err := lockState(tx, caller.OrgID, caller.ClientID); err != nil {

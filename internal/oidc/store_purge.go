@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// keepDayUsers is the number of days for which the users of a day are kept. No batch is written
-	// later.
+	// We delete a day's users after keepDayUsers days. No batch is written later.
 	keepDayUsers = 7
-	// keepBatches is how long the ids of batches are kept. None is retried later.
+	// keepBatches limits how long we keep batch ids. No batch is retried later.
 	keepBatches = 48 * time.Hour
-	// allEpochs stands for every epoch of a client.
+	// allEpochs stands for all epochs a client ever had.
 	allEpochs = math.MaxInt64
 )
 
-// purge names rows that are invalid and wait to be purged: the consents of a client up to an epoch, and
-// the activity of a client that was deleted.
+// purge names invalid rows that wait to be deleted: a client's consents up to an epoch, and a deleted
+// client's activity.
 type purge struct {
 	orgID, clientID string
 	epoch           int64
@@ -38,8 +37,8 @@ func addPurge(tx *db.Tx, p purge) error {
 	return nil
 }
 
-// Purge deletes the consents of ended epochs, what deleted clients have left behind, and old notes about
-// activity. A transaction deletes up to limit rows of each kind.
+// Purge deletes consents from ended epochs, rows that deleted clients left behind, and old batch ids
+// and daily users. Each transaction deletes up to limit rows of each kind.
 func (s *Store) Purge(ctx context.Context, limit int) error {
 	for more := true; more; {
 		var err error
@@ -80,7 +79,7 @@ func (s *Store) purge(ctx context.Context, limit int) (more bool, err error) {
 	return more, nil
 }
 
-// purgeNext deletes a part of what one purge names, and reports whether there was one.
+// purgeNext deletes some rows that the first purge names, and reports whether there was a purge.
 func purgeNext(tx *db.Tx, limit int) (found bool, err error) {
 	var p purge
 	err = tx.Row(`SELECT org_id, client_id, epoch, deleted FROM oidc_purges ORDER BY org_id, client_id LIMIT 1`).
@@ -110,8 +109,8 @@ func purgeNext(tx *db.Tx, limit int) (found bool, err error) {
 }
 
 func (p purge) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
-	// A range, because PostgreSQL may run a subquery of IN again for each row. The outer condition repeats the epoch,
-	// because a user may consent again between search and deletion.
+	// We use a range, because PostgreSQL may run an IN subquery again for each row. The outer condition
+	// repeats the epoch, because a user may consent again between search and deletion.
 	deleted, err = tx.Exec(`DELETE FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3
 		AND user_id <= (SELECT max(user_id) FROM (SELECT user_id FROM oidc_consents
 		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 ORDER BY user_id LIMIT $4) AS part)`,
@@ -122,8 +121,8 @@ func (p purge) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// deleteActivity deletes the users of days, and when none is left the days. It returns the number
-// of users.
+// deleteActivity deletes the daily users, and once none is left the days. It returns the number of
+// users.
 func (p purge) deleteActivity(tx *db.Tx, limit int) (deleted int64, err error) {
 	deleted, err = tx.Exec(`DELETE FROM oidc_client_day_users WHERE org_id = $1 AND client_id = $2
 		AND (day, user_id) IN (SELECT day, user_id FROM oidc_client_day_users

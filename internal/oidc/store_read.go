@@ -26,7 +26,7 @@ func scanDetails(row db.Row) (ClientDetails, error) {
 	return d, err
 }
 
-// List returns a page of the clients of an organization, newest first, without built-in ones.
+// List returns a page of an organization's clients, newest first, without built-in ones.
 func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[ClientDetails], error) {
 	q := s.DB.Read(ctx)
 	var total int64
@@ -40,7 +40,7 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 	return clients.Page(q, p, total)
 }
 
-// Get returns a client of an organization, or NotFound.
+// Get returns a client in an organization, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, clientID string) (ClientDetails, error) {
 	row := s.DB.Read(ctx).Row(`SELECT `+detailsColumns+` FROM `+fromDetails+` WHERE c.org_id = $1 AND c.id = $2`, orgID, clientID)
 	d, err := scanDetails(row)
@@ -50,8 +50,8 @@ func (s *Store) Get(ctx context.Context, orgID, clientID string) (ClientDetails,
 	return d, nil
 }
 
-// registered reads a client as the protocol uses it, or returns NotFound. The URI of a document stands for the client
-// of the organization that has requested it last.
+// registered reads a client as the protocol uses it, or returns NotFound. For a document's URI, it
+// returns the client in the organization that requested the document last.
 func (s *Store) registered(ctx context.Context, clientID string) (*Registered, error) {
 	named := `c.id = $1`
 	if IsDocumentURI(clientID) {
@@ -75,10 +75,10 @@ func (s *Store) registered(ctx context.Context, clientID string) (*Registered, e
 	return &r, err
 }
 
-// clientNames finds clients.
+// clientNames searches clients.
 var clientNames = db.NameIndex{Table: "oidc_clients", ID: "id", Index: "oidc_clients_name"}
 
-// Search returns clients of an organization by id or words of the name.
+// Search returns an organization's clients by id or words in the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return clientNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

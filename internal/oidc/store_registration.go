@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	// UnusedAfter is how long a client that registered itself stays without being used. Whatever counts as
-	// activity is a use.
+	// UnusedAfter limits how long we keep a client that registered itself but is not used. Any activity
+	// counts as a use.
 	UnusedAfter = 7 * 24 * time.Hour
-	// neverUsedAfter is how long an anonymous client without any use stays if there are too many.
+	// neverUsedAfter protects a new anonymous client from deletion when there are too many.
 	neverUsedAfter = time.Hour
 
-	maxAnonymous = 1_000  // of an organization
-	maxWithToken = 10_000 // of an organization
+	maxAnonymous = 1_000  // per organization
+	maxWithToken = 10_000 // per organization
 
-	// registrationPrefix begins registration access tokens, so that leak scanners can find them.
+	// registrationPrefix starts registration access tokens, so that leak scanners can find them.
 	registrationPrefix = "rat_"
 )
 
-// errRegistration is the same for an unknown client, for one that a user created, and for a wrong token.
+// errRegistration is the same for an unknown client, a client that a user created, and a wrong token.
 var errRegistration = errs.New(errs.Unauthorized, "the registration access token is not that of the client")
 
-// SelfRegistration is the request of a client that registers itself.
+// SelfRegistration is a request from a client that registers itself.
 type SelfRegistration struct {
 	OrgID        string
 	Registration Registration
 	Client       NewClient
-	// Use is called in the transaction that stores the client, if it is set.
+	// Use, if set, runs in the transaction that stores the client.
 	Use func(tx *db.Tx) error
 }
 
-// Enrolled is a client that has registered itself, with its secret and its registration access token, which
-// are not stored. The secret is empty for a client that has none.
+// Enrolled is a client that has registered itself. We do not store the secret and the registration
+// access token. The secret is empty if the client needs none.
 type Enrolled struct {
 	Client Client
 	Secret string
 	Token  string
 }
 
-// Register stores a client that registers itself. It returns Invalid with every fault of the request, and
-// RateLimited if the organization has too many of those clients.
+// Register stores a client that registers itself. It returns Invalid, listing all faults in the
+// request, and RateLimited if the organization has too many such clients.
 func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, error) {
 	r.Client.registration = r.Registration
 	c, secret, err := r.Client.build(s.Now())
@@ -60,7 +60,7 @@ func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, err
 	c.OrgID = r.OrgID
 	token := registrationPrefix + newSecret()
 	err = s.DB.Write(AsItself(ctx, c), func(tx *db.Tx) error {
-		if err := account.LockOrg(tx, c.OrgID); err != nil { // before the token, as when a token is created
+		if err := account.LockOrg(tx, c.OrgID); err != nil { // before the token, in the order that creating a token uses
 			return err
 		}
 		if r.Use != nil {
@@ -87,14 +87,14 @@ func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, err
 	return Enrolled{Client: c, Secret: secret, Token: token}, nil
 }
 
-// AsItself returns a context in which a client that registered itself is the caller, with the scopes that it
-// has.
+// AsItself returns a context whose caller is a client that registered itself, with its own scopes.
 func AsItself(ctx context.Context, c Client) context.Context {
 	return auth.With(ctx, &auth.Caller{OrgID: c.OrgID, ClientID: c.ID, Scopes: c.Scopes})
 }
 
-// makeRoom returns RateLimited if an organization has too many clients that registered themselves in a way.
-// Before, it deletes an anonymous one that was never used, so that a flood of them does not keep others out.
+// makeRoom returns RateLimited if too many clients in an organization registered themselves this way.
+// It first deletes an anonymous client that was never used, so that a flood of them cannot keep others
+// out.
 func (s *Store) makeRoom(tx *db.Tx, orgID string, r Registration) error {
 	limit := maxWithToken
 	if r == Anonymous {
@@ -120,7 +120,8 @@ func (s *Store) makeRoom(tx *db.Tx, orgID string, r Registration) error {
 	return full
 }
 
-// deleteNeverUsed deletes the oldest anonymous client that was never used, if there is one that had the time.
+// deleteNeverUsed deletes the oldest anonymous client that had time to be used but never was, if there
+// is one.
 func (s *Store) deleteNeverUsed(tx *db.Tx, orgID string) (deleted bool, err error) {
 	var clientID string
 	err = tx.Row(`SELECT c.id FROM oidc_clients c JOIN oidc_client_states s ON s.org_id = c.org_id AND s.client_id = c.id
@@ -136,7 +137,7 @@ func (s *Store) deleteNeverUsed(tx *db.Tx, orgID string) (deleted bool, err erro
 	return true, s.remove(tx, orgID, clientID)
 }
 
-// CheckRegistration returns the client that presents its registration access token, or Unauthorized.
+// CheckRegistration returns the client if the registration access token is right, or else Unauthorized.
 func (s *Store) CheckRegistration(ctx context.Context, clientID, token string) (Client, error) {
 	if !id.Is(id.Client, clientID) {
 		return Client{}, errRegistration
@@ -159,7 +160,7 @@ func (s *Store) CheckRegistration(ctx context.Context, clientID, token string) (
 	return c, nil
 }
 
-// registeredKey is where a client stands in the index of those that registered themselves.
+// registeredKey is a client's position in the index over registrations.
 type registeredKey struct {
 	orgID        string
 	registration Registration
@@ -171,8 +172,8 @@ func scanRegisteredKey(row db.Row) (k registeredKey, err error) {
 	return k, err
 }
 
-// DeleteUnused deletes the clients that registered themselves and were not used for UnusedAfter, each in a
-// transaction. It finds up to limit of them at a time.
+// DeleteUnused deletes the clients that registered themselves and were not used for UnusedAfter, each
+// in its own transaction. It finds up to limit of them at a time.
 func (s *Store) DeleteUnused(ctx context.Context, limit int) error {
 	before := s.now().Add(-UnusedAfter)
 	var last registeredKey
@@ -197,7 +198,7 @@ func (s *Store) DeleteUnused(ctx context.Context, limit int) error {
 	}
 }
 
-// deleteUnused deletes a client unless it has been used or deleted in the meantime.
+// deleteUnused deletes a client unless it was used or deleted in the meantime.
 func (s *Store) deleteUnused(ctx context.Context, k registeredKey, before stamp.Time) error {
 	ctx = auth.With(ctx, &auth.Caller{OrgID: k.orgID})
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -207,7 +208,7 @@ func (s *Store) deleteUnused(ctx context.Context, k registeredKey, before stamp.
 			}
 			return err
 		}
-		// This locks the row, so that no activity is added before the client is deleted.
+		// This locks the row: no activity can be added before the client is deleted.
 		unused, err := tx.Exec(`UPDATE oidc_client_states SET epoch = epoch WHERE org_id = $1 AND client_id = $2
 			AND (last_activity IS NULL OR last_activity < $3)`, k.orgID, k.clientID, before)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"steward/internal/name"
 )
 
-// The bounds of a client's fields, in characters and entries.
+// Limits for a client's fields, in characters and entries.
 const (
 	maxName        = 256
 	maxDescription = 4096
@@ -28,14 +28,14 @@ const (
 	maxClients     = 1_000
 )
 
-// validate adds every fault of a client, except that of its icon.
+// validate adds all of a client's faults, except its icon's.
 func (c Client) validate(faults *errs.Faults) {
 	c.validateFields(faults)
 	c.validateAuthentication(faults)
 	c.validateRegistration(faults)
 }
 
-// validateFields adds the faults of a client's fields, except where its authentication does not fit together.
+// validateFields checks a client's fields, but not whether its authentication fits together.
 func (c Client) validateFields(faults *errs.Faults) {
 	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
 		"expected confidential or public")
@@ -46,7 +46,7 @@ func (c Client) validateFields(faults *errs.Faults) {
 	c.validateAsTyped(faults)
 }
 
-// validateAsAny adds the faults that the client has whatever type it is of.
+// validateAsAny adds the faults that the client has whatever its type.
 func (c Client) validateAsAny(faults *errs.Faults) {
 	var public, confidential errs.Faults
 	c.ClientType = Public
@@ -56,7 +56,7 @@ func (c Client) validateAsAny(faults *errs.Faults) {
 	faults.AddCommon(&public, &confidential)
 }
 
-// validateAsTyped adds the faults of a client of a known type.
+// validateAsTyped adds the faults of a client whose type is known.
 func (c *Client) validateAsTyped(faults *errs.Faults) {
 	faults.Check(name.Valid(c.Name) && isText(c.Name, maxName, ""), "body.name",
 		"expected %s, of at most %d characters", name.Expected, maxName)
@@ -77,15 +77,15 @@ func (c *Client) validateAsTyped(faults *errs.Faults) {
 	c.validateMethod(faults)
 }
 
-// validateIcon checks an icon that is sent. Earlier versions accepted any text, which stays until another
-// one is sent.
+// validateIcon checks an icon in the request. Earlier versions accepted any text; such a text stays
+// until a new icon is sent.
 func (s Settings) validateIcon(faults *errs.Faults) {
 	sent := s.Icon.Ptr()
 	faults.Check(sent == nil || isImageURL(*sent), "body.icon",
 		"expected an https URL of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
 }
 
-// isImageURL reports whether text is a URL from which pages may load an image.
+// isImageURL reports whether our pages may load an image from a URL.
 func isImageURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && isPlainURI(text) && u.Opaque == "" && u.User == nil && hasHost(u) &&
@@ -116,8 +116,8 @@ func (c *Client) validateAllowedClients(faults *errs.Faults) {
 	}
 }
 
-// validateAudience checks the audience of a resource server. A public client cannot authenticate, so it
-// could not introspect the tokens.
+// validateAudience checks a resource server's audience. A public client cannot have one: it cannot
+// authenticate, so it could not introspect tokens.
 func (c *Client) validateAudience(faults *errs.Faults) {
 	if c.Audience == nil {
 		return
@@ -127,8 +127,8 @@ func (c *Client) validateAudience(faults *errs.Faults) {
 	faults.Check(c.ClientType != Public, "body.audience", "expected none, since the client is public: only confidential clients have an audience")
 }
 
-// IsAudience reports whether text can be the audience of tokens: an absolute URI without a fragment
-// (RFC 8707 section 2).
+// IsAudience reports whether text can be a token's audience: an absolute URI without a fragment (RFC
+// 8707 section 2).
 func IsAudience(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && isPlainURI(text) && u.IsAbs() && !strings.Contains(text, "#") && text != u.Scheme+":"
@@ -136,8 +136,8 @@ func IsAudience(text string) bool {
 
 func entry(location string, i int) string { return fmt.Sprintf("%s[%d]", location, i) }
 
-// isText reports whether text is UTF-8 of at most limit characters, without control characters except
-// those in allowed.
+// isText reports whether text is valid UTF-8, has at most limit characters, and has no control
+// characters except the allowed ones.
 func isText(text string, limit int, allowed string) bool {
 	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit {
 		return false
@@ -195,8 +195,8 @@ func (c *Client) validateURIs(faults *errs.Faults, location string, uris []strin
 	}
 }
 
-// uriProblem returns what is wrong with a redirect URI, or "". Codes are sent to it, so it refuses
-// whatever two parsers could read differently: user names, backslashes, blanks, and hosts that are
+// uriProblem says why we refuse a redirect URI, or returns "". We send codes to it, so it refuses
+// anything that two parsers could read differently: user names, backslashes, blanks, and hosts that are
 // neither plain names nor addresses.
 func (c *Client) uriProblem(uri string) string {
 	u, err := url.Parse(uri)
@@ -228,15 +228,16 @@ func (c *Client) uriProblem(uri string) string {
 	return ""
 }
 
-// isPlainURI reports whether text is ASCII of at most maxURL characters that all parsers read the same.
+// isPlainURI reports whether text is ASCII, has at most maxURL characters, and reads the same to all
+// parsers.
 func isPlainURI(text string) bool {
 	return len(text) <= maxURL && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\\<>\"^`{|}", r)
 	})
 }
 
-// hasHost reports whether a URL has a host that is an IP address or a name of letters, digits, dots and
-// hyphens, and a valid port, if any.
+// hasHost reports whether a URL's host is an IP address or a name made up of letters, digits, dots and
+// hyphens, and its port, if any, is valid.
 func hasHost(u *url.URL) bool {
 	host, port := u.Hostname(), u.Port()
 	if port == "" && strings.HasSuffix(u.Host, ":") {
@@ -261,8 +262,8 @@ func isAlphanumeric(r rune) bool {
 	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
-// isLoopback reports whether host is an address in 127.0.0.0/8 or ::1 in the usual form. Others, such as
-// 127.1, 0x7f000001 or a mapped address, are refused.
+// isLoopback reports whether host is ::1 or an address in 127.0.0.0/8, in the usual form. It refuses
+// other forms, such as 127.1, 0x7f000001 or a mapped address.
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.IsLoopback() && !a.Is4In6() && a.Zone() == ""
@@ -278,13 +279,13 @@ func isNative(uri string) bool {
 	return err != nil || u.Scheme != "https" && u.Scheme != "http" || isLocal(u.Hostname())
 }
 
-// matches reports whether a URI is one of those that are registered.
+// matches reports whether a URI is registered.
 func matches(registered []string, uri string) bool {
 	return slices.ContainsFunc(registered, func(r string) bool { return sameURI(r, uri) })
 }
 
-// sameURI reports whether a URI is a registered one: it is the same text, except that the port of a loopback
-// address may differ (RFC 8252 section 7.3), since a native application gets a port from the system.
+// sameURI reports whether a URI equals a registered one. With a loopback address the ports may differ
+// (RFC 8252 section 7.3), since a native application gets its port from the system.
 func sameURI(registered, uri string) bool {
 	if registered == uri {
 		return true
@@ -294,8 +295,8 @@ func sameURI(registered, uri string) bool {
 	return ok && isLoopback && got == want
 }
 
-// withoutPort returns an http URI with a loopback address without its port. It returns false for any
-// other URI.
+// withoutPort removes the port from an http URI with a loopback address. It returns false for any other
+// URI.
 func withoutPort(uri string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, "http://")
 	if !ok {

@@ -1,19 +1,19 @@
 // Package keys owns the keys that sign tokens: their lifecycle, and the set of public keys that relying
 // parties read.
 //
-// Each algorithm has one active key, which signs, and two next keys, which are published but do not sign
-// yet. Rotate makes the older next key active and the active one retiring, and generates a new next key.
-// The private key of a retiring key is deleted in the same transaction. Its public key stays in the set
-// until the last token that it signed has expired (RetainTime); then its row is deleted.
+// Each algorithm has one active key, which signs, and two next keys, which are published but do not
+// sign yet. Rotate makes the older next key active and the active one retiring, and generates a new
+// next key. The same transaction deletes the retiring key's private part. The public part stays in the
+// set until the last token it signed has expired (RetainTime); then we delete the row.
 //
-// Relying parties know every key that signs: a key signs only after it has been published for
-// PublishTime, and the set may be cached for less than that (CacheTime). The first keys of an
-// installation may sign at once, since no set was ever published without them. There are two next
-// keys, so that an operator can rotate twice in a row; after that Rotate does nothing until the new
-// ones have been published for long enough.
+// Relying parties know every key that signs: a key signs only after we have published it for
+// PublishTime, and they may cache the set for less than that (CacheTime). An installation's first keys
+// may sign at once, since no set was ever published without them. With two next keys an operator can
+// rotate twice in a row; after that Rotate does nothing until the new ones have been published for long
+// enough.
 //
-// Replicas learn of a rotation through the cache (Cache). One that has not yet signs with the old key for
-// half a second at most; such tokens verify, because RetainTime allows for it.
+// Replicas learn about a rotation through the cache (Cache). A replica that has not heard yet signs
+// with the old key for half a second at most. Those tokens verify, because RetainTime allows for it.
 package keys
 
 import (
@@ -33,17 +33,17 @@ import (
 	"steward/internal/stamp"
 )
 
-// State is the state of a key.
+// State is a key's place in its lifecycle.
 type State string
 
-// The states of a key, in order.
+// A key's states, in order.
 const (
 	Next     State = "next"     // set by Rotate and at the first start; published, does not sign
 	Active   State = "active"   // set by Rotate; signs
 	Retiring State = "retiring" // set by Rotate; has no private key
 )
 
-// The algorithms of the keys.
+// The algorithms that our keys use.
 const (
 	ForIDTokens     = jose.RS256
 	ForAccessTokens = jose.ES256
@@ -53,24 +53,24 @@ const (
 var algorithms = []jose.SignatureAlgorithm{ForIDTokens, ForAccessTokens}
 
 const (
-	// PublishTime is how long a key is published before it signs.
+	// PublishTime is the time between publishing a key and signing with it.
 	PublishTime = time.Minute
-	// CacheTime is how long relying parties may cache the set. It is shorter than PublishTime by
-	// more than the time in which a replica learns of a new key and the difference of clocks: a set
-	// that lacks the key has expired everywhere when the key starts to sign.
+	// CacheTime limits how long relying parties may cache the set. The margin to PublishTime exceeds
+	// the time that a replica needs to learn about a new key plus the difference between clocks: when a
+	// key starts to sign, every cached set without it has expired.
 	CacheTime = PublishTime - 15*time.Second
-	// MaxAge is how long a key signs before Maintain rotates it.
+	// MaxAge is the age at which Maintain rotates an active key.
 	MaxAge = 90 * 24 * time.Hour
-	// RetainTime is how long the public key of a retiring key is kept: the longest lifetime of a
-	// token, and 10 minutes for clocks that differ.
+	// RetainTime keeps a retiring key's public part for the longest token lifetime, plus 10 minutes for
+	// clocks that differ.
 	RetainTime = 24*time.Hour + 10*time.Minute
-	// nextKeys is the number of next keys of an algorithm.
+	// nextKeys is the number of next keys for each algorithm.
 	nextKeys = 2
-	// rsaBits is the minimum of RFC 7518, which keeps tokens and sets small.
+	// rsaBits is RFC 7518's minimum. It keeps tokens and sets small.
 	rsaBits = 2048
 )
 
-// Cache names the cache of the set.
+// Cache names the key set's cache.
 const Cache = "keys"
 
 // key is a row.
@@ -80,14 +80,14 @@ type key struct {
 	state  State
 	public jose.JSONWebKey
 	signer crypto.Signer // nil if retiring
-	// settledAt is when the key may sign.
+	// settledAt is the earliest time at which the key may sign.
 	settledAt stamp.Time
 	createdAt stamp.Time
 	activeAt  *stamp.Time
 	retiredAt *stamp.Time
 }
 
-// generate returns a new key. It is slow for RS256, so it must not be called inside a transaction.
+// generate returns a new key. It is slow for RS256, so do not call it inside a transaction.
 func generate(alg jose.SignatureAlgorithm) (key, error) {
 	signer, err := generateSigner(alg)
 	if err != nil {
@@ -124,7 +124,7 @@ func parseSigner(der []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// Set is the set of keys at a time. It is immutable; each use should get it from the Store again.
+// Set is a snapshot of the keys. It is immutable; get it from the Store again for each use.
 type Set struct {
 	signing map[jose.SignatureAlgorithm]key
 	public  jose.JSONWebKeySet
@@ -132,7 +132,7 @@ type Set struct {
 	published []byte
 }
 
-// Published returns the JSON of JWKS. It must not be changed.
+// Published returns JWKS as JSON. Do not modify it.
 func (s *Set) Published() []byte { return s.published }
 
 // Signing returns the key that signs with ForIDTokens or ForAccessTokens. It panics for other algorithms.
@@ -144,7 +144,7 @@ func (s *Set) Signing(alg jose.SignatureAlgorithm) (kid string, signer crypto.Si
 	return k.kid, k.signer
 }
 
-// JWKS returns a copy of the public keys: for each algorithm the active key, the next ones, then the
+// JWKS returns a copy of the public keys, for each algorithm the active key, the next ones, then the
 // retiring ones.
 func (s *Set) JWKS() jose.JSONWebKeySet {
 	return jose.JSONWebKeySet{Keys: slices.Clone(s.public.Keys)}

@@ -7,7 +7,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Info is what is shown of a key.
+// Info describes a key to administrators.
 type Info struct {
 	_ struct{} `goName:"SigningKey"`
 
@@ -19,7 +19,7 @@ type Info struct {
 	GoneAt    *stamp.Time `json:"gone_at,omitempty" format:"date-time" doc:"When a retiring key leaves the JWKS: all tokens that it signed have expired then"`
 }
 
-// List returns all keys: for each algorithm the active key, the next ones, then the retiring ones.
+// List returns all keys, for each algorithm the active key, the next ones, then the retiring ones.
 func (s *Store) List(ctx context.Context) ([]Info, error) {
 	if err := s.EnsureFirst(ctx); err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// replenishTimeout bounds how long a rotation may take to store new next keys.
+// replenishTimeout bounds the time a rotation takes to store new next keys.
 const replenishTimeout = time.Minute
 
-// Rotate makes the next key of each algorithm sign. It returns false if a next key was published too
-// recently for relying parties to know it; the active key is new as well then.
+// Rotate makes each algorithm's next key active. It returns false if a next key was published so
+// recently that relying parties may not know it; the active key is just as new then.
 func (s *Store) Rotate(ctx context.Context) (rotated bool, err error) {
 	if err := s.EnsureFirst(ctx); err != nil {
 		return false, err
@@ -22,9 +22,9 @@ func (s *Store) Rotate(ctx context.Context) (rotated bool, err error) {
 	return s.rotate(ctx, func([]key, stamp.Time) bool { return true })
 }
 
-// Maintain rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys
-// that no valid token needs. One replica at a time must call it regularly. It does not generate the
-// first keys, which is left to their first use.
+// Maintain rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys that
+// no valid token needs. Call it regularly, from one replica at a time. It leaves generating the first
+// keys to their first use.
 func (s *Store) Maintain(ctx context.Context) error {
 	if _, err := s.rotate(ctx, expired); err != nil {
 		return err
@@ -45,8 +45,8 @@ func expired(keys []key, now stamp.Time) bool {
 	return false
 }
 
-// rotate rotates the keys of all algorithms if that is due and the next keys may sign. New next keys are
-// generated after the commit.
+// rotate rotates all algorithms' keys if that is due and the next keys may sign. It generates new next
+// keys after the commit.
 func (s *Store) rotate(ctx context.Context, due func([]key, stamp.Time) bool) (rotated bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		rotated = false
@@ -94,7 +94,7 @@ func settled(keys []key, now stamp.Time) bool {
 	return true
 }
 
-// nextKey returns the next key of an algorithm that may sign first.
+// nextKey returns an algorithm's next key, or the one that may sign first if there are two.
 func nextKey(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
 	for _, k := range keys {
 		if k.alg == alg && k.state == Next {
@@ -104,8 +104,8 @@ func nextKey(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
 	return key{}, false
 }
 
-// replenishAfterCommit replaces the next keys that a rotation has used. It has a context of its
-// own, since that of the transaction has ended. If it fails, Maintain does its work.
+// replenishAfterCommit replaces the next keys that a rotation has used up. It needs its own context,
+// since the transaction's has ended. If it fails, Maintain does the work later.
 func (s *Store) replenishAfterCommit() {
 	ctx, cancel := context.WithTimeout(context.Background(), replenishTimeout)
 	defer cancel()
@@ -114,7 +114,7 @@ func (s *Store) replenishAfterCommit() {
 	}
 }
 
-// replenish generates the next keys that are missing. They may sign after PublishTime.
+// replenish generates missing next keys. They may sign after PublishTime.
 func (s *Store) replenish(ctx context.Context) error {
 	keys, err := readPublic(s.DB.Read(ctx))
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) replenish(ctx context.Context) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.addNext(tx, generated) })
 }
 
-// missing returns how many next keys of an algorithm are missing.
+// missing returns the number of next keys that an algorithm lacks.
 func missing(keys []key, alg jose.SignatureAlgorithm) int {
 	n := nextKeys
 	for _, k := range keys {
@@ -150,7 +150,7 @@ func missing(keys []key, alg jose.SignatureAlgorithm) int {
 	return max(0, n)
 }
 
-// addNext stores next keys, except those that another replica has added in the meantime.
+// addNext stores next keys, except where another replica has added them in the meantime.
 func (s *Store) addNext(tx *db.Tx, generated []key) error {
 	if err := tx.Lock("oidc_keys"); err != nil {
 		return err

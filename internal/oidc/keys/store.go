@@ -24,21 +24,21 @@ type Store struct {
 	Ring *seal.Ring
 	Now  func() time.Time
 	Log  *slog.Logger
-	// Audit records an action of the caller in the same transaction.
+	// Audit records the caller's action in the same transaction.
 	Audit *audit.Store
 
-	// loading lets one goroutine at a time load the set.
+	// loading lets only one goroutine at a time load the set.
 	loading sync.Mutex
 	mu      sync.RWMutex
 	set     *Set
-	// generation counts how often the cache was emptied. What was read in an earlier generation
-	// must not be stored.
+	// generation increments whenever the cache is emptied. Never store a set read in an earlier
+	// generation.
 	generation uint64
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// Forget empties the cache. It must be called when Cache is invalidated.
+// Forget empties the cache. Call it when Cache is invalidated.
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *Store) cached() (set *Set, generation uint64) {
 	return s.set, s.generation
 }
 
-// Set returns the current set of keys, from the cache if possible. It generates the first keys of an
-// installation.
+// Set returns the current keys, from the cache if possible. On a new installation it generates the
+// first keys.
 func (s *Store) Set(ctx context.Context) (*Set, error) {
 	if set, _ := s.cached(); set != nil {
 		return set, nil
@@ -86,7 +86,7 @@ func (s *Store) Set(ctx context.Context) (*Set, error) {
 	return set, nil
 }
 
-// load reads the set, or returns nil if there are no keys yet.
+// load reads the set. It returns nil if there are no keys yet.
 func (s *Store) load(ctx context.Context) (*Set, error) {
 	keys, err := s.readAll(s.DB.Read(ctx))
 	if err != nil || len(keys) == 0 {
@@ -111,7 +111,7 @@ func (s *Store) load(ctx context.Context) (*Set, error) {
 	return set, nil
 }
 
-// selectKeys orders the keys of each algorithm by state, and the next ones by when they may sign.
+// selectKeys orders each algorithm's keys by state, and its next keys by the time they may sign.
 const selectKeys = `SELECT kid, alg, state, public, private, settled_at, created_at, active_at, retired_at
 	FROM oidc_keys ORDER BY alg DESC, CASE state WHEN 'active' THEN 0 WHEN 'next' THEN 1 ELSE 2 END, settled_at, kid`
 
@@ -123,7 +123,7 @@ func readPublic(q db.Querier) ([]key, error) {
 	}, selectKeys)
 }
 
-// readAll reads all keys and opens their private keys.
+// readAll reads all keys with their private keys.
 func (s *Store) readAll(q db.Querier) ([]key, error) {
 	return db.Collect(q, func(row db.Row) (key, error) {
 		k, sealed, err := scan(row)
@@ -142,7 +142,7 @@ func (s *Store) readAll(q db.Querier) ([]key, error) {
 	}, selectKeys)
 }
 
-// scan scans a row of selectKeys and returns the sealed private key beside the key.
+// scan reads a row from selectKeys. It returns the sealed private key next to the key.
 func scan(row db.Row) (k key, sealed []byte, err error) {
 	var public string
 	err = row.Scan(&k.kid, &k.alg, &k.state, &public, &sealed, &k.settledAt, &k.createdAt, &k.activeAt, &k.retiredAt)
@@ -155,8 +155,8 @@ func scan(row db.Row) (k key, sealed []byte, err error) {
 	return k, sealed, nil
 }
 
-// EnsureFirst generates the first keys if there are none, which takes long. Unlike Set it leaves the
-// cache alone, because it may run inside a transaction that is rolled back.
+// EnsureFirst generates the first keys if there are none, which is slow. Unlike Set it leaves the cache
+// alone, because it may run inside a transaction that is rolled back.
 func (s *Store) EnsureFirst(ctx context.Context) error {
 	if set, _ := s.cached(); set != nil {
 		return nil
@@ -171,7 +171,7 @@ func (s *Store) EnsureFirst(ctx context.Context) error {
 	return s.createFirst(ctx)
 }
 
-// createFirst generates the first keys. Of several replicas that start at the same time, one stores them.
+// createFirst generates the first keys. If several replicas start at once, one of them stores its keys.
 func (s *Store) createFirst(ctx context.Context) error {
 	var generated []key
 	for _, alg := range algorithms {
@@ -189,7 +189,7 @@ func (s *Store) createFirst(ctx context.Context) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.addFirst(tx, generated) })
 }
 
-// addFirst stores the first keys, unless there are some.
+// addFirst stores the first keys unless there are some already.
 func (s *Store) addFirst(tx *db.Tx, generated []key) error {
 	if err := tx.Lock("oidc_keys"); err != nil {
 		return err
@@ -237,7 +237,8 @@ func (s *Store) insert(tx *db.Tx, k key) error {
 	return nil
 }
 
-// activate makes a next key active and the active key of its algorithm retiring, without its private key.
+// activate makes a next key active. Its algorithm's active key becomes retiring and loses its private
+// key.
 func activate(tx *db.Tx, next key, now stamp.Time) error {
 	_, err := tx.Exec(`UPDATE oidc_keys SET state = 'retiring', private = NULL, retired_at = $2
 		WHERE alg = $1 AND state = 'active'`, next.alg, now)

@@ -8,7 +8,7 @@ import (
 	"steward/internal/oidc/provider/selfservice"
 )
 
-// accountPages are the account page and its sections.
+// accountPages has the account page and its sections.
 type accountPages struct {
 	page          *selfservice.Page
 	profile       *selfservice.Profile
@@ -22,7 +22,6 @@ type accountPages struct {
 	sessions      *selfservice.Sessions
 }
 
-// newAccount returns the account page.
 func (p *Provider) newAccount(frames *logout.FrontChannel) accountPages {
 	s := p.signin
 	page := &selfservice.Page{Now: p.Now, SignIn: s, Sessions: p.sessions, Flows: s.Flows, Pages: p.pages}
@@ -53,7 +52,7 @@ func (p *Provider) newAccount(frames *logout.FrontChannel) accountPages {
 	return a
 }
 
-// mountAccount passes the patterns of the account page to handle.
+// mountAccount passes the account page's patterns to handle.
 func (p *Provider) mountAccount(handle func(pattern string, h http.Handler)) {
 	a := p.account
 	page, form := p.pages.Page, p.pages.Form

@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// RequireSignIn returns the handler of a page of the console that requires a signed-in user. It
-// calls next with the id of the browser's session. Others see the sign-in page, and continue with
-// the same request. So does who has signed in long ago, if the request asks for a recent sign-in.
+// RequireSignIn returns the handler for a console page that requires a signed-in user. It calls next
+// with the id of the browser's session. Everybody else sees the sign-in page first and continues with
+// the same request. If the request asks for a recent sign-in, so do users who signed in long ago.
 func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler {
 	return p.pages.Page(func(w http.ResponseWriter, r *http.Request) error {
 		s, user, err := p.sessions.SignedIn(r)
@@ -27,8 +27,8 @@ func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Reques
 	})
 }
 
-// SessionUser returns the user of a session, or "" if the session has ended, and whether the user has
-// signed in recently.
+// SessionUser returns a session's user, or "" if the session has ended. recent reports whether the user
+// has signed in recently.
 func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID string, recent bool, err error) {
 	s, err := p.sessions.Use(ctx, sessionID)
 	if err != nil || s == nil {
@@ -37,7 +37,7 @@ func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID st
 	return s.UserID, s.Recent(p.Now()), nil
 }
 
-// SessionOrg returns the only organization that a session opens, or "" if it opens all of its user.
+// SessionOrg returns the only organization that a session opens, or "" if it opens all of its user's.
 func (p *Provider) SessionOrg(ctx context.Context, sessionID string) (orgID string, err error) {
 	s, err := p.sessions.Use(ctx, sessionID)
 	if err != nil || s == nil {
@@ -46,7 +46,7 @@ func (p *Provider) SessionOrg(ctx context.Context, sessionID string) (orgID stri
 	return s.OrgID, nil
 }
 
-// SignOut ends a session of a browser and deletes its cookie.
+// SignOut ends a browser's session and deletes its cookie.
 func (p *Provider) SignOut(w http.ResponseWriter, r *http.Request, sessionID string) error {
 	s, err := p.sessions.Use(r.Context(), sessionID)
 	if err != nil {

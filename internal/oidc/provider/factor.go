@@ -12,10 +12,10 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// actionClaim is the removal of how others may sign in as a user, in the audit log.
+// actionClaim records in the audit log that we removed every way for others to sign in as a user.
 const actionClaim = "user.claim"
 
-// installationName returns how authenticator apps call the installation of an issuer.
+// installationName returns the name that authenticator apps show for an issuer's installation.
 func installationName(issuer string) string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -27,7 +27,8 @@ func installationName(issuer string) string {
 // HasPasskeys reports whether users can sign in with passkeys at the base URL.
 func (p *Provider) HasPasskeys() bool { return p.passkeys.Unavailable() == "" }
 
-// NeedsProvider reports whether a user, whom it locks, has no way to sign in but with the provider of an organization.
+// NeedsProvider reports whether a user can only sign in with an organization's provider. It locks the
+// user.
 func (p *Provider) NeedsProvider(tx *db.Tx, userID string) (bool, error) {
 	hash, err := p.Accounts.PasswordHash(tx, userID)
 	if err != nil || hash != "" {
@@ -40,8 +41,8 @@ func (p *Provider) NeedsProvider(tx *db.Tx, userID string) (bool, error) {
 	return upstream.Known(tx, userID)
 }
 
-// RemoveSignIns removes how a user signs in besides the password and the authenticator app, and what was granted to
-// applications and devices: passkeys, accounts at providers, sessions, consents and tokens.
+// RemoveSignIns removes a user's passkeys, accounts at providers, sessions, consents and tokens. Only
+// the password and the authenticator app remain as ways in.
 func (p *Provider) RemoveSignIns(tx *db.Tx, userID string) error {
 	if err := passkey.RemoveAll(tx, userID); err != nil {
 		return err
@@ -58,7 +59,8 @@ func (p *Provider) RemoveSignIns(tx *db.Tx, userID string) error {
 	return p.Accounts.Audit.RecordUser(tx, actionClaim, userID, userID)
 }
 
-// ClearFactors removes the authenticator app, the recovery codes and the passkeys of a user, ends the user's sessions, and tells the user.
+// ClearFactors removes a user's authenticator app, recovery codes and passkeys, ends the user's
+// sessions, and tells the user.
 func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
 	if err := passkey.RemoveAll(tx, userID); err != nil {
 		return err

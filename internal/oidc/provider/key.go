@@ -10,10 +10,10 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// keyName is the name under which the key of the installation is stored, sealed.
+// keyName names the installation's sealed key in the database.
 const keyName = "oidc.provider_secret"
 
-// loadKey returns the key of the installation. In an empty database it stores a new one.
+// loadKey returns the installation's key. In an empty database it stores a new one.
 func (p *Provider) loadKey(ctx context.Context) (oauth.Key, error) {
 	fresh := make([]byte, 32)
 	rand.Read(fresh) // never fails

@@ -7,8 +7,8 @@ import (
 	"steward/internal/oidc/provider/jwt"
 )
 
-// organization returns the claims about a user in the organization of a client, or nil if the user is not an
-// enabled member there.
+// organization returns the claims about a user in the client's organization, or nil if the user is not
+// an enabled member there.
 func (p *Provider) organization(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error) {
 	role, err := p.Accounts.Role(ctx, orgID, userID)
 	if errs.KindOf(err) == errs.NotFound {

@@ -1,21 +1,21 @@
 // Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
-// shows the pages that are missing (authorize, signin, grant); between pages the request travels
-// sealed (flow). When nothing is missing, a grant is stored and its code is sent (grant). POST
-// /oauth/token authenticates the client (clientauth), redeems the code in one transaction and signs the
-// tokens after the commit (token, jwt).
+// shows the pages that are missing (authorize, signin, grant); between pages the request travels sealed
+// (flow). When nothing is missing, we store a grant and send its code (grant). POST /oauth/token
+// authenticates the client (clientauth), redeems the code in one transaction and signs the tokens after
+// the commit (token, jwt).
 //
-// Every way to sign in ends in signin: its own page, another provider (federation), and the links of
+// Every way to sign in ends in signin: its own page, another provider (federation), and the links for
 // invitations, resets and the setup (links). The account page is in selfservice.
 //
-// An access token names its grant, the epoch of its client and the epoch of the user's consent. Whoever
-// accepts it checks these three in memory (introspect), so revoking any number of tokens is one small
-// write.
+// An access token names its grant, the client's epoch and the epoch of the user's consent. Whoever
+// accepts the token checks these three in memory (introspect), so revoking any number of tokens takes
+// one small write.
 //
-// The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7523, 7591, 7592, 7636,
-// 7662, 8252, 8414, 8628, 8693, 8707, 9068, 9126, 9207, 9449 and 9728, the logout specifications of
-// OpenID Connect, and draft-ietf-oauth-client-id-metadata-document.
+// The rules come from RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7523, 7591, 7592,
+// 7636, 7662, 8252, 8414, 8628, 8693, 8707, 9068, 9126, 9207, 9449 and 9728, the OpenID Connect logout
+// specifications, and draft-ietf-oauth-client-id-metadata-document.
 package provider
 
 import (
@@ -60,16 +60,16 @@ import (
 	"steward/internal/seal"
 )
 
-// Provider is the OpenID Connect provider. Open must be called before it serves.
+// Provider is the OpenID Connect provider. Call Open before it serves.
 type Provider struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Issuer is the base URL of the installation, without a slash at the end.
+	// Issuer is the installation's base URL, without a slash at the end.
 	Issuer string
-	// RequirePKCE requires PKCE of confidential clients too.
+	// RequirePKCE makes PKCE mandatory for confidential clients too.
 	RequirePKCE bool
-	// DPoPNonce demands a nonce of this server in DPoP proofs.
+	// DPoPNonce makes DPoP proofs carry a nonce from this server.
 	DPoPNonce bool
 	Clients   *oidc.Store
 	Keys      *keys.Store
@@ -77,26 +77,27 @@ type Provider struct {
 	APIKeys   *apikey.Store
 	// Passwords has the rules for passwords.
 	Passwords password.Policy
-	// Registration says who may register clients; empty means nobody. Tokens is for it.
+	// Registration says who may register clients; empty means nobody. Tokens has the initial access
+	// tokens.
 	Registration registration.Mode
 	Tokens       *registration.Store
-	// SessionIdle is how long a session lasts that is not used, and SessionMax how long it lasts at most.
-	// 0 is the default.
+	// SessionIdle is the time after which an unused session ends, and SessionMax caps a session's total
+	// lifetime. 0 means the default.
 	SessionIdle, SessionMax time.Duration
-	// Upstreams are the providers with which users can sign in.
+	// Upstreams has the providers that users can sign in with.
 	Upstreams *federation.Upstreams
-	// Note counts an access of a client; the user is empty for client_credentials.
+	// Note counts a client's access; the user is empty for client_credentials.
 	Note func(clientID, userID string)
-	// Issued and Refused count the responses of the token endpoint, if they are set.
+	// Issued and Refused, if set, count the token endpoint's responses.
 	Issued  func(grantType string)
 	Refused func(grantType, code string)
-	// LogoutSent counts the attempts to send a logout token, if it is set.
+	// LogoutSent, if set, counts the attempts to send a logout token.
 	LogoutSent func(taken bool)
-	// Log has what background work could not do.
+	// Log gets the errors from background work.
 	Log *slog.Logger
 	// SendLogout posts a logout token to a client, as backchannel.Worker.Send.
 	SendLogout func(ctx context.Context, uri string, form url.Values) (status int, err error)
-	// Egress sends requests for the keys of clients. It decides to which addresses.
+	// Egress sends requests for clients' keys, and decides which addresses they may reach.
 	Egress http.RoundTripper
 
 	pages      *pages.Renderer
@@ -118,8 +119,8 @@ type Provider struct {
 	register   *register.Handler // nil if nobody may register clients
 }
 
-// Open reads the secret of the installation, connects the parts of the provider and registers its
-// caches. It must be called once.
+// Open reads the installation's secret, connects the provider's parts and registers its caches. Call it
+// once.
 func (p *Provider) Open(ctx context.Context) error {
 	key, err := p.loadKey(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (p *Provider) Open(ctx context.Context) error {
 	return nil
 }
 
-// connect makes the parts from the leaves upwards.
+// connect builds the parts, starting with those that depend on no others.
 func (p *Provider) connect(key oauth.Key) {
 	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
 	tokens := jwt.NewIssuer(p.Issuer, p.Now, p.Keys)
@@ -210,7 +211,6 @@ func (p *Provider) connect(key oauth.Key) {
 	p.logouts = p.newLogouts(tokens)
 }
 
-// newLogouts returns the worker that sends logout tokens.
 func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
 	w := backchannel.NewWorker()
 	w.DB = p.DB
@@ -223,20 +223,20 @@ func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
 	return w
 }
 
-// Caller returns the caller of the management API who presents an access token as Bearer. It returns
+// Caller returns the management API's caller who presents an access token as Bearer. It returns
 // Unauthorized if the token is not valid there or is bound to a key.
 func (p *Provider) Caller(ctx context.Context, token string) (*auth.Caller, error) {
 	return p.introspect.Caller(ctx, token)
 }
 
-// BoundCaller returns the caller of the management API who presents an access token with a DPoP proof. It
-// adds to the headers of the response. It returns Unauthorized if the token is not valid there or is not
-// bound to the key of the proof.
+// BoundCaller returns the management API's caller who presents an access token with a DPoP proof. It
+// adds to the response headers. It returns Unauthorized if the token is not valid there or is not bound
+// to the proof's key.
 func (p *Provider) BoundCaller(h http.Header, r *http.Request, token string) (*auth.Caller, error) {
 	return p.introspect.BoundCaller(h, r, token)
 }
 
-// ResourceMetadata returns the URL of the metadata of the management API (RFC 9728).
+// ResourceMetadata returns the URL where the management API's metadata are (RFC 9728).
 func (p *Provider) ResourceMetadata() string { return p.Issuer + oauth.PathResourceMetadata }
 
 // RunLogouts sends logout tokens to clients until ctx ends.
@@ -248,7 +248,7 @@ func (p *Provider) SendLogouts(ctx context.Context) error { return p.logouts.Sen
 // RecordFailures writes the failed sign-ins since the last call to the audit log.
 func (p *Provider) RecordFailures(ctx context.Context) error { return p.signin.RecordFailures(ctx) }
 
-// Mount passes every pattern of the provider to handle.
+// Mount passes all the provider's patterns to handle.
 func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 	cors, preflight := metadata.CORS, metadata.CORS(metadata.Preflight)
 	client := p.auth

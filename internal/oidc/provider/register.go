@@ -9,7 +9,7 @@ import (
 	"steward/internal/oidc/registration"
 )
 
-// newRegister returns the handler of the registration endpoint, or nil if nobody may register clients.
+// newRegister returns the registration endpoint's handler, or nil if nobody may register clients.
 func (p *Provider) newRegister() *register.Handler {
 	if p.Registration == "" || p.Registration == registration.Off {
 		return nil
@@ -19,7 +19,7 @@ func (p *Provider) newRegister() *register.Handler {
 	}
 }
 
-// mountRegister passes the patterns of the registration endpoint to handle, if there is one.
+// mountRegister passes the registration endpoint's patterns to handle, if there is one.
 func (p *Provider) mountRegister(handle func(pattern string, h http.Handler)) {
 	if p.register == nil {
 		return

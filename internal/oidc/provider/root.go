@@ -8,7 +8,7 @@ import (
 	"steward/internal/web"
 )
 
-// entryPoints is what GET / tells programs.
+// entryPoints is the answer to programs that request GET /.
 type entryPoints struct {
 	Service string `json:"service"`
 	OpenAPI string `json:"openapi"`
@@ -17,8 +17,8 @@ type entryPoints struct {
 	Account string `json:"account"`
 }
 
-// root serves GET /. A browser is sent to the console, which shows the way to the sign-in page, or is
-// told how the installation is set up; everybody else is told where the API is.
+// root serves GET /. It sends a browser to the console, which leads to the sign-in page, or tells the
+// user how to set the installation up. It tells everybody else where the API is.
 func (p *Provider) root(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -10,14 +10,13 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// linkPages are the pages that links with tokens open.
+// linkPages has the pages that links with tokens open.
 type linkPages struct {
 	invitations *links.Invitations
 	resets      *links.Resets
 	setup       *links.Setup
 }
 
-// newLinks returns the pages that links open.
 func (p *Provider) newLinks() linkPages {
 	s := p.signin
 	return linkPages{
@@ -36,8 +35,8 @@ func (p *Provider) newLinks() linkPages {
 	}
 }
 
-// newFederation returns the sign-in with other providers. An account that a user has linked is stored by the
-// account page.
+// newFederation returns the sign-in with other providers. The account page stores the accounts that
+// users link.
 func (p *Provider) newFederation() *federation.Handler {
 	s := p.signin
 	return &federation.Handler{

@@ -20,10 +20,10 @@ var expiring = []struct{ table, key string }{
 	{"oidc_challenges", "challenge_hash"},
 }
 
-// purgeBatch is the number of rows that are deleted in one transaction, so that other writes can pass.
+// purgeBatch caps the rows deleted in one transaction, so that other writes can pass.
 const purgeBatch = 1000
 
-// Purge deletes the rows that have expired.
+// Purge deletes expired rows.
 func (p *Provider) Purge(ctx context.Context) error {
 	now := stamp.Of(p.Now())
 	if err := backchannel.Purge(ctx, p.DB, now); err != nil {

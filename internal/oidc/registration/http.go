@@ -8,7 +8,7 @@ import (
 	"steward/internal/web"
 )
 
-// Handler has a method for each route of this package.
+// Handler serves the package's routes, with one method for each.
 type Handler struct {
 	Store *Store
 }

@@ -1,9 +1,9 @@
-// Package registration owns initial access tokens (RFC 7591): who has one may register OAuth clients in the
-// organization of the token.
+// Package registration owns initial access tokens (RFC 7591). Whoever has one may register OAuth
+// clients in the token's organization.
 //
-// An owner or admin creates a token, which is shown once. A registration first reads what the token
-// allows with Store.Check, and then counts its use in the transaction that stores the client. Deleting a
-// token leaves the clients that were registered with it. The protocol is in package provider/register.
+// An owner or admin creates a token, and we show it once. A registration first checks the token with
+// Store.Check, and then counts the use in the transaction that stores the client. Deleting a token
+// keeps the clients registered with it. Package provider/register speaks the protocol.
 package registration
 
 import (
@@ -20,29 +20,30 @@ import (
 
 const (
 	prefix = "rgt"
-	// secretPrefix begins the tokens, so that leak scanners can find them.
+	// secretPrefix starts the tokens, so that leak scanners can find them.
 	secretPrefix = "iat_"
 	// secretSize is the number of base62 characters that hold 256 bits.
 	secretSize = 43
 
-	maxTokens  = 100 // of an organization
+	maxTokens  = 100 // per organization
 	maxName    = 100
 	maxUses    = 10_000
 	minExpires = 60
 	maxExpires = 31_536_000
 )
 
-// Mode says who may register clients. Those that a document describes are accepted in all modes but Off.
+// Mode says who may register clients. All modes except Off also accept clients that a document
+// describes.
 type Mode string
 
-// The modes. Each includes those before it.
+// The modes. Each one includes the modes before it.
 const (
-	// Off is nobody.
+	// Off lets nobody register clients.
 	Off Mode = "off"
-	// ByToken is whoever has an initial access token.
+	// ByToken lets everybody with an initial access token register clients.
 	ByToken Mode = "token"
-	// Loopback is everybody, for public clients that redirect to loopback addresses only. They belong to the
-	// first organization.
+	// Loopback lets anybody register public clients that redirect to loopback addresses only. They
+	// belong to the first organization.
 	Loopback Mode = "loopback"
 )
 
@@ -62,7 +63,7 @@ type Token struct {
 	CreatedAt stamp.Time  `json:"created_at" format:"date-time"`
 }
 
-// Created is the response to creating a token, the only one that shows its value.
+// Created is the response to creating a token, and the only one that shows its value.
 type Created struct {
 	_ struct{} `goName:"CreatedRegistrationToken"`
 
@@ -70,7 +71,7 @@ type Created struct {
 	Value string `json:"token" example:"iat_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
-// NewToken is a request to create a token. Null means the same as absent.
+// NewToken is a request to create a token. Null means absent.
 type NewToken struct {
 	_ struct{} `goName:"NewRegistrationToken"`
 
@@ -88,7 +89,8 @@ func (n NewToken) Check(faults *errs.Faults) {
 	faults.Check(n.Uses == nil || *n.Uses >= 1 && *n.Uses <= maxUses, "body.uses", "expected 1 to %d", maxUses)
 }
 
-// token returns the requested token and its value. It returns Invalid with every fault of the request.
+// token returns the requested token and its value. It returns Invalid, listing all faults in the
+// request.
 func (n NewToken) token(now time.Time) (Created, error) {
 	var faults errs.Faults
 	n.Check(&faults)
@@ -105,15 +107,15 @@ func (n NewToken) token(now time.Time) (Created, error) {
 	return Created{Token: t, Value: secretPrefix + id.Secret(secretSize)}, nil
 }
 
-// Grant is what a token allows: to register clients in an organization. A restricted one allows no other
-// scopes of the API than its own: those of the caller who created the token.
+// Grant lets its holder register clients in an organization. If it is restricted, the clients can only
+// have those API scopes that the token's creator had.
 type Grant struct {
 	OrgID      string
 	Restricted bool
 	Scopes     []string
 }
 
-// grantOf returns what the tokens of a caller allow.
+// grantOf returns the grant for tokens that a caller creates.
 func grantOf(caller *auth.Caller) Grant {
 	g := Grant{OrgID: caller.OrgID, Restricted: caller.Restricted(), Scopes: []string{}}
 	for _, s := range caller.Scopes {
@@ -124,7 +126,7 @@ func grantOf(caller *auth.Caller) Grant {
 	return g
 }
 
-// Allows reports whether clients that are registered with the token may have a scope.
+// Allows reports whether clients registered with the token may have a scope.
 func (g Grant) Allows(scope string) bool {
 	return !g.Restricted || !auth.IsScope(scope) || slices.Contains(g.Scopes, scope)
 }

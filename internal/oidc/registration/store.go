@@ -24,8 +24,8 @@ type Store struct {
 	Audit *audit.Store
 }
 
-// ErrToken is the same for a token that is unknown, has expired or is used up, and for one of an
-// organization that was deleted.
+// ErrToken is the same for a token that is unknown, expired or used up, or whose organization was
+// deleted.
 var ErrToken = errs.New(errs.Unauthorized, "the initial access token is invalid, expired or used up")
 
 func scan(row db.Row) (t Token, err error) {
@@ -33,7 +33,7 @@ func scan(row db.Row) (t Token, err error) {
 	return t, err
 }
 
-// List returns the tokens of an organization, newest first.
+// List returns an organization's tokens, newest first.
 func (s *Store) List(ctx context.Context, orgID string) ([]Token, error) {
 	list, err := db.Collect(s.DB.Read(ctx), scan, `SELECT id, name, uses, used, expires_at, created_by, created_at
 		FROM oidc_registration_tokens WHERE org_id = $1 ORDER BY id DESC`, orgID)
@@ -43,8 +43,8 @@ func (s *Store) List(ctx context.Context, orgID string) ([]Token, error) {
 	return list, nil
 }
 
-// Create adds a token to the caller's organization. It returns Invalid with every fault of the request, and
-// Conflict if there are too many.
+// Create adds a token to the caller's organization. It returns Invalid, listing all faults in the
+// request, and Conflict if there are too many tokens.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewToken) (Created, error) {
 	t, err := n.token(s.Now())
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewToken) (Cr
 	return t, nil
 }
 
-// makeRoom deletes the tokens of an organization that cannot be used any more. It returns Conflict if there
-// are too many others.
+// makeRoom deletes an organization's expired and used-up tokens. It returns Conflict if too many others
+// remain.
 func makeRoom(tx *db.Tx, orgID string, now stamp.Time) error {
 	_, err := tx.Exec(`DELETE FROM oidc_registration_tokens WHERE org_id = $1 AND (expires_at <= $2 OR used >= uses)`,
 		orgID, now)
@@ -110,8 +110,8 @@ func insert(tx *db.Tx, t Created, g Grant) error {
 	return nil
 }
 
-// Delete deletes a token of the caller's organization, or returns NotFound. Clients that were registered
-// with it stay.
+// Delete deletes a token in the caller's organization, or returns NotFound. It keeps the clients
+// registered with the token.
 func (s *Store) Delete(ctx context.Context, caller *auth.Caller, tokenID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		deleted, err := tx.Exec(`DELETE FROM oidc_registration_tokens WHERE org_id = $1 AND id = $2`, caller.OrgID, tokenID)
@@ -125,11 +125,11 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, tokenID string)
 	})
 }
 
-// usable is the condition for the token with hash $1 to be used at the time $2.
+// usable holds if the token with hash $1 can be used at time $2.
 const usable = `token_hash = $1 AND (expires_at IS NULL OR expires_at > $2) AND (uses IS NULL OR used < uses)
 	AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = oidc_registration_tokens.org_id)`
 
-// Check returns what a token allows, or ErrToken.
+// Check returns a token's grant, or ErrToken.
 func (s *Store) Check(ctx context.Context, value string) (Grant, error) {
 	var g Grant
 	var scopes *string
@@ -151,7 +151,7 @@ func (s *Store) Check(ctx context.Context, value string) (Grant, error) {
 	return g, nil
 }
 
-// Use counts the use of a token, or returns ErrToken.
+// Use counts one use of a token, or returns ErrToken.
 func (s *Store) Use(tx *db.Tx, value string) error {
 	used, err := tx.Exec(`UPDATE oidc_registration_tokens SET used = used + 1 WHERE `+usable,
 		seal.Hash(value), stamp.Of(s.Now()))

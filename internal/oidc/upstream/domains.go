@@ -7,9 +7,9 @@ import (
 	"steward/internal/errs"
 )
 
-// Domains says which organization each domain was granted to by the operator.
+// Domains records the organization that the operator granted each domain to.
 type Domains struct {
-	// Granted has the id of an organization for each domain. "" is the first organization.
+	// Granted maps domains to organization ids. "" stands for the first organization.
 	Granted  map[string]string
 	Accounts *account.Store
 }
@@ -30,7 +30,7 @@ func (d Domains) Has(ctx context.Context, orgID, domain string) (bool, error) {
 	return err == nil && owner == orgID && orgID != "", err
 }
 
-// check returns Invalid if one of an upstream's domains was not granted to its organization.
+// check returns Invalid if an upstream has a domain that was not granted to its organization.
 func (d Domains) check(ctx context.Context, u Upstream) error {
 	for _, domain := range u.Domains {
 		granted, err := d.Has(ctx, u.OrgID, domain)

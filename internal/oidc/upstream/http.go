@@ -10,20 +10,20 @@ import (
 	"steward/internal/web"
 )
 
-// Handler has a method for each route of this package.
+// Handler serves the package's routes, with one method for each.
 type Handler struct {
 	Store *Store
-	// BaseURL is the base URL of the installation.
+	// BaseURL is the installation's base URL.
 	BaseURL string
 }
 
-// The paths of the pages with which users sign in.
+// The pages that users sign in through.
 const (
 	PathSignIn   = "/sign-in/upstream"
 	PathCallback = PathSignIn + "/callback"
 )
 
-// setLinks sets the URLs of an upstream.
+// setLinks sets an upstream's URLs.
 func (h *Handler) setLinks(u *Upstream) {
 	u.RedirectURI = h.BaseURL + PathCallback
 	u.SignInURL = h.BaseURL + PathSignIn + "/" + u.ID

@@ -23,7 +23,7 @@ type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Domains are those that the operator has granted.
+	// Domains has the domains that the operator granted.
 	Domains Domains
 	Audit   *audit.Store
 }
@@ -59,12 +59,12 @@ func scan(row db.Row) (Upstream, error) {
 func encode(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // texts can be encoded
+		panic(err) // text always encodes
 	}
 	return string(text)
 }
 
-// args returns the columns of an upstream.
+// args returns an upstream's columns.
 func (u Upstream) args() db.Args {
 	return db.Args{
 		"org_id": u.OrgID, "id": u.ID, "name": u.Name, "issuer": u.Issuer, "client_id": u.ClientID,
@@ -74,7 +74,7 @@ func (u Upstream) args() db.Args {
 	}
 }
 
-// setSecret seals a client secret that was sent, or clears it.
+// setSecret seals the client secret in a request, or clears it.
 func (s *Store) setSecret(u *Upstream, sent page.Opt[string]) {
 	if !sent.Sent {
 		return
@@ -86,7 +86,7 @@ func (s *Store) setSecret(u *Upstream, sent page.Opt[string]) {
 	u.HasSecret = u.sealed != nil
 }
 
-// Secret returns the client secret of an upstream, or "" if it has none.
+// Secret returns an upstream's client secret, or "" if it has none.
 func (s *Store) Secret(u Upstream) (string, error) {
 	if u.sealed == nil {
 		return "", nil
@@ -98,7 +98,7 @@ func (s *Store) Secret(u Upstream) (string, error) {
 	return string(plain), nil
 }
 
-// List returns the upstreams of an organization, oldest first.
+// List returns an organization's upstreams, oldest first.
 func (s *Store) List(ctx context.Context, orgID string) ([]Upstream, error) {
 	list, err := db.Collect(s.DB.Read(ctx), scan, `SELECT `+columns+` FROM oidc_upstreams WHERE org_id = $1 ORDER BY id`, orgID)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) List(ctx context.Context, orgID string) ([]Upstream, error) {
 	return list, nil
 }
 
-// Enabled returns the upstreams of an organization with which users can sign in.
+// Enabled returns the organization's upstreams that users can sign in with.
 func (s *Store) Enabled(ctx context.Context, orgID string) ([]Upstream, error) {
 	list, err := s.List(ctx, orgID)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Store) Enabled(ctx context.Context, orgID string) ([]Upstream, error) {
 	return slices.DeleteFunc(list, func(u Upstream) bool { return !u.Enabled }), nil
 }
 
-// ForDomain returns the enabled upstream that a domain leads to. It returns NotFound if there is none, or
-// if the domain is not granted to its organization any more.
+// ForDomain returns the enabled upstream for a domain. It returns NotFound if there is none, or if the
+// domain is no longer granted to its organization.
 func (s *Store) ForDomain(ctx context.Context, domain string) (Upstream, error) {
 	orgID, err := s.Domains.Org(ctx, domain)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Store) ForDomain(ctx context.Context, domain string) (Upstream, error) 
 	return Upstream{}, errs.Missing("upstream", domain)
 }
 
-// ByID returns an enabled upstream of any organization, or NotFound.
+// ByID returns an enabled upstream in any organization, or NotFound.
 func (s *Store) ByID(ctx context.Context, upstreamID string) (Upstream, error) {
 	return byID(s.DB.Read(ctx), upstreamID)
 }
@@ -151,7 +151,7 @@ func byID(q db.Querier, upstreamID string) (Upstream, error) {
 	return u, notFound(err, upstreamID)
 }
 
-// Get returns an upstream of an organization, or NotFound.
+// Get returns an upstream in an organization, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, upstreamID string) (Upstream, error) {
 	u, err := scan(s.DB.Read(ctx).Row(`SELECT `+columns+` FROM oidc_upstreams WHERE org_id = $1 AND id = $2`, orgID, upstreamID))
 	return u, notFound(err, upstreamID)
@@ -165,10 +165,10 @@ func notFound(err error, upstreamID string) error {
 	return err
 }
 
-// errOwners is returned to a caller who is not an owner.
+// errOwners refuses callers who are not owners.
 var errOwners = errs.New(errs.Forbidden, "only an owner can change an upstream whose groups become owners")
 
-// requireOwner returns Forbidden if someone other than an owner changes who becomes an owner.
+// requireOwner returns Forbidden if anyone but an owner changes who becomes an owner.
 func requireOwner(caller *auth.Caller, upstreams ...Upstream) error {
 	if caller.Role != auth.Owner && slices.ContainsFunc(upstreams, Upstream.GivesOwner) {
 		return errOwners
@@ -216,13 +216,14 @@ func lock(tx *db.Tx, orgID, upstreamID string) (Upstream, error) {
 	return u, notFound(err, upstreamID)
 }
 
-// Change is a change of an upstream, if its version matches.
+// Change names an upstream to change, if its version matches.
 type Change struct {
 	ID    string
 	Match page.IfMatch
 }
 
-// Update applies a patch to an upstream. Errors are those of Create, NotFound and PreconditionFailed.
+// Update applies a patch to an upstream. It returns the same errors as Create, NotFound and
+// PreconditionFailed.
 func (s *Store) Update(ctx context.Context, caller *auth.Caller, c Change, p Patch) (Upstream, error) {
 	if err := s.Domains.check(ctx, p.set(Upstream{OrgID: caller.OrgID})); err != nil {
 		return Upstream{}, err
@@ -255,8 +256,8 @@ func (s *Store) Update(ctx context.Context, caller *auth.Caller, c Change, p Pat
 	return after, err
 }
 
-// Delete deletes an upstream. The identities stay: an upstream with the same issuer knows them again.
-// Errors are those of Update.
+// Delete deletes an upstream. It keeps the identities: an upstream with the same issuer will know them
+// again. It returns the same errors as Update.
 func (s *Store) Delete(ctx context.Context, caller *auth.Caller, c Change) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		before, err := lock(tx, caller.OrgID, c.ID)

@@ -12,18 +12,18 @@ import (
 	"steward/internal/stamp"
 )
 
-// Identity is an account at a provider that belongs to a user of an organization.
+// Identity links an account at a provider to a user in an organization.
 type Identity struct {
 	OrgID, Issuer, Subject string
 	UserID                 string
 	// Linked reports whether the user linked it while signed in.
 	Linked bool
-	// Groups are those that the provider named when the identity was last used.
+	// Groups has the groups that the provider named when the identity was last used.
 	Groups    []string
 	CreatedAt stamp.Time
 }
 
-// maxGroups is the number of groups of an identity that are kept, and maxGroup the size of the longest name.
+// We keep up to maxGroups groups for each identity, with names up to maxGroup bytes.
 const (
 	maxGroups = 200
 	maxGroup  = 256
@@ -36,7 +36,7 @@ func scanIdentity(row db.Row) (i Identity, err error) {
 	return i, err
 }
 
-// Identity returns the identity of a subject at an upstream, or NotFound.
+// Identity returns a subject's identity at an upstream, or NotFound.
 func (s *Store) Identity(tx *db.Tx, u Upstream, subject string) (Identity, error) {
 	i, err := scanIdentity(tx.Row(`SELECT `+identityColumns+` FROM oidc_identities
 		WHERE org_id = $1 AND issuer = $2 AND subject = $3`, u.OrgID, u.Issuer, subject))
@@ -49,7 +49,7 @@ func (s *Store) Identity(tx *db.Tx, u Upstream, subject string) (Identity, error
 	return i, nil
 }
 
-// Identities returns the identities of a user, of all organizations.
+// Identities returns a user's identities in all organizations.
 func (s *Store) Identities(ctx context.Context, userID string) ([]Identity, error) {
 	list, err := db.Collect(s.DB.Read(ctx), scanIdentity, `SELECT `+identityColumns+` FROM oidc_identities
 		WHERE user_id = $1 ORDER BY org_id, issuer, subject LIMIT 1000`, userID)
@@ -59,11 +59,11 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]Identity, erro
 	return list, nil
 }
 
-// errTaken is returned for an identity that belongs to another user.
+// errTaken refuses an identity that belongs to another user.
 var errTaken = errs.New(errs.Conflict, "this account belongs to another user")
 
-// PutIdentity stores that an identity belongs to a user, which groups it has now, and that the user has
-// linked it if linked is true. It returns Conflict if it belongs to another user.
+// PutIdentity stores that an identity belongs to a user, with its present groups, and if linked is true
+// that the user has linked it. It returns Conflict if the identity belongs to another user.
 func (s *Store) PutIdentity(tx *db.Tx, i Identity) error {
 	groups, err := json.Marshal(keptGroups(i.Groups))
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) PutIdentity(tx *db.Tx, i Identity) error {
 	return nil
 }
 
-// keptGroups returns the groups that are stored, in order.
+// keptGroups returns the groups to store, sorted.
 func keptGroups(groups []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(groups), func(name string) bool { return name == "" || len(name) > maxGroup })
 	slices.Sort(kept)
@@ -94,8 +94,8 @@ func keptGroups(groups []string) []string {
 	return append([]string{}, kept[:min(len(kept), maxGroups)]...)
 }
 
-// Groups returns the groups of a user in an organization, in order: those that its providers named when the
-// user's identities there were last used.
+// Groups returns a user's groups in an organization, sorted. Each provider named them when the user's
+// identity there was last used.
 func (s *Store) Groups(ctx context.Context, orgID, userID string) ([]string, error) {
 	lists, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (groups []string, err error) {
 		var text string
@@ -120,7 +120,7 @@ func Known(q db.Querier, userID string) (known bool, err error) {
 	return known, nil
 }
 
-// RemoveAll removes the identities of a user, of all organizations.
+// RemoveAll removes a user's identities in all organizations.
 func RemoveAll(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`DELETE FROM oidc_identities WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("delete identities: %w", err)
@@ -128,8 +128,8 @@ func RemoveAll(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// RemoveIdentities removes the identities of a user at an issuer in an organization. It reports whether
-// there was one.
+// RemoveIdentities removes a user's identities at an issuer in an organization. It reports whether
+// there were any.
 func (s *Store) RemoveIdentities(tx *db.Tx, userID, orgID, issuer string) (bool, error) {
 	n, err := tx.Exec(`DELETE FROM oidc_identities WHERE user_id = $1 AND org_id = $2 AND issuer = $3`, userID, orgID, issuer)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package upstream owns the OpenID Connect providers with which the members of an organization sign in, and
-// the identities there that belong to users.
+// Package upstream owns the OpenID Connect providers that an organization's members sign in with, and
+// the users' identities there.
 //
-// An upstream belongs to one organization, whose owners and admins manage it. Whoever manages it decides
-// what the provider says, so nothing that it says counts beyond the organization: an identity is found by
-// organization, issuer and subject, and opens that organization only. Domains of e-mail addresses concern
-// everybody, so the operator grants them (Domains).
+// An upstream belongs to one organization, and that organization's owners and admins manage it. They
+// control everything the provider says, so we trust none of it outside the organization: we look an
+// identity up by organization, issuer and subject, and it opens that organization only. E-mail domains
+// concern everybody, so the operator grants them (Domains).
 //
-// The protocol is in package provider/upstream; who is signed in with an identity is decided in package
-// provider/admission.
+// Package provider/upstream speaks the protocol, and package provider/admission decides who an identity
+// signs in.
 package upstream
 
 import (
@@ -30,7 +30,7 @@ import (
 const (
 	prefix = "ups"
 
-	// maxUpstreams is how many upstreams an organization may have: all are buttons of one page.
+	// maxUpstreams caps an organization's upstreams, because one page shows a button for each.
 	maxUpstreams  = 20
 	maxName       = 64
 	maxText       = 2048
@@ -40,7 +40,7 @@ const (
 	maxGroupRoles = 200
 )
 
-// Upstream is an OpenID Connect provider of an organization. Its client secret is never shown.
+// Upstream is an organization's OpenID Connect provider. We never show its client secret.
 type Upstream struct {
 	ID          string      `json:"id" example:"ups_01jcq3w7y2b5d8f1h4k7n0q3st"`
 	Name        string      `json:"name" doc:"What the button on the sign-in page says" example:"Acme"`
@@ -59,16 +59,16 @@ type Upstream struct {
 	CreatedAt   stamp.Time  `json:"created_at" format:"date-time"`
 	UpdatedAt   stamp.Time  `json:"updated_at" format:"date-time"`
 
-	// OrgID is the organization that the upstream belongs to.
+	// OrgID is the organization that owns the upstream.
 	OrgID   string `json:"-"`
 	sealed  []byte // the client secret
 	version int64
 }
 
-// ETag returns the version of the row.
+// ETag returns the row's version.
 func (u Upstream) ETag() string { return page.ETag(u.version) }
 
-// GroupRole gives the members of a group at the provider a role.
+// GroupRole gives members of a group at the provider a role.
 type GroupRole struct {
 	_ struct{} `goName:"UpstreamGroupRole"`
 
@@ -76,8 +76,8 @@ type GroupRole struct {
 	Role  auth.Role `json:"role" enum:"owner,admin,member,viewer" doc:"Only an owner can name owner"`
 }
 
-// Role returns the role that the table of an upstream gives the members of groups: the most powerful. It
-// returns "" if none of them is in the table.
+// Role returns the most powerful role that the upstream's table gives to members of the groups, or ""
+// if it has none of them.
 func (u Upstream) Role(groups []string) auth.Role {
 	for _, role := range auth.Roles {
 		for _, entry := range u.GroupRoles {
@@ -94,7 +94,7 @@ func (u Upstream) GivesOwner() bool {
 	return slices.ContainsFunc(u.GroupRoles, func(g GroupRole) bool { return g.Role == auth.Owner })
 }
 
-// Settings are the optional fields of create and update.
+// Settings holds the optional fields of create and update.
 type Settings struct {
 	ClientSecret page.Opt[string]      `json:"client_secret,omitempty" maxLength:"4096" doc:"Stored encrypted and never shown; null for a public client" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 	Scopes       page.Opt[[]string]    `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"By default openid, profile and email" example:"openid,profile,email"`
@@ -116,8 +116,8 @@ type NewUpstream struct {
 	Settings
 }
 
-// Patch is a request to update an upstream. Absent fields stay. null clears the client secret and the
-// default role.
+// Patch is a request to update an upstream. Absent fields stay as they are. Null clears the client
+// secret and the default role.
 type Patch struct {
 	_ struct{} `goName:"UpstreamPatch"`
 
@@ -142,7 +142,7 @@ func (n NewUpstream) upstream(now time.Time) Upstream {
 	return u
 }
 
-// Check adds a fault for each rule that the patch breaks, whatever upstream it is applied to.
+// Check adds a fault for each rule that the patch breaks for any upstream.
 func (p Patch) Check(faults *errs.Faults) {
 	valid := NewUpstream{Name: "unchanged", Issuer: "https://unchanged.example", ClientID: "unchanged"}
 	u := p.set(valid.upstream(time.Time{}))
@@ -161,8 +161,9 @@ func (p Patch) set(u Upstream) Upstream {
 	return u
 }
 
-// apply returns the upstream with the patch applied. It returns Invalid with every fault of the request. A
-// secret is only ever sent to the issuer that it was given for.
+// apply returns the upstream with the patch applied. It returns Invalid, listing all faults in the
+// request. A new issuer needs the secret again, because we only ever send a secret to the issuer it was
+// given for.
 func (p Patch) apply(before Upstream, now time.Time) (Upstream, error) {
 	u := p.set(before)
 	u.UpdatedAt = max(stamp.Of(now), before.UpdatedAt)
@@ -174,7 +175,7 @@ func (p Patch) apply(before Upstream, now time.Time) (Upstream, error) {
 	return u, faults.Err()
 }
 
-// set copies the fields that were sent, but for the secret, which Store seals.
+// set copies the fields in the request, except the secret, which Store seals.
 func (s Settings) set(u *Upstream) {
 	s.DefaultRole.SetPtr(&u.DefaultRole)
 	setSent(s.Scopes, &u.Scopes)
@@ -190,7 +191,7 @@ func (s Settings) set(u *Upstream) {
 	u.Domains = domains
 }
 
-// setSent copies a value that was sent and is not null.
+// setSent copies a value if the request has it and it is not null.
 func setSent[T any](sent page.Opt[T], dst *T) {
 	if sent.Ptr() != nil {
 		*dst = sent.Value
@@ -222,12 +223,12 @@ func (u Upstream) validate(faults *errs.Faults) {
 	}
 }
 
-// visible reports whether a text consists of 1 to n visible ASCII characters.
+// visible reports whether a text has 1 to n visible ASCII characters and no others.
 func visible(s string, n int) bool {
 	return s != "" && len(s) <= n && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// validIssuer reports whether a URL can be an issuer. Plain HTTP is for this machine alone.
+// validIssuer reports whether a URL can be an issuer. Plain HTTP is only for this machine.
 func validIssuer(issuer string) bool {
 	u, err := url.Parse(issuer)
 	if err != nil || !visible(issuer, maxText) || u.Host == "" || u.User != nil || strings.ContainsAny(issuer, "?#") {
@@ -242,8 +243,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// ValidDomain reports whether a text is the domain of e-mail addresses: a host name in lower case with a
-// dot.
+// ValidDomain reports whether a text can be the domain in e-mail addresses: a lower-case host name with
+// a dot.
 func ValidDomain(d string) bool {
 	if len(d) > 253 || !strings.Contains(d, ".") || net.ParseIP(d) != nil || d != strings.ToLower(d) {
 		return false
@@ -256,12 +257,12 @@ func ValidDomain(d string) bool {
 	return true
 }
 
-// isNotLetter reports whether a character cannot be in a label of a domain.
+// isNotLetter reports whether a character cannot be part of a domain's label.
 func isNotLetter(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
 }
 
-// DomainOf returns the domain of an e-mail address in lower case, or "".
+// DomainOf returns an e-mail address's domain in lower case, or "".
 func DomainOf(email string) string {
 	at := strings.LastIndexByte(email, '@')
 	return strings.ToLower(email[at+1:])

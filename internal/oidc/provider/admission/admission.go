@@ -1,7 +1,9 @@
-// Package admission decides which user of an organization a provider of the organization signs in.
+// Package admission decides which user in an organization an identity at the organization's provider
+// signs in.
 //
-// Whoever manages a provider decides what it says. So a new identity never becomes that of a user who
-// exists, and a known one opens no account that has another way in, unless its user has linked it.
+// Whoever manages a provider controls everything it says. So a new identity never attaches to an
+// existing user, and a known one opens no account that has another way in, unless the user has linked
+// it.
 package admission
 
 import (
@@ -22,7 +24,7 @@ type Admission struct {
 	Accounts *account.Store
 }
 
-// ErrNotAdmitted is returned if an identity opens no account.
+// ErrNotAdmitted means that an identity opens no account.
 var ErrNotAdmitted = errors.New("the identity opens no account")
 
 // Arrival is a user who comes back from a provider.
@@ -32,12 +34,12 @@ type Arrival struct {
 	newcomer   account.Newcomer
 }
 
-// Methods returns how the user has authenticated at the provider.
+// Methods returns the methods that the user has authenticated with at the provider.
 func (a Arrival) Methods() oauth.Methods { return a.claims.Methods }
 
-// Arrive returns the arrival of a user. The address becomes that of a new account only if the provider has
-// verified it and the operator has granted its domain to the organization: otherwise an organization could
-// take any address, and its real owner could not be invited by others.
+// Arrive returns a user's arrival. A new account gets the address only if the provider has verified it
+// and the operator has granted its domain to the organization. Otherwise an organization could take any
+// address, and others could not invite its real owner.
 func (d *Admission) Arrive(ctx context.Context, u upstream.Upstream, c relying.Claims) (Arrival, error) {
 	granted, err := d.Store.Domains.Has(ctx, u.OrgID, upstream.DomainOf(c.Email))
 	return Arrival{upstreamID: u.ID, claims: c, newcomer: account.Newcomer{
@@ -45,11 +47,11 @@ func (d *Admission) Arrive(ctx context.Context, u upstream.Upstream, c relying.C
 	}}, err
 }
 
-// Enter returns the user of an identity at a provider, and whether the identity was known before. A new
-// identity becomes that of an invited person by a verified address, or of a new user if the provider has a
-// default role. It never becomes that of a user who exists. Nor does it sign in a user who has a password
-// or belongs to another organization, unless that user has linked it. It returns ErrNotAdmitted, or
-// NotFound if the provider was switched off in the meantime.
+// Enter returns the user for an identity at a provider, and whether we knew the identity. A new
+// identity attaches to an invited person by a verified address, or to a new user if the provider has a
+// default role. It never attaches to an existing user. Nor does an identity sign in a user who has a
+// password or belongs to another organization, unless that user has linked it. Enter returns
+// ErrNotAdmitted, or NotFound if the provider was switched off in the meantime.
 func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err error) {
 	u, err := d.Store.ByIDIn(tx, a.upstreamID)
 	if err != nil {
@@ -83,8 +85,8 @@ func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err 
 	return userID, known, nil
 }
 
-// admitKnown returns the user of a known identity. One who was removed comes back with an invitation
-// only.
+// admitKnown returns the user for a known identity. A user who was removed needs an invitation to come
+// back.
 func (d *Admission) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (userID string, err error) {
 	standing, err := d.Accounts.Standing(tx, known.OrgID, known.UserID)
 	if err != nil {
@@ -104,7 +106,7 @@ func (d *Admission) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (u
 	return d.Accounts.AcceptVerified(tx, n)
 }
 
-// admitNew returns the user of an identity that is not known yet.
+// admitNew returns the user for an identity that we do not know yet.
 func (d *Admission) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID string, err error) {
 	err = errs.New(errs.NotFound, "no verified address")
 	if a.claims.EmailVerified {
@@ -118,7 +120,7 @@ func (d *Admission) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID 
 	return userID, err
 }
 
-// Identity returns the identity of a user of a provider, without the user here.
+// Identity returns the identity of a provider's user, without a UserID.
 func Identity(u upstream.Upstream, c relying.Claims) upstream.Identity {
 	return upstream.Identity{OrgID: u.OrgID, Issuer: u.Issuer, Subject: c.Subject, Groups: c.Groups}
 }

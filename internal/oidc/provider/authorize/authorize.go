@@ -1,9 +1,9 @@
 // Package authorize owns the authorization endpoint and pushed authorization requests (RFC 9126).
 //
-// GET /authorize finds the client and its redirect URI; errors until then are shown on a page, never
-// redirected. The rest of the request is validated into a flow.Request (request.go), and its errors are
-// redirected. Then the browser gets what is missing: the sign-in page, the consent page, or nothing. In
-// the end a grant is stored and its code is sent to the client (decision.go).
+// GET /authorize finds the client and its redirect URI. Until then we show errors on a page and never
+// redirect them. We validate the rest of the request into a flow.Request (request.go), and redirect its
+// errors. Then the browser gets the page that is still missing: the sign-in page, the consent page, or
+// none. Finally we store a grant and send its code to the client (decision.go).
 package authorize
 
 import (
@@ -31,9 +31,9 @@ import (
 type Handler struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Issuer is sent with each authorization response (RFC 9207).
+	// Issuer goes into each authorization response (RFC 9207).
 	Issuer string
-	// RequirePKCE requires PKCE of confidential clients too.
+	// RequirePKCE makes PKCE mandatory for confidential clients too.
 	RequirePKCE bool
 	Clients     *oidc.Store
 	Tokens      *jwt.Issuer
@@ -43,11 +43,12 @@ type Handler struct {
 	Flows       *flow.Sealer
 	Pages       *pages.Renderer
 	Audiences   *grant.Audiences
-	// Documents requests the documents that describe clients; nil if clients cannot register themselves.
+	// Documents requests the documents that describe clients; nil if clients cannot register
+	// themselves.
 	Documents *clientauth.Keys
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
-	// ReachableLevel returns the strongest value of the claim acr with which a user can sign in.
+	// ReachableLevel returns the strongest acr that a user can sign in with.
 	ReachableLevel func(ctx context.Context, userID string) (level string, err error)
 
 	throttle oauth.Throttle
@@ -58,8 +59,8 @@ func (h *Handler) Get(w http.ResponseWriter, r *http.Request) error {
 	return h.start(w, r, r.URL.Query())
 }
 
-// Continue serves GET /authorize/continue: a flow that returns from the sign-in page. It has a path
-// of its own, so that no parameter of a client can be taken for a flow.
+// Continue serves GET /authorize/continue, where a flow returns from the sign-in page. It has its own
+// path, so that no client's parameter can pass for a flow.
 func (h *Handler) Continue(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.OpenRequest(r.URL.Query().Get("flow"))
 	if err != nil {
@@ -111,14 +112,15 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values)
 	}
 	f := h.Flows.ForRequest(req)
 	if pushed || r.Method == http.MethodPost {
-		// A pushed request is used up now. With the flow in the URL, the page can still be reloaded.
+		// A pushed request is now used up. With the flow in the URL, the user can still reload the
+		// page.
 		http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
 		return nil
 	}
 	return h.proceed(w, r, f)
 }
 
-// named returns the client with a client_id, or nil if the browser got a page instead.
+// named returns the client with a client_id, or nil if it has sent the browser a page instead.
 func (h *Handler) named(w http.ResponseWriter, r *http.Request, form url.Values, clientID string) (*oidc.Registered, error) {
 	if oidc.IsDocumentURI(clientID) {
 		return h.documented(w, r, form, clientID)
@@ -130,7 +132,7 @@ func (h *Handler) named(w http.ResponseWriter, r *http.Request, form url.Values,
 	return c, err
 }
 
-// proceed shows the sign-in page if the user has to sign in, and continues with authorize otherwise.
+// proceed shows the sign-in page if the user has to sign in, and otherwise continues with authorize.
 func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) error {
 	req := f.Request
 	c, err := h.client(r.Context(), req)
@@ -158,7 +160,7 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) 
 	return h.ShowSignIn(w, r, f, req.LoginHint)
 }
 
-// client returns the client of a request, which may have changed since the request was validated.
+// client returns a request's client, which may have changed since we validated the request.
 func (h *Handler) client(ctx context.Context, req *flow.Request) (*oidc.Registered, error) {
 	c, err := clientauth.Find(ctx, h.Clients, req.ClientID)
 	if err != nil {
@@ -170,8 +172,8 @@ func (h *Handler) client(ctx context.Context, req *flow.Request) (*oidc.Register
 	return c, nil
 }
 
-// needsSignIn reports whether the user has to sign in although there is a session: the request demands
-// it, the sign-in is too long ago, or another user is expected.
+// needsSignIn reports whether the user has to sign in despite having a session: the request demands it,
+// the last sign-in was too long ago, or the request expects another user.
 func (h *Handler) needsSignIn(f *flow.Flow, s *session.Session) bool {
 	if f.SignedIn == s.ID {
 		return false
@@ -182,8 +184,9 @@ func (h *Handler) needsSignIn(f *flow.Flow, s *session.Session) bool {
 	return tooOld || otherUser || req.Prompt(flow.PromptLogin) || req.Prompt(flow.PromptSelectAccount)
 }
 
-// wantsStronger reports whether the request asks for a stronger sign-in than that of the session, and the
-// user can give it. The request is voluntary: a user who cannot is not asked, and acr says what is true.
+// wantsStronger reports whether the request asks for a stronger sign-in than the session's, and the
+// user can provide it. Such a request is voluntary: we do not ask users who cannot, and acr tells the
+// truth.
 func (h *Handler) wantsStronger(ctx context.Context, f *flow.Flow, s *session.Session) (bool, error) {
 	if f.SignedIn == s.ID || s.Methods.Reach(f.Request.Level) {
 		return false, nil

@@ -18,7 +18,7 @@ import (
 	"steward/internal/seal"
 )
 
-// authorization is the request of a client, with the user who is signed in.
+// authorization is a client's request, with the signed-in user.
 type authorization struct {
 	flow    *flow.Flow
 	client  *oidc.Registered
@@ -26,8 +26,8 @@ type authorization struct {
 	user    *account.User
 }
 
-// authorize sends a code if the user may use the client and has decided about all that it requests.
-// Otherwise it shows the consent page, or refuses.
+// authorize sends a code if the user may use the client and has decided on everything it requests.
+// Otherwise it shows the consent page or refuses.
 func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, a authorization) error {
 	req := a.flow.Request
 	if req.Subject != "" && req.Subject != a.user.ID {
@@ -60,7 +60,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, a authorizat
 	return h.Consents.Show(w, r, view, q)
 }
 
-// consentRequest returns what the user decides about.
+// consentRequest returns the request that the user decides on.
 func (h *Handler) consentRequest(ctx context.Context, a authorization) (grant.ConsentRequest, error) {
 	given, err := h.Clients.Consent(ctx, a.client.ID, a.user.ID)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Handler) consentRequest(ctx context.Context, a authorization) (grant.Co
 	}, nil
 }
 
-// askFor returns which scopes of a request the user is asked for. The consent is nil if there is none.
+// askFor selects the requested scopes that we ask the user about. given is nil if there is no consent.
 func askFor(c *oidc.Registered, req *flow.Request, given *oidc.Consent) grant.Ask {
 	switch {
 	case req.Prompt(flow.PromptConsent):
@@ -83,7 +83,7 @@ func askFor(c *oidc.Registered, req *flow.Request, given *oidc.Consent) grant.As
 	return grant.AskNew
 }
 
-// consentRequired returns the error of a request that needs the consent page and has prompt=none.
+// consentRequired returns the error for a request with prompt=none that needs the consent page.
 func consentRequired(c *oidc.Registered, req *flow.Request, given *oidc.Consent) *oauth.Error {
 	if c.AsksEachTime(req.RedirectURI) {
 		return oauth.NewError(oauth.InteractionRequired, "users of this application are asked each time")
@@ -94,7 +94,7 @@ func consentRequired(c *oidc.Registered, req *flow.Request, given *oidc.Consent)
 	return oauth.NewError(oauth.ConsentRequired, "the user has not consented to all scopes")
 }
 
-// Consent serves POST /consent, the decision of the user.
+// Consent serves POST /consent, the user's decision.
 func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.OpenRequest(r.PostForm.Get("flow"))
 	if err != nil {
@@ -137,7 +137,7 @@ func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 	return h.sendCode(w, r, req, h.newGrant(a, scopes, saved))
 }
 
-// newGrant returns a grant of scopes, without a code.
+// newGrant returns a grant for scopes, without a code.
 func (h *Handler) newGrant(a authorization, scopes []string, consent *oidc.Consent) *grant.Grant {
 	req := a.flow.Request
 	g := grant.New(h.Now(), a.client, consent, scopes)

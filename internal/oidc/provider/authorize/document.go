@@ -17,13 +17,13 @@ import (
 	"steward/internal/web"
 )
 
-// paramOrganization is the parameter with the organization in which a client acts that a document describes. The page
-// on which the user chooses one adds it to the request.
+// paramOrganization names the organization for which a client acts, if a document describes the client.
+// The page on which the user chooses one adds it to the request.
 const paramOrganization = "organization"
 
-// documented returns the client that the document at a URI describes, in an organization of the user. The document is
-// requested for users who are signed in only. It returns nil if the browser got a page instead, after which the same
-// request comes again.
+// documented returns the client that the document at a URI describes, in one of the user's
+// organizations. It requests the document only for signed-in users. It returns nil if it has sent the
+// browser a page instead, which then repeats the request.
 func (h *Handler) documented(w http.ResponseWriter, r *http.Request, form url.Values, uri string) (*oidc.Registered, error) {
 	if h.Documents == nil {
 		return nil, clientauth.ErrUnknown
@@ -32,7 +32,7 @@ func (h *Handler) documented(w http.ResponseWriter, r *http.Request, form url.Va
 	if len(again) > maxParams {
 		return nil, oauth.NewError(oauth.InvalidRequest, "the request is too large")
 	}
-	if r.Method == http.MethodPost { // the cookie of the session does not come with a POST from another site
+	if r.Method == http.MethodPost { // a POST from another site does not carry the session's cookie
 		http.Redirect(w, r, again, http.StatusSeeOther)
 		return nil, nil
 	}
@@ -61,7 +61,7 @@ func (h *Handler) documented(w http.ResponseWriter, r *http.Request, form url.Va
 	return nil, h.showOrganizations(w, r, orgs, form)
 }
 
-// showOrganizations asks the user in which organization the client acts.
+// showOrganizations asks the user which organization the client acts for.
 func (h *Handler) showOrganizations(w http.ResponseWriter, r *http.Request, orgs []string, form url.Values) error {
 	view := &pages.Organizations{Action: oauth.PathAuthorize, Params: form}
 	for _, orgID := range orgs {
@@ -74,7 +74,7 @@ func (h *Handler) showOrganizations(w http.ResponseWriter, r *http.Request, orgs
 	return h.Pages.Render(w, r, http.StatusOK, view)
 }
 
-// readDocument returns the client of an organization that the document at a URI describes.
+// readDocument returns the organization's client that the document at a URI describes.
 func (h *Handler) readDocument(r *http.Request, orgID, userID, uri string) (*oidc.Registered, error) {
 	ctx := r.Context()
 	c, fresh, err := h.Clients.Documented(ctx, orgID, uri)
@@ -110,7 +110,8 @@ func documentError(status int, code, description string) *oauth.Error {
 	return &oauth.Error{Status: status, Code: code, Description: description}
 }
 
-// documentLimits limit how often a user has documents requested, and how often they are of one host.
+// documentLimits limits how often a user makes us request documents, and how often we request them from
+// one host.
 func documentLimits(userID, uri string) []oauth.Limit {
 	limits := []oauth.Limit{{Key: "document of " + userID, Burst: 10, Every: 30 * time.Second}}
 	if u, err := url.Parse(uri); err == nil {
@@ -119,7 +120,7 @@ func documentLimits(userID, uri string) []oauth.Limit {
 	return limits
 }
 
-// faults returns what is wrong with a document, for its author.
+// faults describes a document's faults to its author.
 func faults(e *errs.Error) string {
 	var described []string
 	for _, f := range e.Faults {

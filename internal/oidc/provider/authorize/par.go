@@ -21,7 +21,7 @@ import (
 
 const (
 	pushedPrefix = "urn:ietf:params:oauth:request_uri:"
-	// PushedLifetime is how long a pushed request can be used.
+	// PushedLifetime limits how long a client can use a pushed request.
 	PushedLifetime = 90 * time.Second
 )
 
@@ -31,10 +31,10 @@ type PushedResponse struct {
 	ExpiresIn  int64  `json:"expires_in"`
 }
 
-// Push serves POST /par: a client sends its authorization request beforehand.
+// Push serves POST /par: a client sends us its authorization request in advance.
 func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, error) {
 	form := r.PostForm
-	if c.DocumentURI != nil { // which organization's client it is depends on the user
+	if c.DocumentURI != nil { // the user decides which organization's client this is
 		return nil, oauth.NewError(oauth.UnauthorizedClient, "a client that a document describes cannot push requests")
 	}
 	if form.Has("request_uri") {
@@ -72,7 +72,7 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	return &PushedResponse{RequestURI: pushedPrefix + handle, ExpiresIn: int64(PushedLifetime.Seconds())}, nil
 }
 
-// known returns the known parameters of a request.
+// known returns a request's known parameters.
 func known(form url.Values, req *flow.Request) url.Values {
 	kept := url.Values{}
 	if req.Resource != "" {
@@ -86,13 +86,14 @@ func known(form url.Values, req *flow.Request) url.Values {
 	return kept
 }
 
-// pushLimit limits how often one address pushes requests of public clients, whose ids anybody may know.
+// pushLimit limits how often one address pushes requests for public clients, whose ids anybody may
+// know.
 func pushLimit(r *http.Request) oauth.Limit {
 	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
 	return oauth.Limit{Key: network, Burst: 200, Every: 50 * time.Millisecond}
 }
 
-// bindToProof binds the code to the key of a DPoP proof, if there is one (RFC 9449 section 10.1).
+// bindToProof binds the code to a DPoP proof's key, if there is a proof (RFC 9449 section 10.1).
 func (h *Handler) bindToProof(r *http.Request, req *flow.Request, form url.Values) error {
 	proof, err := h.Proofs.Verify(r, "")
 	if err != nil || proof.JKT == "" {
@@ -105,8 +106,8 @@ func (h *Handler) bindToProof(r *http.Request, req *flow.Request, form url.Value
 	return h.Proofs.Use(r.Context(), proof)
 }
 
-// takePushed returns the parameters behind a request_uri. It can be used once, by the client that pushed
-// it.
+// takePushed returns the parameters behind a request_uri. It works once, for the client that pushed
+// them.
 func (h *Handler) takePushed(ctx context.Context, c *oidc.Registered, uri string) (url.Values, error) {
 	var text string
 	err := h.DB.Write(ctx, func(tx *db.Tx) (err error) {

@@ -14,13 +14,13 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// maxParams bounds what a flow carries from page to page.
+// maxParams limits the bytes that a flow carries from page to page.
 const maxParams = 8 << 10
 
 var errRedirectURI = oauth.NewError(oauth.InvalidRequest, "redirect_uri is not registered for this client")
 
-// redirectURIOf returns the redirect URI of a request. Its errors are shown on a page: until the URI is
-// known to be registered, the browser must not be redirected.
+// redirectURIOf returns a request's redirect URI. Show its errors on a page: until we know that the URI
+// is registered, we must not redirect the browser.
 func redirectURIOf(c *oidc.Registered, form url.Values) (string, error) {
 	uri, err := oauth.Required(form, "redirect_uri")
 	if err != nil {
@@ -32,7 +32,7 @@ func redirectURIOf(c *oidc.Registered, form url.Values) (string, error) {
 	return uri, nil
 }
 
-// parse validates a request. Its errors can be redirected to the client.
+// parse validates a request. Its errors may be redirected to the client.
 func (h *Handler) parse(
 	ctx context.Context, c *oidc.Registered, redirectURI string, form url.Values,
 ) (*flow.Request, error) {
@@ -50,7 +50,7 @@ func (h *Handler) parse(
 		ClientID: c.ID, RedirectURI: redirectURI, State: params["state"], Nonce: params["nonce"],
 		Level:     parseLevel(params["acr_values"]),
 		LoginHint: params["login_hint"], JKT: params["dpop_jkt"], ResponseMode: params["response_mode"],
-		// Scopes that the client may not use are left out. The token response lists those that remain.
+		// We leave out scopes that the client may not use. The token response lists the rest.
 		Scopes: c.AllowedScopes(params["scope"]),
 	}
 	if len(req.Scopes) == 0 {
@@ -77,15 +77,15 @@ func (h *Handler) parse(
 	return req, nil
 }
 
-// knownParams are the parameters that change the meaning of a request, and of which each may be
-// there once. The others are ignored (RFC 6749 section 3.1), except resource.
+// knownParams lists the parameters that change a request's meaning. Each may appear once. We ignore all
+// others (RFC 6749 section 3.1), except resource.
 var knownParams = []string{
 	"client_id", "response_type", "redirect_uri", "scope", "state", "response_mode", "nonce", "prompt", "max_age",
 	"id_token_hint", "login_hint", "code_challenge", "code_challenge_method", "dpop_jkt", "request", "request_uri",
 	"registration", "acr_values",
 }
 
-// singleParams returns the known parameters of a request, none of which may be repeated.
+// singleParams returns a request's known parameters. None may be repeated.
 func singleParams(form url.Values) (map[string]string, error) {
 	params := make(map[string]string, len(knownParams))
 	size := 0
@@ -103,7 +103,8 @@ func singleParams(form url.Values) (map[string]string, error) {
 	return params, nil
 }
 
-// checkSupported refuses parameters that would change the meaning of a request if they were ignored.
+// checkSupported refuses parameters that we do not support, where ignoring them would change the
+// request's meaning.
 func checkSupported(params map[string]string) error {
 	switch {
 	case params["request"] != "":
@@ -133,8 +134,8 @@ func checkResponseType(c *oidc.Registered, params map[string]string) error {
 	return nil
 }
 
-// challenge returns the PKCE challenge. Only S256 is supported; it is required of public clients, and of
-// all clients with RequirePKCE.
+// challenge returns the PKCE challenge. We support only S256, and require it from public clients, or
+// from all clients with RequirePKCE.
 func (h *Handler) challenge(c *oidc.Registered, params map[string]string) (string, error) {
 	challenge := params["code_challenge"]
 	method := params["code_challenge_method"]
@@ -152,7 +153,7 @@ func (h *Handler) challenge(c *oidc.Registered, params map[string]string) (strin
 	return challenge, nil
 }
 
-// isDigest reports whether s can be a SHA-256 in base64url.
+// isDigest reports whether s can be a SHA-256 hash in base64url.
 func isDigest(s string) bool {
 	return len(s) == 43 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
@@ -183,8 +184,8 @@ func parseMaxAge(text string) (*int64, error) {
 	return &n, nil
 }
 
-// parseLevel returns the weakest value of the claim acr among the requested ones, which suffices, or "". Those
-// that are not known are ignored.
+// parseLevel returns the weakest acr among the requested ones, since it suffices, or "". It ignores
+// unknown values.
 func parseLevel(text string) string {
 	requested := strings.Fields(text)
 	for _, level := range oauth.Levels() {
@@ -195,7 +196,7 @@ func parseLevel(text string) string {
 	return ""
 }
 
-// hintSubject returns the user of an id_token_hint, which must be issued to the client.
+// hintSubject returns the user in an id_token_hint, which we must have issued to the client.
 func (h *Handler) hintSubject(ctx context.Context, c *oidc.Registered, hint string) (string, error) {
 	if hint == "" {
 		return "", nil

@@ -10,15 +10,15 @@ import (
 	"steward/internal/oidc/provider/pages"
 )
 
-// recipient is where an authorization response goes, and how.
+// recipient is the address for an authorization response.
 type recipient struct {
 	uri   string
 	state string
-	// mode is flow.FormPost; otherwise the response goes into the query of the URI.
+	// mode is flow.FormPost; otherwise the response goes into the URI's query.
 	mode string
 }
 
-// recipientOf returns the recipient of an error, for a request that may be invalid.
+// recipientOf returns the recipient for an error. The request may be invalid.
 func recipientOf(redirectURI string, form url.Values) recipient {
 	to := recipient{uri: redirectURI, state: form.Get("state")}
 	if mode := form.Get("response_mode"); mode == flow.FormPost && acceptsForms(redirectURI) {
@@ -27,8 +27,8 @@ func recipientOf(redirectURI string, form url.Values) recipient {
 	return to
 }
 
-// acceptsForms reports whether a browser can send a form to a redirect URI. It cannot to an application
-// with a private-use scheme.
+// acceptsForms reports whether a browser can send a form to a redirect URI. It cannot send one to an
+// application with a private-use scheme.
 func acceptsForms(redirectURI string) bool {
 	return strings.HasPrefix(redirectURI, "https:") || strings.HasPrefix(redirectURI, "http:")
 }
@@ -55,6 +55,6 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, to recipient, par
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, location, http.StatusSeeOther) // 303 turns a POST into a GET, so that no form is passed on
+	http.Redirect(w, r, location, http.StatusSeeOther) // 303 turns a POST into a GET, so that the browser does not pass the form on
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// pushed is a pushed request of a client. The handle is the end of its request_uri.
+// pushed is a client's pushed request. The handle is the end of its request_uri.
 type pushed struct {
 	handle, clientID, request string
 	expires                   stamp.Time

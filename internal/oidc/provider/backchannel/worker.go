@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// interval is how often due logouts are looked for.
+	// interval is the pause between two searches for due logouts.
 	interval = time.Second
-	// maxClients is how many clients are looked at each time, and maxSending to how many tokens are sent at
-	// the same time.
+	// maxClients caps the clients in each search, and maxSending the tokens that we send at the same
+	// time.
 	maxClients = 1000
 	maxSending = 64
-	// MaxQueued is how many logouts of one client wait at most.
+	// MaxQueued caps one client's waiting logouts.
 	MaxQueued = 10_000
-	// finishTimeout bounds storing the results of a batch when the process stops.
+	// finishTimeout bounds the time for storing a batch's results when the process stops.
 	finishTimeout = 5 * time.Second
 )
 
-// Worker sends logout tokens. A client is sent one token at a time by each process, so that one which does
-// not answer has one slot.
+// Worker sends logout tokens. Each process sends a client one token at a time, so that a client which
+// does not answer takes up only one slot.
 type Worker struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Log     *slog.Logger
 	Clients *oidc.Store
 	Tokens  *jwt.Issuer
-	// Send posts a form. It returns the status of the response, 0 if there is none, and an error unless the
-	// status is 2xx.
+	// Send posts a form. It returns the response's status, or 0 if there is none, and an error unless
+	// the status is 2xx.
 	Send func(ctx context.Context, uri string, form url.Values) (status int, err error)
-	// Sent is called after each attempt, if it is set, with whether the client has taken the token.
+	// Sent, if set, is called after each attempt. taken reports whether the client accepted the token.
 	Sent func(taken bool)
-	// MaxQueued is how many logouts of one client wait at most.
+	// MaxQueued caps one client's waiting logouts.
 	MaxQueued int
 
 	slots   *budget.Queue
@@ -56,20 +56,20 @@ func NewWorker() *Worker {
 	return &Worker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
 }
 
-// Run sends what is due until ctx ends.
+// Run sends due logouts until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
 	job.Every(w.Log, "send logout tokens", interval, w.start)(ctx)
 	w.running.Wait()
 }
 
-// SendDue sends what is due now and waits for the end of all attempts.
+// SendDue sends the logouts that are due now and waits for all attempts to end.
 func (w *Worker) SendDue(ctx context.Context) error {
 	err := w.start(ctx)
 	w.running.Wait()
 	return err
 }
 
-// start starts to send to all clients with logouts that are due, unless that is going on.
+// start starts sending to all clients with due logouts, except where that is under way already.
 func (w *Worker) start(ctx context.Context) error {
 	due, err := dueClients(w.DB.Read(ctx), stamp.Of(w.Now()), maxClients)
 	if err != nil {
@@ -83,7 +83,7 @@ func (w *Worker) start(ctx context.Context) error {
 	return nil
 }
 
-// claim reports whether nobody in this process sends to a client, and makes the caller the one who does.
+// claim reports whether the caller may send to a client, because nobody else in this process does.
 func (w *Worker) claim(clientID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +117,7 @@ func (w *Worker) serve(ctx context.Context, t target) {
 	}
 }
 
-// sendBatch sends some logout tokens of a client, and reports whether there may be more.
+// sendBatch sends some of a client's logout tokens, and reports whether there may be more.
 func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err error) {
 	b := batch{clientID: clientID}
 	err = w.DB.Write(ctx, func(tx *db.Tx) (err error) {
@@ -140,21 +140,22 @@ func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err
 	return len(b.rest()) == 0, w.finish(ctx, b)
 }
 
-// batch is what has become of leased logouts. The first ones of leased are those that are done and those that
-// failed, in their order; the rest was not sent.
+// batch has the results for leased logouts. The first logouts in leased are either done or failed, in
+// order; we have not sent the rest.
 type batch struct {
 	clientID string
 	leased   []logout
 	done     []logout
 	failed   []logout
-	// unreachable says that the last of failed got no response, so that the rest was not sent.
+	// unreachable reports whether the last failed attempt got no response, so that we did not send the
+	// rest.
 	unreachable bool
 }
 
-// rest returns the logouts that were not sent.
+// rest returns the logouts that we have not sent.
 func (b *batch) rest() []logout { return b.leased[len(b.done)+len(b.failed):] }
 
-// sendAll sends the logout tokens of a batch until the client does not respond, or the process stops.
+// sendAll sends a batch's logout tokens until the client does not respond or the process stops.
 func (w *Worker) sendAll(ctx context.Context, client *oidc.Registered, b *batch) {
 	for _, l := range b.leased {
 		status, err := w.send(ctx, client, l)
@@ -188,7 +189,7 @@ func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (s
 	return status, err
 }
 
-// finish stores what has become of a batch, also when the process stops.
+// finish stores a batch's results, even when the process stops.
 func (w *Worker) finish(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
@@ -208,8 +209,7 @@ func (w *Worker) finish(ctx context.Context, b batch) error {
 	return err
 }
 
-// retry stores when the logouts are due that failed, and those that were not sent. It returns how many are
-// given up.
+// retry stores when to retry the logouts that failed or were not sent. It returns how many it gives up.
 func (w *Worker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	now := stamp.Of(w.Now())
 	p := postponement{clientID: b.clientID, now: now, giveUp: now.Add(retryFor)}

@@ -1,4 +1,4 @@
-// Package clientauth owns the authentication of OAuth clients: client_secret_basic, client_secret_post and
+// Package clientauth authenticates OAuth clients: with client_secret_basic, client_secret_post and
 // private_key_jwt (RFC 7523) for confidential clients, and none for public ones.
 package clientauth
 
@@ -24,12 +24,12 @@ type Authenticator struct {
 	Clients *oidc.Store
 	// Issuer is the base URL of the endpoints that assertions are made for.
 	Issuer string
-	// Keys has the keys of the clients that publish them.
+	// Keys has the keys that clients publish.
 	Keys *Keys
 }
 
-// Handler returns the http.HandlerFunc of an endpoint for clients: they send a form, authenticate, and
-// get JSON.
+// Handler returns the http.HandlerFunc for an endpoint where clients send a form, authenticate, and get
+// JSON.
 func Handler[T any](
 	a *Authenticator, status int, serve func(*http.Request, *oidc.Registered) (T, error),
 ) http.HandlerFunc {
@@ -48,8 +48,8 @@ func Handler[T any](
 	}
 }
 
-// Authenticate parses the form of a request into r.PostForm and returns the client that sent it. It
-// returns the same error for an unknown client and for a wrong secret.
+// Authenticate parses a request's form into r.PostForm and returns the client that sent it. An unknown
+// client and a wrong secret get the same error.
 func (a *Authenticator) Authenticate(w http.ResponseWriter, r *http.Request) (*oidc.Registered, error) {
 	if err := oauth.ReadForm(w, r); err != nil {
 		return nil, err
@@ -96,14 +96,14 @@ func (a *Authenticator) verify(r *http.Request, sent credentials) (*oidc.Registe
 	return c, err
 }
 
-// credentials are what a client sent to authenticate. A public client has neither a secret nor an
+// credentials are sent by a client to authenticate. A public client has neither a secret nor an
 // assertion. With an assertion, the id may be empty.
 type credentials struct{ id, secret, assertion string }
 
 var errMethods = oauth.NewError(oauth.InvalidRequest, "use only one method of client authentication")
 
-// readCredentials reads the credentials from the Authorization header or from the form. Both together
-// are an error.
+// readCredentials reads the credentials from the Authorization header or from the form. It refuses both
+// together.
 func readCredentials(r *http.Request) (credentials, error) {
 	form, err := formCredentials(r.PostForm)
 	if err != nil {
@@ -173,12 +173,12 @@ func basicAuth(r *http.Request) (credentials, error) {
 	return credentials{id: clientID, secret: secret}, nil
 }
 
-// ErrUnknown is the error for a client that does not exist, for a page.
+// ErrUnknown tells the user on a page that a client does not exist.
 var ErrUnknown = &oauth.Error{
 	Status: http.StatusBadRequest, Code: oauth.InvalidClient, Description: "this application does not exist",
 }
 
-// Find returns a client that a request names without authentication, for a page.
+// Find returns a client that a request names without authentication. Its errors are for a page.
 func Find(ctx context.Context, clients *oidc.Store, clientID string) (*oidc.Registered, error) {
 	c, err := clients.Lookup(ctx, clientID)
 	if errs.KindOf(err) == errs.NotFound || err == nil && c.Suspended {

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// maxDocument bounds what is read of a Client ID Metadata Document.
+	// maxDocument caps the bytes we read from a Client ID Metadata Document.
 	maxDocument = 5 << 10
-	// minFresh and maxFresh bound how long a document is used without being requested again.
+	// We use a document for at least minFresh and at most maxFresh before requesting it again.
 	minFresh = 5 * time.Minute
 	maxFresh = 24 * time.Hour
 )
 
-// ErrDocument is returned for a document that cannot be read, whatever the reason: it would tell users what is at an
-// address.
+// ErrDocument means that we cannot read a document. It gives users no reason, since that would reveal
+// what an address answers.
 var ErrDocument = errors.New("the document cannot be read")
 
-// Document requests the document of a client for a user of an organization. It returns ErrDocument, with the reason
-// for the log, or Invalid with the faults of the document.
+// Document requests a client's document for a user in an organization. It returns ErrDocument, with the
+// reason for the log, or Invalid with the document's faults.
 func (k *Keys) Document(ctx context.Context, orgID, uri string) (oidc.Document, error) {
 	if !k.begin(orgID) {
 		return oidc.Document{}, fmt.Errorf("%w: too many are being read", ErrDocument)
@@ -43,7 +43,7 @@ func (k *Keys) Document(ctx context.Context, orgID, uri string) (oidc.Document, 
 	return oidc.ParseDocument(uri, text, freshness(header))
 }
 
-// freshness returns how long a response may be used, by its Cache-Control.
+// freshness returns how long we may use a response, going by its Cache-Control.
 func freshness(header http.Header) time.Duration {
 	fresh := minFresh
 	for _, directive := range strings.Split(strings.Join(header.Values("Cache-Control"), ","), ",") {

@@ -16,30 +16,29 @@ import (
 )
 
 const (
-	// fetchTimeout bounds a request for keys or a document, with its response.
+	// fetchTimeout bounds a request for keys or a document, including its response.
 	fetchTimeout = 5 * time.Second
-	// maxKeySet bounds what is read of a response, and maxKeys the keys that are kept.
+	// maxKeySet caps the bytes we read from a response, and maxKeys the keys we keep.
 	maxKeySet = 64 << 10
 	maxKeys   = 20
-	// maxSets bounds the clients whose keys are kept.
+	// maxSets caps the clients whose keys we keep.
 	maxSets = 1000
-	// maxFetches bounds the requests in flight, and maxFetchesOfOrg those for the clients of one
-	// organization.
+	// maxFetches caps the requests in flight, and maxFetchesOfOrg those for one organization's clients.
 	maxFetches      = 64
 	maxFetchesOfOrg = 8
-	// fetchInterval is the least time between two requests for the keys of a client.
+	// fetchInterval is the minimum time between two requests for a client's keys.
 	fetchInterval = time.Minute
-	// freshFor is how long keys are used without a request, and staleFor how long they are used while
-	// requests fail.
+	// We use keys for freshFor without another request, and for staleFor while requests fail.
 	freshFor = 10 * time.Minute
 	staleFor = 24 * time.Hour
 )
 
-// Keys has the keys that clients publish at a jwks_uri, and requests their documents. It is safe for concurrent use.
+// Keys has the keys that clients publish at a jwks_uri, and requests their documents. It is safe for
+// concurrent use.
 //
-// The keys of a client are requested when they are needed first, when they are no longer fresh, and when none of
-// them verifies an assertion, since the client may have a new one. Between two requests at least a minute
-// passes, so that whoever invents assertions makes no more of them. Each replica has keys of its own.
+// We request a client's keys when we first need them, when they are no longer fresh, and when none of
+// them verifies an assertion, since the client may have a new one. At least a minute passes between two
+// requests, so that made-up assertions cannot cause more. Each replica has its own keys.
 type Keys struct {
 	now    func() time.Time
 	http   *http.Client
@@ -51,17 +50,17 @@ type Keys struct {
 	total   int            // in flight
 }
 
-// source is where a client publishes its keys.
+// source is the place where a client publishes its keys.
 type source struct{ clientID, uri string }
 
-// keySet are the keys of a client. They are those of the last request that succeeded.
+// keySet has a client's keys from the last request that succeeded.
 type keySet struct {
 	keys            []jose.JSONWebKey
 	read, attempted time.Time
 }
 
-// NewKeys returns the keys of clients, which are requested with transport. It decides to which addresses
-// requests are sent; redirects are not followed.
+// NewKeys returns Keys that sends its requests with transport. The transport decides which addresses
+// they may reach. Redirects are not followed.
 func NewKeys(transport http.RoundTripper, now func() time.Time) *Keys {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Keys{
@@ -70,8 +69,8 @@ func NewKeys(transport http.RoundTripper, now func() time.Time) *Keys {
 	}
 }
 
-// find reports whether the keys of a client satisfy a condition: those that are kept, or else those that the
-// client publishes now.
+// find reports whether accepts takes the client's keys: the ones we keep, or else the ones the client
+// publishes now.
 func (k *Keys) find(ctx context.Context, c *oidc.Registered, accepts func([]jose.JSONWebKey) bool) bool {
 	from := source{c.ID, *c.JWKSURI}
 	now := k.now()
@@ -95,11 +94,11 @@ func (k *Keys) kept(from source) keySet {
 	return k.sets[from]
 }
 
-// refresh requests the keys of a client, together with all others who want to do so. It returns when the request
-// has ended, or ctx.
+// refresh requests a client's keys, sharing the request with all concurrent callers. It returns when
+// the request or ctx ends.
 func (k *Keys) refresh(ctx context.Context, orgID string, from source) {
 	done := k.flight.DoChan(from.clientID+" "+from.uri, func() (any, error) {
-		due := k.now().Sub(k.kept(from).attempted) >= fetchInterval // unless another one has just ended
+		due := k.now().Sub(k.kept(from).attempted) >= fetchInterval // unless another request has just ended
 		if due && k.begin(orgID) {
 			defer k.end(orgID)
 			keys, err := k.fetch(context.WithoutCancel(ctx), from.uri)
@@ -113,7 +112,7 @@ func (k *Keys) refresh(ctx context.Context, orgID string, from source) {
 	}
 }
 
-// begin reports whether another request may be sent for the clients of an organization.
+// begin reports whether we may send another request for an organization's clients.
 func (k *Keys) begin(orgID string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,7 +124,7 @@ func (k *Keys) begin(orgID string) bool {
 	return true
 }
 
-// end is to be called after a request for which begin returned true.
+// end releases the slot that begin took. Call it if begin returned true.
 func (k *Keys) end(orgID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +135,7 @@ func (k *Keys) end(orgID string) {
 	}
 }
 
-// store keeps what a request returned. After an error, the keys of before stay.
+// store keeps a request's result. After an error, the earlier keys stay.
 func (k *Keys) store(from source, keys []jose.JSONWebKey, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -164,7 +163,7 @@ func (k *Keys) fetch(ctx context.Context, uri string) ([]jose.JSONWebKey, error)
 	return oidc.ParseKeys(text, maxKeys)
 }
 
-// get requests what a client publishes at a URI, of at most limit bytes.
+// get requests the text that a client publishes at a URI, up to limit bytes.
 func (k *Keys) get(ctx context.Context, uri, accept string, limit int64) (http.Header, []byte, error) {
 	if k.http.Transport == nil { // the default one would connect to any address
 		return nil, nil, errors.New("request: there is no transport")

@@ -10,18 +10,18 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// Audiences finds the audience of access tokens, which clients choose with resource (RFC 8707). It is this
-// server, or a URI that a client has registered. A token has one audience, so that no API can use a token
-// at another one.
+// Audiences finds the audience for access tokens, which clients choose with the resource parameter (RFC
+// 8707). It is this server, or a URI that a client has registered. A token has one audience, so that no
+// API can use a token at another one.
 type Audiences struct {
-	// Issuer is the audience of this server, and the default.
+	// Issuer is this server's audience, and the default.
 	Issuer  string
 	Clients *oidc.Store
 }
 
-// Requested returns the audience that the parameter resource of a form names, or "" if there is none. The
-// parameter may be repeated with the same value. It returns invalid_target for an audience that no client
-// has registered.
+// Requested returns the audience that a form's resource parameter names, or "" if there is none. The
+// parameter may repeat the same value. It returns invalid_target if no client has registered the
+// audience.
 func (a *Audiences) Requested(ctx context.Context, form url.Values) (string, error) {
 	var resource string
 	for _, value := range form["resource"] {
@@ -45,8 +45,8 @@ func (a *Audiences) Requested(ctx context.Context, form url.Values) (string, err
 	return resource, a.check(ctx, resource)
 }
 
-// Granted returns the audience of a grant, which names the resource of its request or nil. It returns
-// invalid_target if no client has registered it any more.
+// Granted returns a grant's audience. resource is the one in its request, or nil. It returns
+// invalid_target if no client registers the audience any more.
 func (a *Audiences) Granted(ctx context.Context, resource *string) (string, error) {
 	audience := a.of(resource)
 	if audience == a.Issuer {
@@ -55,7 +55,7 @@ func (a *Audiences) Granted(ctx context.Context, resource *string) (string, erro
 	return audience, a.check(ctx, audience)
 }
 
-// CheckSame returns invalid_target if a token request names another audience than that of its grant.
+// CheckSame returns invalid_target if a token request names another audience than its grant.
 func (a *Audiences) CheckSame(requested string, resource *string) error {
 	if requested != "" && requested != a.of(resource) {
 		return oauth.NewError(oauth.InvalidTarget, "resource is not the one that was granted")
@@ -70,7 +70,7 @@ func (a *Audiences) of(resource *string) string {
 	return *resource
 }
 
-// Admit returns invalid_target if a client may not get tokens for an audience without the consent of a user.
+// Admit returns invalid_target if a client may not get tokens for an audience without a user's consent.
 func (a *Audiences) Admit(ctx context.Context, c *oidc.Registered, audience string) error {
 	if audience == a.Issuer {
 		return nil

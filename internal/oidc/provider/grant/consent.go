@@ -11,38 +11,38 @@ import (
 	"steward/internal/oidc/provider/pages"
 )
 
-// ConsentPage is the page on which a user decides what a client may do. The authorization endpoint and the
-// device page both show it.
+// ConsentPage lets a user decide on a client's request. The authorization endpoint and the device page
+// both show it.
 type ConsentPage struct {
 	Clients  *oidc.Store
 	Pages    *pages.Renderer
 	Accounts *account.Store
 }
 
-// Ask says which of the requested scopes a user is asked for.
+// Ask selects the requested scopes that we ask a user about.
 type Ask int
 
 const (
 	// AskNew asks for scopes that the user has neither granted nor declined.
 	AskNew Ask = iota
-	// AskAgain asks for all scopes except those that the user has declined.
+	// AskAgain asks for all scopes except the ones the user has declined.
 	AskAgain
 	// AskAll asks for all scopes.
 	AskAll
 )
 
-// ConsentRequest is a request of a client for scopes, which a user decides about.
+// ConsentRequest is a client's request for scopes, which a user decides on.
 type ConsentRequest struct {
 	Client *oidc.Registered
 	User   *account.User
 	Scopes []string
-	// Given is the consent of before; nil if there is none.
+	// Given is the earlier consent; nil if there is none.
 	Given *oidc.Consent
 	Ask   Ask
 }
 
-// Asked returns the requested scopes that the user must be asked for. If the user has declined all of them,
-// there is nothing to grant, so all are asked for.
+// Asked returns the requested scopes that we must ask the user about. If the user has declined all of
+// them, there is nothing to grant, so we ask about all.
 func (q ConsentRequest) Asked() []string {
 	if q.Given == nil || q.Ask == AskAll {
 		return q.Scopes
@@ -57,13 +57,13 @@ func (q ConsentRequest) Asked() []string {
 	return asked
 }
 
-// Granted returns the requested scopes that the consent of before grants.
+// Granted returns the requested scopes that the earlier consent grants.
 func (q ConsentRequest) Granted() []string {
 	return slices.DeleteFunc(slices.Clone(q.Scopes), func(s string) bool { return !slices.Contains(q.Given.Scopes, s) })
 }
 
-// Show renders the page with the scopes to ask for. The view has the target and the hidden fields of the
-// form, and where the browser goes afterwards.
+// Show renders the page with the scopes to ask about. The view has the form's target and hidden fields,
+// and the redirect URI.
 func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Consent, q ConsentRequest) error {
 	c := q.Client
 	org, err := p.Accounts.OrgName(r.Context(), c.OrgID)
@@ -92,18 +92,18 @@ func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Co
 	return p.Pages.Render(w, r, http.StatusOK, &view)
 }
 
-// initial returns the first letter of a name, as a placeholder for an icon.
+// initial returns a name's first letter, as a placeholder for an icon.
 func initial(name string) string {
 	letters := []rune(strings.TrimSpace(name) + "?")
 	return strings.ToUpper(string(letters[0]))
 }
 
-// Approved reports whether the user has approved in the form of a request.
+// Approved reports whether the user has approved in a request's form.
 func Approved(r *http.Request) bool { return r.PostForm.Get("action") == "approve" }
 
-// Save stores the decision in the form of a request: the scopes that the user has checked are granted,
-// the others that the user was asked for are declined. It returns the granted ones of the requested scopes.
-// If there are none, it stores nothing.
+// Save stores the user's decision. It grants the scopes that the user has checked, declines the others
+// we asked about, and returns the requested scopes that are granted. If there are none, it stores
+// nothing.
 func (p *ConsentPage) Save(r *http.Request, q ConsentRequest) (granted []string, saved *oidc.Consent, err error) {
 	asked := q.Asked()
 	checked := r.PostForm["scope"]
@@ -114,7 +114,7 @@ func (p *ConsentPage) Save(r *http.Request, q ConsentRequest) (granted []string,
 			granted = append(granted, s)
 		case slices.Contains(asked, s):
 			declined = append(declined, s)
-		case slices.Contains(q.Given.Scopes, s): // not asked for, so there is a consent
+		case slices.Contains(q.Given.Scopes, s): // not asked about, so there is a consent
 			granted = append(granted, s)
 		}
 	}

@@ -1,13 +1,14 @@
-// Package grant owns grants: what a user has allowed a client to do, once, from the consent page to the
-// audience and the refresh tokens.
+// Package grant owns grants. A grant records that a user has allowed a client something once, from the
+// consent page to the audience and the refresh tokens.
 //
-// A user decides on the consent page (consent.go). A grant is then created with an authorization code or
-// with the approval of a device. The token endpoint redeems it once; from then on it carries a family of
-// refresh tokens. A refresh token is `rt_<grant>.<generation>.<mac>`: it is derived from the row, so
-// nothing of it is stored, the family does not grow, and concurrent refreshes get the same successor.
+// A user decides on the consent page (consent.go). Then we create a grant with an authorization code,
+// or when the user approves a device. The token endpoint redeems it once; from then on it carries a
+// family of refresh tokens. A refresh token is `rt_<grant>.<generation>.<mac>`. We derive it from the
+// row instead of storing it, so the family does not grow and concurrent refreshes get the same
+// successor.
 //
-// Revoking a grant also voids the access tokens that were issued for it. Their check reads a small set of
-// revoked ids, which is cached.
+// Revoking a grant also voids the access tokens issued for it. Checking them reads a small, cached set
+// of revoked ids.
 package grant
 
 import (
@@ -28,34 +29,34 @@ import (
 )
 
 const (
-	// CodeLifetime is how long an authorization code can be redeemed. RFC 9700 recommends a minute
-	// at most.
+	// CodeLifetime limits how long a client can redeem an authorization code. RFC 9700 recommends a
+	// minute at most.
 	CodeLifetime = time.Minute
-	// maxAccessLifetime is the longest lifetime of an access token, so the longest that a revocation must
-	// be remembered.
+	// maxAccessLifetime is an access token's longest lifetime, so we must remember a revocation for
+	// that long.
 	maxAccessLifetime = oidc.MaxTokenLifetime * time.Second
-	// clockSkew is how far the clocks of replicas may differ.
+	// clockSkew is the difference we allow between replicas' clocks.
 	clockSkew = 5 * time.Second
 
 	prefix = "grt"
 )
 
-// Grant is what a user has allowed a client to do.
+// Grant records a user's permission for a client.
 type Grant struct {
 	ID       string
 	OrgID    string
 	ClientID string
 	UserID   string
-	// SessionID is the session with which the refresh tokens end; nil with offline access.
+	// SessionID is the session that the refresh tokens end with; nil with offline access.
 	SessionID *string
-	// SignInSessionID is the session in which the user granted this, also with offline access; nil for a
-	// device.
+	// SignInSessionID is the session in which the user granted this, even with offline access; nil for
+	// a device.
 	SignInSessionID *string
 	Scopes          []string
 	ClientEpoch     int64
 	ConsentEpoch    int64
 	AuthTime        stamp.Time
-	// Methods is how the user signed in; empty if that is not known.
+	// Methods has the ways in which the user signed in; empty if unknown.
 	Methods oauth.Methods
 	Nonce   *string
 
@@ -63,14 +64,14 @@ type Grant struct {
 	CodeExpiresAt *stamp.Time
 	RedirectURI   *string
 	Challenge     *string
-	// JKT is the DPoP key that the code, and later the refresh tokens, are bound to.
+	// JKT is the DPoP key that the code and, later, the refresh tokens are bound to.
 	JKT *string
-	// Resource is the requested audience of access tokens; nil if there was none.
+	// Resource is the requested audience for access tokens; nil if there was none.
 	Resource *string
 	Salt     []byte
 
 	RedeemedAt *stamp.Time
-	// Generation is that of the current refresh token; 0 if there is none.
+	// Generation counts the refresh tokens up to the current one; 0 if there is none.
 	Generation       int64
 	RotatedAt        *stamp.Time
 	RefreshExpiresAt *stamp.Time
@@ -79,7 +80,7 @@ type Grant struct {
 	ExpiresAt        stamp.Time
 }
 
-// New returns a grant of scopes to client c, based on the consent of a user. The caller sets AuthTime
+// New returns a grant for client c to use scopes, based on a user's consent. The caller sets AuthTime
 // and Methods.
 func New(now time.Time, c *oidc.Registered, consent *oidc.Consent, scopes []string) *Grant {
 	g := &Grant{
@@ -88,7 +89,7 @@ func New(now time.Time, c *oidc.Registered, consent *oidc.Consent, scopes []stri
 		Salt: make([]byte, 16), CreatedAt: stamp.Of(now),
 	}
 	rand.Read(g.Salt) // never fails
-	// The row is kept for as long as anything issued for it can be valid.
+	// We keep the row for as long as anything issued for it can be valid.
 	g.ExpiresAt = g.CreatedAt.Add(CodeLifetime + maxAccessLifetime + clockSkew)
 	return g
 }
@@ -112,8 +113,8 @@ type Store struct {
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// Usable reports whether what a grant is based on still holds: the epoch of the client, the consent, the
-// user, and that the client admits the user.
+// Usable reports whether a grant's basis still holds: the client's epoch, the consent, the user, and
+// that the client admits the user.
 func (s *Store) Usable(ctx context.Context, c *oidc.Registered, g *Grant) (bool, error) {
 	live, err := s.Clients.Live(ctx, c.ID, g.UserID, g.ClientEpoch, g.ConsentEpoch)
 	if err != nil || !live {
@@ -130,8 +131,8 @@ func (s *Store) Usable(ctx context.Context, c *oidc.Registered, g *Grant) (bool,
 	return err == nil, err
 }
 
-// Refreshable reports whether the refresh tokens of a grant are valid for client c: neither revoked nor
-// expired, in a session that has not ended, on a grant that is usable.
+// Refreshable reports whether a grant's refresh tokens are valid for client c: neither revoked nor
+// expired, in a session that has not ended, on a usable grant.
 func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (bool, error) {
 	if g.RevokedAt != nil || g.RefreshExpiresAt == nil || *g.RefreshExpiresAt <= s.now() {
 		return false, nil
@@ -145,8 +146,9 @@ func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (
 	return s.Usable(ctx, c, g)
 }
 
-// Holder returns the client that a code or a refresh token was granted to. It is c, unless a document describes c: that
-// client is another one in each organization, and authenticates as any of them.
+// Holder returns the client that a code or a refresh token was granted to. Usually that is c. But a
+// client that a document describes is a different one in each organization, and authenticates as any of
+// them.
 func (s *Store) Holder(ctx context.Context, c *oidc.Registered, code, refreshToken string) (*oidc.Registered, error) {
 	if c.DocumentURI == nil {
 		return c, nil
@@ -171,8 +173,8 @@ func (s *Store) Holder(ctx context.Context, c *oidc.Registered, code, refreshTok
 	return holder, nil
 }
 
-// ofToken returns the grant of a code, or else of a refresh token, which may be forged. It returns db.ErrNoRows if there
-// is none.
+// ofToken returns the grant for a code, or else for a refresh token, which may be forged. It returns
+// db.ErrNoRows if there is none.
 func (s *Store) ofToken(ctx context.Context, code, refreshToken string) (*Grant, error) {
 	if code != "" {
 		return ByCode(s.DB.Read(ctx), code)
@@ -184,17 +186,17 @@ func (s *Store) ofToken(ctx context.Context, code, refreshToken string) (*Grant,
 	return ByID(s.DB.Read(ctx), grantID)
 }
 
-// Redemption says who redeems a grant.
+// Redemption describes the client that redeems a grant.
 type Redemption struct {
 	Client *oidc.Registered
-	// JKT is the key of the client's DPoP proof; empty if there is none.
+	// JKT is the key in the client's DPoP proof; empty if there is none.
 	JKT string
-	// Refresh says that the client gets refresh tokens, if it may have any.
+	// Refresh gives the client refresh tokens, if it may have any.
 	Refresh bool
 }
 
-// Redeem marks a grant as redeemed and starts its family of refresh tokens, if there is one. If it was
-// redeemed before, Redeem revokes it and returns false.
+// Redeem marks a grant as redeemed and, if the client gets refresh tokens, starts their family. If the
+// grant was redeemed before, Redeem revokes it and returns false.
 func (s *Store) Redeem(tx *db.Tx, g *Grant, by Redemption) (redeemed bool, err error) {
 	now := s.now()
 	c := by.Client

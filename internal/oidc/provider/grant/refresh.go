@@ -15,16 +15,16 @@ import (
 	"steward/internal/stamp"
 )
 
-// ReuseGrace is how long a refresh token that was used is accepted again, for clients that refresh
+// ReuseGrace is the time during which we accept a used refresh token again, for clients that refresh
 // concurrently or have lost the response.
 const ReuseGrace = 10 * time.Second
 
 const refreshPrefix = "rt_"
 
-// IsRefreshToken reports whether a token is a refresh token by its form.
+// IsRefreshToken reports whether a token looks like a refresh token.
 func IsRefreshToken(token string) bool { return strings.HasPrefix(token, refreshPrefix) }
 
-// RefreshToken returns the refresh token of the grant's current generation.
+// RefreshToken returns the refresh token for the grant's current generation.
 func (s *Store) RefreshToken(g *Grant) string { return s.refreshToken(g, g.Generation) }
 
 func (s *Store) refreshToken(g *Grant, generation int64) string {
@@ -33,7 +33,7 @@ func (s *Store) refreshToken(g *Grant, generation int64) string {
 	return refreshPrefix + name + "." + base64.RawURLEncoding.EncodeToString(mac)
 }
 
-// ByRefreshToken returns the grant and the generation of a refresh token of a client. It returns
+// ByRefreshToken returns the grant and the generation for a client's refresh token. It returns
 // db.ErrNoRows if the token is malformed, forged, forgotten, or issued to another client.
 func (s *Store) ByRefreshToken(ctx context.Context, clientID, token string) (g *Grant, generation int64, err error) {
 	grantID, generation, ok := parseRefreshToken(token)
@@ -65,12 +65,12 @@ func parseRefreshToken(token string) (grantID string, generation int64, ok bool)
 	return prefix + "_" + parts[0], generation, true
 }
 
-// ErrReused is returned for a refresh token that was used more than ReuseGrace ago.
+// ErrReused means that a refresh token was used more than ReuseGrace ago.
 var ErrReused = errors.New("the refresh token was used before")
 
-// Rotate replaces the refresh token of a generation by the next one and returns the grant. A token that
-// was used before gets the same successor during ReuseGrace. Later it counts as stolen: Rotate revokes
-// the grant and returns ErrReused together with it.
+// Rotate replaces a generation's refresh token with the next one and returns the grant. During
+// ReuseGrace, a used token gets the same successor again. After that it counts as stolen: Rotate
+// revokes the grant and returns it together with ErrReused.
 func (s *Store) Rotate(ctx context.Context, grantID string, generation int64) (*Grant, error) {
 	var g *Grant
 	reused := false

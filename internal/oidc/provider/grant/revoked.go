@@ -7,20 +7,20 @@ import (
 	"steward/internal/stamp"
 )
 
-// MaxCached is the size up to which the set of revoked ids is kept in memory. Beyond it each check is a
-// lookup by key, so that invalidating the cache stays cheap however much was revoked.
+// MaxCached is the largest set of revoked ids that we keep in memory. With more, each check looks up
+// its key, so that invalidating the cache stays cheap however much was revoked.
 const MaxCached = 2000
 
-// Cache names the cache of revoked ids.
+// Cache names the cache for revoked ids.
 const Cache = "oidc.revoked"
 
-// Forget empties the cache of revoked ids. It must be called when Cache is invalidated.
+// Forget empties the cache of revoked ids. Call it when Cache is invalidated.
 func (s *Store) Forget() { s.revoked.Forget() }
 
-// revokedSet holds the ids of grants and of single access tokens that were revoked before they expired.
+// revokedSet holds the ids of grants and single access tokens that were revoked before they expired.
 type revokedSet struct {
 	ids map[string]bool
-	// partial says that there are more than MaxCached.
+	// partial reports whether there are more than MaxCached.
 	partial bool
 }
 

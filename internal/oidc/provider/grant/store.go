@@ -51,8 +51,8 @@ func Insert(tx *db.Tx, g *Grant) error {
 	return nil
 }
 
-// ByCode returns the grant of an authorization code. It returns db.ErrNoRows if the code was never
-// issued, or so long ago that its grant has been purged.
+// ByCode returns the grant for an authorization code. It returns db.ErrNoRows if the code was never
+// issued, or so long ago that we have purged its grant.
 func ByCode(q db.Querier, code string) (*Grant, error) {
 	return scan(q.Row(`SELECT `+columns+` FROM oidc_grants WHERE code_hash = $1`, seal.Hash(code)))
 }
@@ -62,7 +62,7 @@ func ByID(q db.Querier, grantID string) (*Grant, error) {
 	return scan(q.Row(`SELECT `+columns+` FROM oidc_grants WHERE id = $1`, grantID))
 }
 
-// markRedeemed stores the redemption of a grant. It returns false if another request was first.
+// markRedeemed stores a grant's redemption. It returns false if another request was first.
 func markRedeemed(tx *db.Tx, g *Grant) (bool, error) {
 	n, err := tx.Exec(`UPDATE oidc_grants SET redeemed_at = @redeemed_at, jkt = @jkt, generation = @generation,
 		refresh_expires_at = @refresh_expires_at, expires_at = @expires_at
@@ -77,8 +77,8 @@ func markRedeemed(tx *db.Tx, g *Grant) (bool, error) {
 	return n == 1, nil
 }
 
-// advance moves a family to its next generation. It returns false if another request has done that or
-// has revoked the grant.
+// advance moves a family to its next generation. It returns false if another request has advanced it or
+// revoked the grant.
 func advance(tx *db.Tx, g *Grant, now stamp.Time) (bool, error) {
 	n, err := tx.Exec(`UPDATE oidc_grants SET generation = generation + 1, rotated_at = $3
 		WHERE id = $1 AND generation = $2 AND revoked_at IS NULL`, g.ID, g.Generation, now)
@@ -88,8 +88,8 @@ func advance(tx *db.Tx, g *Grant, now stamp.Time) (bool, error) {
 	return n == 1, nil
 }
 
-// Revoke voids everything that was issued for a grant: its code, its refresh tokens, and, through the
-// set of revoked ids, its access tokens.
+// Revoke voids everything issued for a grant: its code, its refresh tokens, and its access tokens
+// through the set of revoked ids.
 func Revoke(tx *db.Tx, grantID string, now stamp.Time) error {
 	_, err := tx.Exec(`UPDATE oidc_grants SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL`, grantID, now)
 	if err != nil {

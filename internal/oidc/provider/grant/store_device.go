@@ -41,20 +41,21 @@ func InsertDevice(tx *db.Tx, d *Device, code string) (bool, error) {
 	return n == 1, nil
 }
 
-// DeviceByUserCode returns the device of a user code that has not expired, or db.ErrNoRows.
+// DeviceByUserCode returns the device with a user code. It returns db.ErrNoRows if the code is unknown
+// or has expired.
 func DeviceByUserCode(q db.Querier, userCode string, now stamp.Time) (*Device, error) {
 	return scanDevice(q.Row(`SELECT `+deviceColumns+` FROM oidc_devices WHERE user_code = $1 AND expires_at > $2`,
 		userCode, now))
 }
 
-// LockDevice returns the device of a device code, or db.ErrNoRows. It locks the row until the
+// LockDevice returns the device with a device code, or db.ErrNoRows. It locks the row until the
 // transaction ends.
 func LockDevice(tx *db.Tx, code string) (*Device, error) {
 	return scanDevice(tx.Row(`UPDATE oidc_devices SET pause_seconds = pause_seconds WHERE code_hash = $1
 		RETURNING `+deviceColumns, seal.Hash(code)))
 }
 
-// DecideDevice stores the decision of the user. It returns db.ErrNoRows if there is one already.
+// DecideDevice stores the user's decision. It returns db.ErrNoRows if there is one already.
 func DecideDevice(tx *db.Tx, userCode string, state DeviceState, grantID *string) error {
 	n, err := tx.Exec(`UPDATE oidc_devices SET state = $2, grant_id = $3 WHERE user_code = $1 AND state = 'pending'`,
 		userCode, state, grantID)
@@ -67,7 +68,7 @@ func DecideDevice(tx *db.Tx, userCode string, state DeviceState, grantID *string
 	return nil
 }
 
-// SavePoll stores when a device has polled, and how long it has to wait.
+// SavePoll stores a device's last poll and the interval that it must keep.
 func SavePoll(tx *db.Tx, code string, d *Device) error {
 	_, err := tx.Exec(`UPDATE oidc_devices SET last_polled_at = $2, pause_seconds = $3 WHERE code_hash = $1`,
 		seal.Hash(code), d.LastPolled, d.Interval)

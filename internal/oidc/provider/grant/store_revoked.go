@@ -8,7 +8,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// RevokeToken voids an access token that expires at a time.
+// RevokeToken voids an access token. expires is the token's expiry, until which we must remember it.
 func RevokeToken(tx *db.Tx, jti string, expires time.Time) error {
 	return revokeUntil(tx, jti, stamp.Of(expires).Add(clockSkew))
 }
@@ -22,7 +22,7 @@ func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
 	return tx.Invalidate(Cache)
 }
 
-// revokedIDs returns at most limit ids of the set.
+// revokedIDs returns up to limit ids from the set.
 func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
 	ids, err := db.Collect(q, db.Value[string], `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, now, limit)
 	if err != nil {
@@ -31,7 +31,7 @@ func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
 	return ids, nil
 }
 
-// isRevoked reports whether one of two ids is in the set.
+// isRevoked reports whether the set has either of two ids.
 func isRevoked(q db.Querier, grantID, jti string) (bool, error) {
 	var n int
 	err := q.Row(`SELECT count(*) FROM oidc_revoked WHERE id = $1 OR id = $2`, grantID, jti).Scan(&n)

@@ -7,9 +7,9 @@ import (
 	"steward/internal/stamp"
 )
 
-// RevokeOfUser voids what was issued to clients on behalf of a user, as Revoke does for one grant: the
-// grants of all sessions but one, and those that belong to no session, such as those of devices. With
-// keepSession "" it voids all of them.
+// RevokeOfUser voids everything issued to clients on a user's behalf, as Revoke does for one grant. It
+// keeps only the grants that belong to keepSession; grants without a session, such as a device's, go
+// too. With keepSession "" it keeps none.
 func RevokeOfUser(tx *db.Tx, userID, keepSession string, now stamp.Time) error {
 	_, err := tx.Exec(`UPDATE oidc_grants SET revoked_at = $2
 		WHERE user_id = $1 AND revoked_at IS NULL AND (session_id IS NULL OR session_id <> $3)`,
@@ -17,7 +17,7 @@ func RevokeOfUser(tx *db.Tx, userID, keepSession string, now stamp.Time) error {
 	if err != nil {
 		return fmt.Errorf("revoke grants of user: %w", err)
 	}
-	// Only grants that were redeemed or refreshed lately have access tokens that are still valid.
+	// Only grants redeemed or refreshed lately have access tokens that are still valid.
 	_, err = tx.Exec(`INSERT INTO oidc_revoked (id, expires_at) SELECT id, $3 FROM oidc_grants
 		WHERE user_id = $1 AND revoked_at = $2 AND COALESCE(rotated_at, redeemed_at, 0) > $4
 		ON CONFLICT (id) DO NOTHING`,

@@ -15,10 +15,10 @@ import (
 // errRefused is the same whatever is wrong with a token.
 var errRefused = errs.New(errs.Unauthorized, "the access token is invalid, expired or revoked")
 
-// Caller returns the caller of the management API who presents an access token as Bearer: its user,
-// with the current role in the organization of the client and the scopes of the token, or a client
-// that acts as itself. It returns Unauthorized if the token is invalid, is for another audience, or
-// is bound to a key.
+// Caller returns the management API's caller who presents an access token as Bearer. That is either the
+// token's user, with the current role in the client's organization and the token's scopes, or a client
+// acting as itself. It returns Unauthorized if the token is invalid, is for another audience, or is
+// bound to a key.
 func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error) {
 	a, err := h.liveHere(ctx, token)
 	if err != nil {
@@ -30,10 +30,9 @@ func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error
 	return h.caller(ctx, a)
 }
 
-// BoundCaller returns the caller who presents an access token as DPoP, with a proof of the key that
-// it is bound to. It adds the nonce for the next proof to the headers of the response, if nonces
-// are demanded. It returns Unauthorized as Caller does, and if the token is not bound or the proof
-// is not valid.
+// BoundCaller returns the caller who presents an access token as DPoP, with a proof from the key it is
+// bound to. If we demand nonces, it adds the next one to the response headers. It returns Unauthorized
+// as Caller does, and also if the token is not bound or the proof is not valid.
 func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string) (*auth.Caller, error) {
 	h.Proofs.SetNonce(header)
 	a, err := h.liveHere(r.Context(), token)
@@ -54,14 +53,14 @@ func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string)
 	return h.caller(r.Context(), a)
 }
 
-// unauthorized returns the Unauthorized of the management API for an error of the protocol, with the
-// challenge that belongs to it.
+// unauthorized returns the management API's Unauthorized for a protocol error, with the matching
+// challenge.
 func unauthorized(scheme string, e *oauth.Error) *errs.Error {
 	return &errs.Error{Kind: errs.Unauthorized, Message: e.Description, Challenge: challenge(scheme, e)}
 }
 
-// liveHere returns the claims of an access token whose audience is this server. It returns
-// Unauthorized if the token is invalid, has expired, was revoked, or is for another audience.
+// liveHere returns the claims in an access token whose audience is this server. It returns Unauthorized
+// if the token is invalid, has expired, was revoked, or is for another audience.
 func (h *Handler) liveHere(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.liveAccess(ctx, token)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && !slices.Contains(a.Audience, h.Issuer) {
@@ -73,7 +72,7 @@ func (h *Handler) liveHere(ctx context.Context, token string) (*jwt.AccessClaims
 	return a, nil
 }
 
-// caller returns the caller of a live token.
+// caller returns the caller for a live token.
 func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
 	if a.UserID() == "" {
 		return h.clientCaller(ctx, a)
@@ -88,8 +87,8 @@ func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller
 	return &auth.Caller{UserID: a.Subject, OrgID: a.OrgID, Role: role, ClientID: a.Holder(), Scopes: a.Scopes()}, nil
 }
 
-// clientCaller returns a client that acts as itself: with the scopes of its token as a member of
-// its organization, confined to its project if it has one.
+// clientCaller returns a client that acts as itself: a member in its organization with its token's
+// scopes, confined to its project if it has one.
 func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
 	c, err := h.Clients.Lookup(ctx, a.Holder())
 	if errs.KindOf(err) == errs.NotFound {
@@ -108,8 +107,7 @@ func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.
 // member is a user in an organization.
 type member struct{ orgID, userID string }
 
-// role returns a role from the cache. It returns NotFound, which is not cached, for a user who is
-// no member.
+// role returns a role from the cache. It returns NotFound, uncached, for a user who is no member.
 func (h *Handler) role(ctx context.Context, orgID, userID string) (auth.Role, error) {
 	return h.roles.Get(member{orgID, userID}, func() (auth.Role, error) { return h.Accounts.Role(ctx, orgID, userID) })
 }

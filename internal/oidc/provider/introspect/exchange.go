@@ -9,8 +9,8 @@ import (
 	"steward/internal/oidc/provider/jwt"
 )
 
-// checkActors returns jwt.ErrInvalid if a client that has exchanged a token was deleted, or may not exchange
-// tokens any more.
+// checkActors returns jwt.ErrInvalid if a client that has exchanged a token was deleted, or may no
+// longer exchange tokens.
 func (h *Handler) checkActors(ctx context.Context, act *jwt.Actor) error {
 	for ; act != nil; act = act.Actor {
 		c, err := h.Clients.Lookup(ctx, act.Subject)

@@ -1,8 +1,9 @@
-// Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation (RFC 7009),
-// the userinfo endpoint, and the callers of the management API who present an access token.
+// Package introspect owns everything that happens to a token after it is issued: introspection (RFC
+// 7662), revocation (RFC 7009), the userinfo endpoint, and the management API's callers who present an
+// access token.
 //
-// An access token is live while its client, its consent and its grant are, all of which it names. They
-// are read from caches that every revocation empties.
+// An access token names its client, its consent and its grant, and is live while all three are. We read
+// them from caches that every revocation empties.
 package introspect
 
 import (
@@ -34,23 +35,24 @@ type Handler struct {
 	Proofs   *dpop.Verifier
 	Grants   *grant.Store
 	Accounts *account.Store
-	// Organization returns the claims about a user in an organization, or nil if the user is no enabled member.
+	// Organization returns the claims about a user in an organization, or nil if the user is not an
+	// enabled member.
 	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
-	// Note counts an access of a client; the user is empty for a token of client_credentials.
+	// Note counts a client's access; the user is empty for a client_credentials token.
 	Note func(clientID, userID string)
 
 	roles    db.Cache[member, auth.Role]
 	profiles db.Cache[string, account.User]
 }
 
-// Forget empties the caches of users and roles. It must be called when auth.Callers is invalidated.
+// Forget empties the caches for users and roles. Call it when auth.Callers is invalidated.
 func (h *Handler) Forget() {
 	h.roles.Forget()
 	h.profiles.Forget()
 }
 
-// liveAccess returns the claims of an access token for this server. It returns jwt.ErrInvalid if
-// the token is invalid, is for another audience, has expired or was revoked.
+// liveAccess returns the claims in an access token for this server. It returns jwt.ErrInvalid if the
+// token is invalid, is for another audience, has expired or was revoked.
 func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.Tokens.VerifyAccess(ctx, token)
 	if err != nil {
@@ -59,8 +61,8 @@ func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClai
 	return h.live(ctx, a)
 }
 
-// live returns the claims of an access token. It returns jwt.ErrInvalid if the token was revoked, or one that
-// it was exchanged for.
+// live returns an access token's claims. It returns jwt.ErrInvalid if the token was revoked, or any
+// token it was exchanged for.
 func (h *Handler) live(ctx context.Context, a *jwt.AccessClaims) (*jwt.AccessClaims, error) {
 	for _, jti := range a.IDs() {
 		revoked, err := h.Grants.Revoked(ctx, a.Grant, jti)
@@ -98,7 +100,7 @@ type Response struct {
 	Act       *jwt.Actor        `json:"act,omitempty"`
 }
 
-// Introspect serves POST /introspect. It describes a token to the client that it was issued to and to the
+// Introspect serves POST /introspect. It describes a token to the client it was issued to, and to the
 // client that has registered its audience.
 func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, error) {
 	if c.ClientType == oidc.Public {
@@ -114,8 +116,8 @@ func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, err
 	return h.introspectAccess(r.Context(), c, token)
 }
 
-// LiveForAny returns the claims of an access token for any audience. It returns jwt.ErrInvalid if the token is
-// invalid, has expired or was revoked.
+// LiveForAny returns the claims in an access token for any audience. It returns jwt.ErrInvalid if the
+// token is invalid, has expired or was revoked.
 func (h *Handler) LiveForAny(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
 	if err != nil {
@@ -143,7 +145,7 @@ func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, toke
 	}, nil
 }
 
-// introspectRefresh describes a refresh token, which is active while it is the current one of its family.
+// introspectRefresh describes a refresh token, which is active while it is its family's current one.
 func (h *Handler) introspectRefresh(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
 	c, err := h.Grants.Holder(ctx, c, "", token)
 	if err != nil {

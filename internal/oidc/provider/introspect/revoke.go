@@ -13,8 +13,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Revoke serves POST /revoke. A token that is unknown or belongs to another client is ignored, which the
-// caller cannot tell from a success.
+// Revoke serves POST /revoke. It ignores a token that is unknown or belongs to another client; the
+// caller cannot tell that from a success.
 func (h *Handler) Revoke(w http.ResponseWriter, r *http.Request) {
 	if err := h.revoke(w, r); err != nil {
 		oauth.WriteError(w, r, err)
@@ -51,7 +51,7 @@ func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token st
 	return h.DB.Write(ctx, func(tx *db.Tx) error { return grant.RevokeToken(tx, a.ID, a.ExpiresAt.Time()) })
 }
 
-// revokeGrant revokes the grant of a refresh token, with all tokens that were issued for it.
+// revokeGrant revokes a refresh token's grant, with all tokens issued for it.
 func (h *Handler) revokeGrant(ctx context.Context, c *oidc.Registered, token string) error {
 	c, err := h.Grants.Holder(ctx, c, "", token)
 	if err != nil {

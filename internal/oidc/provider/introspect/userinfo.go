@@ -39,7 +39,8 @@ func (h *Handler) UserInfo(w http.ResponseWriter, r *http.Request) {
 	oauth.WriteJSON(w, http.StatusOK, info)
 }
 
-// challenge returns the WWW-Authenticate header of an error (RFC 6750 section 3, RFC 9449 section 7.1).
+// challenge returns the WWW-Authenticate header for an error (RFC 6750 section 3, RFC 9449 section
+// 7.1).
 func challenge(scheme string, e *oauth.Error) string {
 	if e.Code == "" {
 		return scheme
@@ -51,8 +52,7 @@ func challenge(scheme string, e *oauth.Error) string {
 	return header
 }
 
-// userInfo returns the claims about the user of the presented access token, and the scheme for a
-// challenge.
+// userInfo returns the claims about the presented access token's user, and the scheme for a challenge.
 func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) (scheme string, info *userInfo, err error) {
 	scheme, token, err := presentedToken(w, r)
 	if err != nil {
@@ -95,8 +95,8 @@ func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) (scheme strin
 	return "", info, nil
 }
 
-// presentedToken returns the access token of a request with its scheme, from the Authorization header or
-// from the form of a POST (RFC 6750 section 2), but never from the URL.
+// presentedToken returns a request's access token and its scheme, from the Authorization header or a
+// POST's form (RFC 6750 section 2), but never from the URL.
 func presentedToken(w http.ResponseWriter, r *http.Request) (scheme, token string, err error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		given, value, _ := strings.Cut(header, " ")
@@ -114,8 +114,8 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (scheme, token strin
 	return oauth.Bearer, r.PostForm.Get("access_token"), nil
 }
 
-// checkBinding checks that a token which is bound to a key is presented as DPoP, with a proof of
-// that key, and any other token as Bearer.
+// checkBinding requires DPoP, with a proof for the right key, if the token is bound to a key, and
+// Bearer otherwise.
 func (h *Handler) checkBinding(r *http.Request, scheme string, a *jwt.AccessClaims, token string) error {
 	if a.Confirm == nil {
 		if scheme == oauth.DPoP {
@@ -136,7 +136,7 @@ func (h *Handler) checkBinding(r *http.Request, scheme string, a *jwt.AccessClai
 	return err
 }
 
-// useProof verifies and uses the DPoP proof of a request, which must be of the key with thumbprint jkt.
+// useProof verifies and uses a request's DPoP proof, whose key must have the thumbprint jkt.
 func (h *Handler) useProof(r *http.Request, jkt, token string) error {
 	proof, err := h.Proofs.Verify(r, token)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// AccessClaims are the claims of an access token (RFC 9068). Three of them name the grant, the epoch of
-// the client and the epoch of the consent that the token is based on, so that revoking one of them needs
-// no list of tokens.
+// AccessClaims are an access token's claims (RFC 9068). Three of them name the grant, the client's
+// epoch and the consent's epoch that the token is based on, so that revoking any of these needs no list
+// of tokens.
 type AccessClaims struct {
 	Issuer    string           `json:"iss"`
 	Subject   string           `json:"sub"`
@@ -33,21 +33,22 @@ type AccessClaims struct {
 	ClientEpoch  int64  `json:"client_epoch"`
 	ConsentEpoch int64  `json:"consent_epoch,omitempty"`
 
-	// Act is the client that acts for the subject, if the token was exchanged for another one. GrantedTo is the
-	// client of the first of those then, and ExchangedFor has the ids of all, oldest first. GrantedTo is also set
-	// if ClientID is the URI of a document, which stands for a client in each of several organizations.
+	// Act is the client that acts for the subject, if the token came from an exchange. GrantedTo is
+	// then the client that got the first token in the chain, and ExchangedFor has the ids of all
+	// earlier tokens, oldest first. GrantedTo is also set if ClientID is a document's URI, which stands
+	// for a different client in each organization.
 	Act          *Actor   `json:"act,omitempty"`
 	GrantedTo    string   `json:"granted_to,omitempty"`
 	ExchangedFor []string `json:"exchanged_for,omitempty"`
 }
 
-// SignIn tells how the user signed in.
+// SignIn says which methods the user signed in with, and the level they reach.
 type SignIn struct {
 	Level   string        `json:"acr,omitempty"`
 	Methods oauth.Methods `json:"amr,omitempty"`
 }
 
-// NewSignIn returns the claims of a user who signed in with methods.
+// NewSignIn returns the claims for a user who signed in with methods.
 func NewSignIn(methods oauth.Methods) SignIn {
 	return SignIn{Level: methods.Level(), Methods: methods}
 }
@@ -57,10 +58,10 @@ type Confirmation struct {
 	JKT string `json:"jkt"`
 }
 
-// Scopes returns the scopes of the token.
+// Scopes returns the token's scopes.
 func (a *AccessClaims) Scopes() []string { return strings.Fields(a.Scope) }
 
-// UserID returns the user of the token. It is empty for client_credentials, whose tokens have no grant.
+// UserID returns the token's user. It is empty for client_credentials, whose tokens have no grant.
 func (a *AccessClaims) UserID() string {
 	if a.Grant == "" {
 		return ""
@@ -68,19 +69,19 @@ func (a *AccessClaims) UserID() string {
 	return a.Subject
 }
 
-// IsFor reports whether the token was issued for the audience that a client has registered. No client has the
-// audience of this server, even if the base URL was changed to one that was registered before.
+// IsFor reports whether the token was issued for the audience that a client has registered. No client
+// has this server's audience, even if the base URL was changed to one that a client registered before.
 func (a *AccessClaims) IsFor(c *oidc.Registered) bool {
 	return c.Audience != nil && *c.Audience != a.Issuer && slices.Contains(a.Audience, *c.Audience)
 }
 
-// Lifetime returns for how many seconds the token is valid from its issue on.
+// Lifetime returns the token's validity in seconds, counted from its issue.
 func (a *AccessClaims) Lifetime() int64 { return int64(*a.ExpiresAt - *a.IssuedAt) }
 
-// SetAudience sets the only audience of the token.
+// SetAudience sets the token's only audience.
 func (a *AccessClaims) SetAudience(uri string) { a.Audience = jwt.Audience{uri} }
 
-// TokenType returns how the token must be presented.
+// TokenType returns the token's authentication scheme.
 func (a *AccessClaims) TokenType() string {
 	if a.Confirm != nil {
 		return oauth.DPoP
@@ -88,7 +89,7 @@ func (a *AccessClaims) TokenType() string {
 	return oauth.Bearer
 }
 
-// IDClaims are the claims of an ID token.
+// IDClaims are an ID token's claims.
 type IDClaims struct {
 	Issuer    string           `json:"iss"`
 	Subject   string           `json:"sub"`
@@ -104,7 +105,7 @@ type IDClaims struct {
 	*OrganizationClaims
 }
 
-// ProfileClaims are the claims that the scopes profile and email stand for.
+// ProfileClaims are the claims behind the scopes profile and email.
 type ProfileClaims struct {
 	Name       string `json:"name,omitempty"`
 	GivenName  string `json:"given_name,omitempty"`
@@ -112,17 +113,18 @@ type ProfileClaims struct {
 	Picture    string `json:"picture,omitempty"`
 	UpdatedAt  int64  `json:"updated_at,omitempty"`
 	Email      string `json:"email,omitempty"`
-	// EmailVerified is nil without the scope email.
+	// EmailVerified is nil without the email scope.
 	EmailVerified *bool `json:"email_verified,omitempty"`
 }
 
-// OrganizationClaims are the claims that the scope organization stands for: what the user is in the
-// organization of the client.
+// OrganizationClaims are the claims behind the scope organization. They describe the user in the
+// client's organization.
 type OrganizationClaims struct {
 	OrgID   string    `json:"org_id"`
 	OrgName string    `json:"org_name"`
 	Role    auth.Role `json:"role"`
-	// Groups are those that providers of the organization named when the user last signed in with them.
+	// Groups has the groups that the organization's providers named when the user last signed in with
+	// them.
 	Groups []string `json:"groups"`
 }
 

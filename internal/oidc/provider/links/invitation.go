@@ -18,14 +18,14 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Invitations serves the links of invitations. A link lets one person answer it, and nothing else. A new
-// person sets a password. A user who has an account signs in first, so that whoever made the invitation, and
-// knows the link, can neither set a password of that account nor answer for its user.
+// Invitations serves the links in invitations. A link lets one person answer it, and nothing else. A
+// new person sets a password. A user who has an account signs in first, so that the inviter, who knows
+// the link, can neither set that account's password nor answer for its user.
 //
-// If the link was mailed, and the user of the account has not proved the address, somebody else may have opened
-// the account, such as the owner of another organization who has seen the link of an invitation. Then the person
-// chooses: to sign in and to set a new password, which removes all other ways to sign in, or to make a new account,
-// which takes the address.
+// If we mailed the link but the account's user has not proved the address, somebody else may have
+// opened the account, such as the owner of another organization who has seen an invitation's link. Then
+// the person chooses: sign in and set a new password, which removes all other ways to sign in, or make
+// a new account, which takes over the address.
 type Invitations struct {
 	DB        *db.DB
 	SignIn    *signin.Handler
@@ -48,7 +48,7 @@ func (h *Invitations) Page(w http.ResponseWriter, r *http.Request) error {
 	return h.show(w, r, invitation, "")
 }
 
-// show renders the page that the user has to see next: to set a password, to choose an account, to sign in, or to
+// show renders the page that the user must see next: to set a password, choose an account, sign in, or
 // accept or decline.
 func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation account.Invitation, problem string) error {
 	view := pages.Invitation{
@@ -81,19 +81,19 @@ func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation ac
 	})
 }
 
-// The values of the parameter account, with which a person chooses the account if somebody else may have opened
-// the one that has the address.
+// The values of the account parameter. It chooses the account if somebody else may have opened the one
+// that has the address.
 const (
 	ownAccount = "own"
 	newAccount = "new"
 )
 
-// opensAccount reports whether a request is one of a person who opens an account.
+// opensAccount reports whether a request comes from a person who opens an account.
 func opensAccount(r *http.Request, invitation account.Invitation) bool {
 	return invitation.UserID == "" || invitation.Unproved && r.FormValue("account") == newAccount
 }
 
-// setProviders adds the providers with which a new person can accept an invitation to its page.
+// setProviders adds the providers that a new person can use to accept an invitation.
 func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, i account.Invitation) (err error) {
 	if view.Upstreams, err = h.Upstreams.Buttons(ctx, i.OrgID); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, 
 	return err
 }
 
-// invitation returns the invitation of the request's link.
+// invitation returns the invitation behind the request's link.
 func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (account.Invitation, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {
@@ -135,12 +135,12 @@ func (h *Invitations) Answer(w http.ResponseWriter, r *http.Request) error {
 		err = h.answer(w, r, invitation)
 	}
 	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
-		return h.Page(w, r) // it was answered, or the account created, in another request
+		return h.Page(w, r) // another request has answered it or created the account
 	}
 	return err
 }
 
-// register creates the account of a new person, who is a member and signed in then.
+// register creates a new person's account, makes the person a member and signs them in.
 func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitation account.Invitation) error {
 	only, err := h.SignIn.OnlyUpstream(r.Context(), invitation)
 	if err != nil {
@@ -169,7 +169,7 @@ func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitatio
 	})
 }
 
-// answer accepts or declines an invitation for the user who is signed in, if it is for that user.
+// answer accepts or declines an invitation on behalf of the signed-in user, if it is for that user.
 func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation account.Invitation) error {
 	s, err := h.Sessions.Current(r)
 	if err != nil {
@@ -202,7 +202,8 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 	return h.show(w, r, invitation, "")
 }
 
-// claim accepts an invitation for the user of a session who has not proved the address, with a new password.
+// claim accepts an invitation, with a new password, for a session's user who has not proved the
+// address.
 func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i account.Invitation, s *session.Session) error {
 	password := r.PostForm.Get("password")
 	if problem := h.Passwords.Problem(i.Email, password); problem != "" {

@@ -1,5 +1,6 @@
-// Package links owns the pages that links with a token open: the invitation to an organization, the reset of
-// a password, and the setup of an installation.
+// Package links owns the pages that links with a token open: to join an organization, reset a password,
+// and set an installation up.
 //
-// Whoever opens such a link may have no account yet, or cannot sign in. Each ends with a sign-in.
+// People who open such a link may have no account yet, or cannot sign in. Each page ends with a
+// sign-in.
 package links

@@ -16,7 +16,8 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Resets serves the links with which users who have lost their password set a new one, and has them mailed.
+// Resets serves the links that let users who have lost their password set a new one, and has them
+// mailed.
 type Resets struct {
 	DB        *db.DB
 	Now       func() time.Time
@@ -48,7 +49,7 @@ func (h *Resets) show(w http.ResponseWriter, r *http.Request, user account.User,
 	return h.Pages.RenderForm(w, r, view, problem)
 }
 
-// user returns the user of the request's link, or errReset.
+// user returns the user for the request's link, or errReset.
 func (h *Resets) user(w http.ResponseWriter, r *http.Request) (account.User, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {
@@ -65,7 +66,7 @@ func (h *Resets) user(w http.ResponseWriter, r *http.Request) (account.User, err
 	return user, nil
 }
 
-// Use serves POST /reset/{token}. It signs the user out everywhere, and in here.
+// Use serves POST /reset/{token}. It signs the user out everywhere else and in here.
 func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 	user, err := h.user(w, r)
 	if err != nil {
@@ -104,7 +105,7 @@ func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 		},
 	})
 	if errs.KindOf(err) == errs.NotFound {
-		return errReset // it was used in another request
+		return errReset // another request has used it
 	}
 	return err
 }

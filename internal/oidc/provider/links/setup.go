@@ -17,7 +17,7 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Setup serves the link that the server of a new installation prints, with which its first owner signs in.
+// Setup serves the link that a new installation's server prints. The first owner signs in with it.
 type Setup struct {
 	Installation *account.Setup
 	SignIn       *signin.Handler
@@ -35,13 +35,13 @@ const (
 		"Run steward setup-link on the server, or start it again: both print a new one."
 )
 
-// setupLimit is the limit for trying tokens that are not valid, from one network.
+// setupLimit limits how often one network may try invalid tokens.
 func setupLimit(network string) oauth.Limit {
 	return oauth.Limit{Key: "setup " + network, Burst: 30, Every: 10 * time.Second}
 }
 
-// Page serves GET /console/setup. The token of the link is in its fragment, which the page's script
-// moves into the form.
+// Page serves GET /console/setup. The link has its token in the fragment, and the page's script moves
+// it into the form.
 func (h *Setup) Page(w http.ResponseWriter, r *http.Request) error {
 	pending, err := h.Installation.Pending(r.Context())
 	if err != nil {
@@ -67,7 +67,7 @@ func (h *Setup) showSetUp(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// ShowHint says how an installation is set up.
+// ShowHint says how to set an installation up.
 func (h *Setup) ShowHint(w http.ResponseWriter, r *http.Request) error {
 	return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
 		Title: "Set up Steward",
@@ -77,7 +77,7 @@ func (h *Setup) ShowHint(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// Password serves POST /console/setup: it completes the first owner, who is signed in then.
+// Password serves POST /console/setup: it completes the first owner and signs them in.
 func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
 	choice, shown, err := h.checkSetup(w, r)
 	if err != nil || shown {
@@ -99,7 +99,7 @@ func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// checkSetup returns what the form of the setup says. If that cannot be used, it shows why.
+// checkSetup returns the choices in the setup form. If they cannot be used, it shows why.
 func (h *Setup) checkSetup(w http.ResponseWriter, r *http.Request) (c pages.SetupChoice, shown bool, err error) {
 	c = pages.SetupChoice{
 		Token: r.PostForm.Get("token"), Email: strings.TrimSpace(r.PostForm.Get("email")),
@@ -126,7 +126,8 @@ func firstAccount(c pages.SetupChoice) account.FirstAccount {
 	return account.FirstAccount{Email: c.Email, OrgName: c.Org}
 }
 
-// completeSetup signs the owner in with a proof whose commit completes the setup, and opens the console.
+// completeSetup signs the owner in with a proof whose commit completes the setup, and opens the
+// console.
 func (h *Setup) completeSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, p signin.Proof) error {
 	complete := p.Commit
 	p.Commit = func(tx *db.Tx) (string, error) {
@@ -142,7 +143,7 @@ func (h *Setup) completeSetup(w http.ResponseWriter, r *http.Request, c pages.Se
 	return nil
 }
 
-// refuseSetup shows why an installation was not set up.
+// refuseSetup shows why the setup failed.
 func (h *Setup) refuseSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Conflict:

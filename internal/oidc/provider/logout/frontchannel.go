@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// maxFrames is how many applications a browser tells at most.
+	// maxFrames caps the applications that a browser tells.
 	maxFrames = 20
-	// maxClients is how many clients of a session are looked at.
+	// maxClients caps the clients in a session that we look at.
 	maxClients = 200
-	// frameTime is how many seconds a browser has to tell applications before it goes on.
+	// frameTime is the time in seconds that a browser has to tell applications before it goes on.
 	frameTime = "3"
 )
 
@@ -29,8 +29,8 @@ type FrontChannel struct {
 	Sessions *session.Manager
 }
 
-// Frames returns the URLs that a browser has to load when its session ends, which may be nil: the
-// front-channel logout URIs of clients that got an ID token in it.
+// Frames returns the URLs that a browser must load when its session ends: the front-channel logout URIs
+// of clients that got an ID token in it. The session may be nil.
 func (f *FrontChannel) Frames(ctx context.Context, s *session.Session) (frames []string, err error) {
 	if s == nil {
 		return nil, nil
@@ -59,7 +59,8 @@ func (f *FrontChannel) Frames(ctx context.Context, s *session.Session) (frames [
 	return frames, nil
 }
 
-// goOn sends the browser to a URI of client c after a sign-out: at once, or when it has had time to load frames.
+// goOn sends the browser to client c's URI after a sign-out: at once, or after it has had time to load
+// frames.
 func (h *Handler) goOn(w http.ResponseWriter, r *http.Request, c *oidc.Registered, page *pages.SignedOut) error {
 	location := string(page.Next)
 	if len(page.Frames) == 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The ways in which users prove who they are (RFC 8176).
+// The methods that prove a user's identity (RFC 8176).
 const (
 	MethodPassword     = "pwd"
 	MethodOneTimeCode  = "otp"
@@ -14,32 +14,31 @@ const (
 	MethodSeveral      = "mfa"
 )
 
-// The values of the claim acr, from the weakest to the strongest.
+// The values of the acr claim, from the weakest to the strongest.
 const (
 	LevelPassword          = "pwd"
 	LevelSeveral           = "mfa"
 	LevelPhishingResistant = "phr"
 )
 
-// Levels lists the values of the claim acr, from the weakest to the strongest.
+// Levels lists the values of the acr claim, from the weakest to the strongest.
 func Levels() []string { return []string{LevelPassword, LevelSeveral, LevelPhishingResistant} }
 
-// Methods is how a user has signed in: the claim amr. It is empty if that is not known.
+// Methods lists the methods that a user has signed in with: the amr claim. It is empty if unknown.
 type Methods []string
 
 // ParseMethods returns the methods that String has written.
 func ParseMethods(text string) Methods { return strings.Fields(text) }
 
-// String returns the methods as they are stored.
+// String returns the methods as text for the database.
 func (m Methods) String() string { return strings.Join(m, " ") }
 
-// Reach reports whether the methods have a value of the claim acr, or a stronger one. All of them, also none,
-// reach "".
+// Reach reports whether the methods reach a level or a stronger one. All methods, even none, reach "".
 func (m Methods) Reach(level string) bool {
 	return level == "" || slices.Index(Levels(), m.Level()) >= slices.Index(Levels(), level)
 }
 
-// Weaker returns the weaker one of two values of the claim acr. "" is the weakest.
+// Weaker returns the weaker level. "" is the weakest.
 func Weaker(a, b string) string {
 	if slices.Index(Levels(), a) < slices.Index(Levels(), b) {
 		return a
@@ -47,12 +46,12 @@ func Weaker(a, b string) string {
 	return b
 }
 
-// WithCode returns the methods of a user who has also given a code of an authenticator app.
+// WithCode returns the methods plus a code from an authenticator app.
 func (m Methods) WithCode() Methods {
 	return append(slices.Clone(m), MethodOneTimeCode, MethodSeveral)
 }
 
-// Level returns the claim acr, or "" if it is not known how the user signed in.
+// Level returns the level that the methods reach, or "" if there are none.
 func (m Methods) Level() string {
 	switch {
 	case len(m) == 0:

@@ -9,17 +9,17 @@ import (
 )
 
 // FormPost is the page that sends an authorization response to a client as a form (OAuth 2.0 Form Post
-// Response Mode). It sends itself, or with a button where scripts are off.
+// Response Mode). It submits itself, or has a button where scripts are off.
 type FormPost struct {
 	Base
 	Action string
 	Fields []Field
 }
 
-// Field is a hidden field of a form.
+// Field is a hidden form field.
 type Field struct{ Name, Value string }
 
-// NewFormPost returns a page that sends the parameters to a URI.
+// NewFormPost returns a page that posts the parameters to a URI.
 func NewFormPost(uri string, params url.Values) *FormPost {
 	v := &FormPost{Action: uri}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -30,14 +30,14 @@ func NewFormPost(uri string, params url.Values) *FormPost {
 
 func (*FormPost) template() string { return "formpost.html" }
 
-// sendForm is the script of the page.
+// sendForm is the page's script.
 const sendForm = "document.forms[0].submit()"
 
-// Script returns the script of the page.
+// Script returns the page's script.
 func (*FormPost) Script() template.JS { return sendForm }
 
-// policy allows the script of the page and its form. It names no host, because browsers apply
-// form-action to the redirects of the client as well, and those may lead to another of its hosts.
+// policy allows the page's script and its form. It names no host, because browsers also apply
+// form-action to the client's redirects, and those may lead to another of its hosts.
 func (v *FormPost) policy() string {
 	sources := "https:"
 	if strings.HasPrefix(v.Action, "http:") { // an application on this device

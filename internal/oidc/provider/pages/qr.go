@@ -8,17 +8,17 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// QR is a QR code as the page draws it: dark squares of one unit in a square of Size units.
+// QR is a QR code to draw: dark squares, each one unit wide, in a square Size units wide.
 type QR struct {
 	Size int
-	// Path is the data of an SVG path.
+	// Path is the data for an SVG path.
 	Path string
 }
 
-// quietZone is the light border around a QR code, in units, which scanners need.
+// quietZone is the light border around a QR code, in units. Scanners need it.
 const quietZone = 4
 
-// NewQR returns the QR code of a text.
+// NewQR returns a text's QR code.
 func NewQR(text string) (QR, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

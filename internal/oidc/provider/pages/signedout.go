@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// SignedOut is the page after a sign-out. It loads the front-channel logout URIs of applications.
+// SignedOut is the page after a sign-out. It loads applications' front-channel logout URIs.
 type SignedOut struct {
 	Base
 	Title, Text string
-	// Next is where the user goes on, and NextText the name of it; empty if there is nothing. It may have the
-	// private-use scheme of an application.
+	// Next is the URL where the user goes on, and NextText its name; empty if there is none. It may
+	// have an application's private-use scheme.
 	Next     template.URL
 	NextText string
-	// Frames are the URLs to load.
+	// Frames has the URLs to load.
 	Frames []string
 }
 
 func (*SignedOut) template() string { return "signedout.html" }
 
-// policy allows frames of the origins that are loaded, and of no others.
+// policy allows frames from the origins that the page loads, and from no others.
 func (s *SignedOut) policy() string {
 	var origins []string
 	for _, frame := range s.Frames {

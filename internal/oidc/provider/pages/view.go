@@ -16,15 +16,16 @@ import (
 var files embed.FS
 
 var (
-	// templates are parsed when the first page is rendered: commands that serve nothing begin sooner.
+	// We parse the templates when we render the first page, so that commands which serve nothing start
+	// sooner.
 	templates = sync.OnceValue(func() *template.Template {
 		return template.Must(template.ParseFS(files, "templates/*.html"))
 	})
 	style = mustRead("templates/style.css")
-	// styleHash is the source expression that allows the style sheet of the pages, and no other.
+	// styleHash is the source expression that allows the pages' style sheet, and no other.
 	styleHash = hashSource(style)
 	script    = mustRead("templates/passkey.js")
-	// scriptTag is the entity tag of the script.
+	// scriptTag is the script's entity tag.
 	scriptTag = strings.ReplaceAll(hashSource(script), "'", `"`)
 )
 
@@ -41,16 +42,16 @@ func hashSource(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// view is the data of a template.
+// view is a template's data.
 type view interface {
 	template() string
 	setCSRF(token string)
 	setProblem(problem string)
-	// policy is added to the Content-Security-Policy of the page.
+	// policy is added to the page's Content-Security-Policy.
 	policy() string
 }
 
-// Base is the part that all views have.
+// Base is common to all views.
 type Base struct {
 	CSRF string
 	// Problem is shown above the form.
@@ -63,7 +64,7 @@ func (b *Base) setProblem(problem string) { b.Problem = problem }
 
 func (*Base) policy() string { return "" }
 
-// Style returns the style sheet, which is part of each page to save a request.
+// Style returns the style sheet. Each page contains it, to save a request.
 func (*Base) Style() template.CSS { return template.CSS(style) }
 
 // SignIn is the sign-in page.
@@ -71,22 +72,24 @@ type SignIn struct {
 	Base
 	Flow  string
 	Email string
-	// Again says that the user of the session signs in again, and NoPassword that a password is not enough.
+	// Again reports whether the session's user signs in again, and NoPassword whether a password is not
+	// enough.
 	Again, NoPassword bool
-	// Client is the name of the application that the user continues to; empty for a page of this server.
+	// Client is the name of the application that the user continues to; empty for a page on this
+	// server.
 	Client string
-	// Invited says that the user continues to an invitation.
+	// Invited reports whether the user continues to an invitation.
 	Invited bool
 	// Passkey is nil if passkeys cannot be used here.
 	Passkey *Ceremony
-	// Forgot says that users can have a link to set a new password mailed.
+	// Forgot reports whether users can have a link mailed to set a new password.
 	Forgot bool
-	// Upstreams are the providers that are offered, and SingleSignOn says that an address can lead to one.
+	// Upstreams has the providers to offer. SingleSignOn reports whether an address can lead to one.
 	Upstreams    []Provider
 	SingleSignOn bool
 }
 
-// Provider is a provider with which a user can sign in. Org and Linked are for the account page.
+// Provider is a provider that a user can sign in with. Org and Linked are for the account page.
 type Provider struct {
 	ID, Name, Org string
 	Linked        bool
@@ -96,7 +99,7 @@ func (*SignIn) template() string { return "signin.html" }
 
 func (v *SignIn) policy() string { return v.Passkey.policy() }
 
-// Consent is the page on which a user decides what an application may do.
+// Consent is the page where a user decides what an application may do.
 type Consent struct {
 	Base
 	Flow     string
@@ -104,8 +107,8 @@ type Consent struct {
 	Client   string
 	Initial  string
 	Homepage string
-	// Registered says that the client registered itself, and Document is the host of the document that describes it, if
-	// that is how.
+	// Registered reports whether the client registered itself. Document is the host of the document
+	// that describes it, if there is one.
 	Registered bool
 	Document   string
 	// Org is the name of the organization that owns the application.
@@ -114,22 +117,22 @@ type Consent struct {
 	Scopes []oidc.Scope
 	// Resource is the API that the access is for; empty for this server.
 	Resource string
-	// Redirect is where the browser goes afterwards; nil if it stays here.
+	// Redirect is the URI where the browser goes afterwards; nil if it stays here.
 	Redirect *Redirect
-	// Device says that the application runs on another device, which shows UserCode.
+	// Device reports whether the application runs on another device, which shows UserCode.
 	Device   bool
 	UserCode string
 }
 
 // Redirect describes a redirect URI to users.
 type Redirect struct {
-	// Host is the host of a web application, or of an application that listens on this device.
+	// Host is the host name of a web application, or of an application that listens on this device.
 	Host string
-	// Scheme is the private-use scheme of an application; empty if there is a host.
+	// Scheme is an application's private-use scheme; empty if there is a host.
 	Scheme string
 }
 
-// NewRedirect returns what users see of a redirect URI.
+// NewRedirect describes a redirect URI.
 func NewRedirect(uri string) *Redirect {
 	u, err := url.Parse(uri)
 	switch {
@@ -143,8 +146,8 @@ func NewRedirect(uri string) *Redirect {
 
 func (*Consent) template() string { return "consent.html" }
 
-// Organizations is the page on which a user chooses the organization in which an application acts. It sends the same
-// request again, with that.
+// Organizations is the page where a user chooses the organization that an application acts for. It
+// repeats the request with that choice.
 type Organizations struct {
 	Base
 	Action string
@@ -154,12 +157,12 @@ type Organizations struct {
 
 func (*Organizations) template() string { return "organizations.html" }
 
-// Device is the page on which a user enters the code of a device.
+// Device is the page where a user enters a device's code.
 type Device struct{ Base }
 
 func (*Device) template() string { return "device.html" }
 
-// SignOut is the page that asks for confirmation of a sign-out.
+// SignOut is the page that asks users to confirm a sign-out.
 type SignOut struct {
 	Base
 	Flow   string
@@ -169,39 +172,39 @@ type SignOut struct {
 
 func (*SignOut) template() string { return "signout.html" }
 
-// Invitation is the page on which a new person sets a password and becomes a member.
+// Invitation is the page where a new person sets a password and becomes a member.
 type Invitation struct {
 	Base
 	Email, Org, Role string
-	// Inviter is empty if that is not known.
+	// Inviter is empty if unknown.
 	Inviter     string
 	Path        string
 	MinPassword int
-	// Passkeys says that a passkey can take the place of the password.
+	// Passkeys reports whether a passkey can replace the password.
 	Passkeys bool
-	// Upstreams are providers with which the invitation can be accepted, and Flow is that of their forms. Only says
-	// that there is no other way.
+	// Upstreams has the providers that can accept the invitation, and Flow is their forms' flow. Only
+	// reports whether there is no other way.
 	Upstreams []Provider
 	Flow      string
 	Only      bool
-	// Unproved says that the address has an account, which somebody else may have opened.
+	// Unproved reports whether the address has an account that somebody else may have opened.
 	Unproved bool
 }
 
 func (*Invitation) template() string { return "invite.html" }
 
-// Join is the page on which a user who is signed in accepts or declines an invitation. If the account is Unproved, the
-// user sets a new password.
+// Join is the page where a signed-in user accepts or declines an invitation. If the account is
+// Unproved, the user sets a new password.
 type Join struct{ Invitation }
 
 func (*Join) template() string { return "join.html" }
 
-// ChooseAccount is the page on which a person says whether an Unproved account is theirs.
+// ChooseAccount is the page where a person says whether an Unproved account is theirs.
 type ChooseAccount struct{ Invitation }
 
 func (*ChooseAccount) template() string { return "choose.html" }
 
-// Reset is the page on which a user sets a new password.
+// Reset is the page where a user sets a new password.
 type Reset struct {
 	Base
 	Email       string
@@ -211,7 +214,7 @@ type Reset struct {
 
 func (*Reset) template() string { return "reset.html" }
 
-// Account is the page on which users see and change what belongs to them.
+// Account is the page where users see and change everything that belongs to them.
 type Account struct {
 	Base
 	Email, FirstName, LastName, PhotoURL string
@@ -219,20 +222,22 @@ type Account struct {
 	// HasPassword is false if the user has passkeys only.
 	HasPassword bool
 	Passkeys    []Passkey
-	// NoPasskeys is why passkeys cannot be used here; empty if they can.
+	// NoPasskeys says why passkeys cannot be used here; empty if they can.
 	NoPasskeys string
-	// CanChangeEmail says that the user can change the email address, which needs the password if there is one.
+	// CanChangeEmail reports whether the user can change the email address. That needs the password if
+	// there is one.
 	CanChangeEmail bool
-	// Done confirms what was changed.
+	// Done confirms a change.
 	Done string
 	Apps []App
-	// Orgs are the organizations in which the user may create API keys.
+	// Orgs has the organizations where the user may create API keys.
 	Orgs     []Org
 	Keys     []Key
 	Sessions []Session
 	// Authenticator is nil if the user has none.
 	Authenticator *Authenticator
-	// Providers are those of the user's organizations. Upstream says that the user has signed in with one.
+	// Providers has the providers in the user's organizations. Upstream reports whether the user has
+	// signed in with one.
 	Providers []Provider
 	Upstream  bool
 }
@@ -259,7 +264,7 @@ type Session struct {
 	Current                         bool
 }
 
-// NewKey is the page that shows the value of a new API key.
+// NewKey is the page that shows a new API key's value.
 type NewKey struct {
 	Base
 	Name, Org, Value, Expires string
@@ -267,8 +272,8 @@ type NewKey struct {
 
 func (*NewKey) template() string { return "key.html" }
 
-// Message is a page with a title and a text, and a link to another page of this server if Next is not
-// empty.
+// Message is a page with a title and a text. If Next is not empty, it links to another page on this
+// server.
 type Message struct {
 	Base
 	Title          string

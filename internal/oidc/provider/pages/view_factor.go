@@ -1,25 +1,26 @@
 package pages
 
-// Factor is the page on which a user enters a code of the authenticator app to sign in.
+// Factor is the page where a user enters a code from the authenticator app to sign in.
 type Factor struct {
 	Base
 	Flow, Email string
-	// Again is where the user signs in in another way.
+	// Again is the page where the user can sign in another way.
 	Again string
-	// Passkey says that the user has a passkey.
+	// Passkey reports whether the user has a passkey.
 	Passkey bool
-	// Mailed says that the user has just set a password with a link that was mailed.
+	// Mailed reports whether the user has just set a password with a mailed link.
 	Mailed bool
 }
 
 func (*Factor) template() string { return "factor.html" }
 
-// Enrol is the page on which a user adds an authenticator app.
+// Enrol is the page where a user adds an authenticator app.
 type Enrol struct {
 	Base
 	Email  string
 	Action string
-	// Flow is set during a sign-in that requires a second factor. Again is where another user signs in then.
+	// Flow is set during a sign-in that requires a second factor. Again is then the page where another
+	// user can sign in.
 	Flow, Again string
 	Setup       string
 	Secret      string
@@ -28,8 +29,8 @@ type Enrol struct {
 
 func (*Enrol) template() string { return "enrol.html" }
 
-// SetApp sets what the page shows of an authenticator app: the sealed setup that its form carries, the
-// secret, and the URI in the QR code.
+// SetApp fills in an authenticator app: the sealed setup that the form carries, the secret, and the URI
+// in the QR code.
 func (e *Enrol) SetApp(setup, secret, uri string) (err error) {
 	e.Setup = setup
 	e.Secret = secret
@@ -41,7 +42,7 @@ func (e *Enrol) SetApp(setup, secret, uri string) (err error) {
 type Recovery struct {
 	Base
 	Codes []string
-	// Next is where the user continues, and NextText how that is called.
+	// Next is the page where the user continues, and NextText its name.
 	Next, NextText string
 }
 

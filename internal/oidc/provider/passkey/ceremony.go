@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// challengeLifetime is how long a user may take to answer a challenge.
+	// challengeLifetime is the time that a user has to answer a challenge.
 	challengeLifetime = 10 * time.Minute
 	handleSize        = 32
 
@@ -27,22 +27,22 @@ const (
 	purposeUse    = "oidc.passkey.use"
 )
 
-// challenge is what is sealed between the two requests of a ceremony.
+// challenge is sealed between a ceremony's two requests.
 type challenge struct {
 	Session webauthn.SessionData `json:"session"`
-	// Owner is who the passkey is created for; empty if one is used.
+	// Owner is the person who creates a passkey; empty if one is used.
 	Owner     string     `json:"owner,omitempty"`
 	ExpiresAt stamp.Time `json:"expires_at"`
 }
 
 // Owner is a person who creates a passkey.
 type Owner struct {
-	// ID is the id of the user, or what the page knows of a person who is not a user yet.
+	// ID is the user's id, or text from the page that stands for a person who is not a user yet.
 	ID    string
 	Email string
-	// Name is shown by authenticators; the address if it is empty.
+	// Authenticators show Name, or the address if it is empty.
 	Name string
-	// Passkeys are those that the person has.
+	// Passkeys has the person's existing passkeys.
 	Passkeys []Passkey
 }
 
@@ -83,8 +83,8 @@ func (p Passkey) credential() webauthn.Credential {
 	}
 }
 
-// Create returns what a page needs to create a passkey for a person. It must not be called where passkeys
-// are unavailable.
+// Create returns the data that a page needs to create a passkey for a person. Do not call it where
+// passkeys are unavailable.
 func (m *Manager) Create(o Owner) (*pages.Ceremony, error) {
 	p := o.person()
 	known := webauthn.Credentials(p.credentials).CredentialDescriptors()
@@ -95,8 +95,8 @@ func (m *Manager) Create(o Owner) (*pages.Ceremony, error) {
 	return m.ceremony(purposeCreate, creation.Response, challenge{Session: *session, Owner: o.ID})
 }
 
-// SignIn returns what a page needs to use a passkey of whichever user. It returns nil if passkeys cannot
-// be used here.
+// SignIn returns the data that a page needs to use any user's passkey. It returns nil if passkeys
+// cannot be used here.
 func (m *Manager) SignIn() (*pages.Ceremony, error) {
 	if m.party == nil {
 		return nil, nil
@@ -123,7 +123,7 @@ func (m *Manager) ceremony(purpose string, options any, c challenge) (*pages.Cer
 }
 
 // open returns a challenge that ceremony has sealed. It returns ErrRefused if there is none, and
-// ErrExpired.
+// ErrExpired if it is too old.
 func (m *Manager) open(purpose, text string) (c challenge, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || m.party == nil {
@@ -142,8 +142,8 @@ func (m *Manager) open(purpose, text string) (c challenge, err error) {
 	return c, nil
 }
 
-// Created verifies the form of a person who has created a passkey, and returns that, to be stored by Add. It
-// returns a Problem if the answer is not valid or that of another person, or if the name cannot be stored.
+// Created verifies the form in which a person has created a passkey, and returns it for Add to store.
+// It returns a Problem if the answer is invalid or another person's, or if the name cannot be stored.
 func (m *Manager) Created(r *http.Request, ownerID string) (*New, error) {
 	name, err := NameOf(r)
 	if err != nil {
@@ -174,16 +174,16 @@ func (m *Manager) Created(r *http.Request, ownerID string) (*New, error) {
 	}, nil
 }
 
-// Assertion is the verified answer of a passkey.
+// Assertion is a passkey's verified answer.
 type Assertion struct {
 	UserID    string
 	challenge string
 	key       Passkey
-	count     int64 // of the authenticator
+	count     int64 // the authenticator's
 }
 
-// Asserted verifies the form that a passkey has answered, and returns what Use stores of it. It returns a
-// Problem if the answer is not valid.
+// Asserted verifies a passkey's answer in a form, and returns it for Use to store. It returns a Problem
+// if the answer is invalid.
 func (m *Manager) Asserted(r *http.Request) (*Assertion, error) {
 	a := answerOf(r)
 	c, err := m.open(purposeUse, a.challenge)

@@ -11,11 +11,11 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// maxName is the length of a passkey's name in characters.
+// maxName caps a passkey's name, in characters.
 const maxName = 64
 
-// answer is what a page sends after a ceremony: the sealed challenge, and what the authenticator has
-// signed, as JSON.
+// answer is sent by a page after a ceremony: the sealed challenge, and the credential that the
+// authenticator has signed, as JSON.
 type answer struct{ challenge, credential string }
 
 // answerOf returns the answer in a form.
@@ -23,8 +23,8 @@ func answerOf(r *http.Request) answer {
 	return answer{challenge: r.PostForm.Get("challenge"), credential: r.PostForm.Get("credential")}
 }
 
-// NameOf returns the name that a form gives to a passkey, or one after the browser. It returns ErrName if
-// the name cannot be stored.
+// NameOf returns the name that a form gives to a passkey, or else one after the browser. It returns
+// ErrName if the name cannot be stored.
 func NameOf(r *http.Request) (string, error) {
 	chosen := strings.TrimSpace(r.PostForm.Get("name"))
 	if chosen == "" {
@@ -36,7 +36,7 @@ func NameOf(r *http.Request) (string, error) {
 	return chosen, nil
 }
 
-// defaultName returns the name of a passkey that was created in a browser.
+// defaultName names a passkey after the browser that created it.
 func defaultName(userAgent string) string {
 	if found := browser.Name(userAgent); found != "" {
 		return "Passkey of " + found
@@ -44,13 +44,13 @@ func defaultName(userAgent string) string {
 	return "Passkey"
 }
 
-// Methods returns the methods of a sign-in with a passkey: a key that the user has, and that the
+// Methods returns the methods that a passkey stands for: a key that the user has, and that the
 // authenticator lets only the user use.
 func Methods() oauth.Methods {
 	return oauth.Methods{oauth.MethodPossession, oauth.MethodUserVerified, oauth.MethodSeveral}
 }
 
-// OwnerOf returns a user for whom a passkey is created, with the passkeys that the user has.
+// OwnerOf returns a user as the owner for a new passkey, with the passkeys the user already has.
 func OwnerOf(user account.User, list []Passkey) Owner {
 	return Owner{
 		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),

@@ -1,10 +1,10 @@
-// Package passkey owns the passkeys of users: discoverable credentials of Web Authentication, with which
-// they sign in without a name and without a password.
+// Package passkey owns users' passkeys. They are discoverable Web Authentication credentials, which
+// sign users in without a name and without a password.
 //
 // A page gets a Ceremony, which has a challenge for the browser and the same challenge sealed. The page
-// sends back what the authenticator has signed, with the sealed challenge, so that unauthenticated
-// requests write nothing to the database. Created and Asserted verify the answer; Add and Use store what
-// follows from it, in the transaction of the caller, and use up the challenge.
+// sends back the authenticator's signature with the sealed challenge, so that unauthenticated requests
+// write nothing to the database. Created and Asserted verify the answer; Add and Use store the result
+// in the caller's transaction and use up the challenge.
 package passkey
 
 import (
@@ -23,21 +23,21 @@ import (
 	"steward/internal/stamp"
 )
 
-// Max is how many passkeys a user can have.
+// Max caps the passkeys that a user can have.
 const Max = 20
 
-// Passkey is a passkey of a user.
+// Passkey is a user's passkey.
 type Passkey struct {
 	ID, UserID, Name string
 	CreatedAt        stamp.Time
-	LastUsedAt       *stamp.Time // nil if it was not used yet
+	LastUsedAt       *stamp.Time // nil before its first use
 
 	credentialID, handle, publicKey []byte
 	backupEligible                  bool
 	signCount                       int64
 }
 
-// Problem is why a passkey is not accepted, as a sentence for its user.
+// Problem tells users, in a sentence, why we do not accept a passkey.
 type Problem string
 
 func (p Problem) Error() string { return string(p) }
@@ -60,7 +60,7 @@ type Manager struct {
 	Ring *seal.Ring
 	Now  func() time.Time
 
-	// unavailable is why passkeys cannot be used here; empty if they can.
+	// unavailable says why passkeys cannot be used here; empty if they can.
 	unavailable string
 	// party is nil if passkeys cannot be used here.
 	party  *webauthn.WebAuthn
@@ -68,7 +68,7 @@ type Manager struct {
 	origin string
 }
 
-// Open prepares the manager for the base URL of the installation. It must be called once.
+// Open prepares the manager for the installation's base URL. Call it once.
 func (m *Manager) Open(baseURL string) error {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -97,7 +97,8 @@ func (m *Manager) Open(baseURL string) error {
 	return nil
 }
 
-// unavailable returns why browsers do not let a site at a base URL use passkeys, as a sentence, or "".
+// unavailable says, in a sentence, why browsers do not let the site at a base URL use passkeys, or
+// returns "".
 func unavailable(u *url.URL) string {
 	host := u.Hostname()
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -109,7 +110,7 @@ func unavailable(u *url.URL) string {
 	return ""
 }
 
-// originOf returns the origin of a URL as browsers write it, without the default port of its scheme.
+// originOf returns a URL's origin as browsers write it, without the scheme's default port.
 func originOf(u *url.URL) string {
 	host := u.Host
 	if u.Scheme == "https" {
@@ -120,8 +121,8 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// Unavailable returns why passkeys cannot be used at the base URL of this installation, as a sentence, or
-// "" if they can.
+// Unavailable says, in a sentence, why passkeys cannot be used at this installation's base URL, or
+// returns "" if they can.
 func (m *Manager) Unavailable() string { return m.unavailable }
 
 // Registered reports whether a user has a passkey to sign in with.
@@ -130,7 +131,7 @@ func (m *Manager) Registered(ctx context.Context, userID string) (bool, error) {
 	return n > 0, err
 }
 
-// List returns the passkeys of a user, oldest first.
+// List returns a user's passkeys, oldest first.
 func (m *Manager) List(ctx context.Context, userID string) ([]Passkey, error) {
 	return m.list(m.DB.Read(ctx), userID)
 }

@@ -18,13 +18,13 @@ import (
 // Authenticator holds one passkey, and answers as a test wants it to.
 type Authenticator struct {
 	T testing.TB
-	// Origin and RPID are those of the site that the browser shows.
+	// Origin and RPID belong to the site that the browser shows.
 	Origin, RPID string
-	// Unverified says that the user is not verified.
+	// Unverified reports whether to leave the user unverified.
 	Unverified bool
-	// Count is how often it says that it has signed. It stays 0 if it begins so.
+	// Count is the authenticator's signature counter. If it starts at 0, it stays 0.
 	Count uint32
-	// Handle is what the passkey calls its user.
+	// Handle is the passkey's handle for its user.
 	Handle []byte
 
 	id  []byte
@@ -36,7 +36,7 @@ func (f *Fixture) NewAuthenticator() *Authenticator {
 	return &Authenticator{T: f.T, Origin: f.URL, RPID: "localhost"}
 }
 
-// options are those that the pages give to browsers.
+// options has the options that the pages give to browsers.
 type options struct {
 	Challenge string
 	User      struct{ ID string }
@@ -48,7 +48,7 @@ func (a *Authenticator) parse(text string) (o options) {
 	return o
 }
 
-// Create creates a passkey, and returns what a page sends.
+// Create creates a passkey, and returns the credential for a page to send.
 func (a *Authenticator) Create(text string) (credential string) {
 	a.T.Helper()
 	o := a.parse(text)
@@ -67,7 +67,7 @@ func (a *Authenticator) Create(text string) (credential string) {
 	})
 }
 
-// Get uses the passkey, and returns what a page sends.
+// Get uses the passkey, and returns the credential for a page to send.
 func (a *Authenticator) Get(text string) (credential string) {
 	a.T.Helper()
 	if a.Count > 0 {
@@ -101,7 +101,7 @@ func (a *Authenticator) data(flags protocol.AuthenticatorFlags) []byte {
 	return binary.BigEndian.AppendUint32(append(site[:], byte(flags)), a.Count)
 }
 
-// attested returns the id and the public key of the passkey.
+// attested returns the passkey's id and public key.
 func (a *Authenticator) attested() []byte {
 	a.T.Helper()
 	point, err := a.key.PublicKey.Bytes()

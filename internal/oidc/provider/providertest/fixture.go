@@ -1,5 +1,6 @@
-// Package providertest makes a provider for the tests of its packages: on a real database, behind a real
-// HTTP server, with an organization and its owner, and with browsers and applications that use it.
+// Package providertest makes a provider for testing the provider's packages: on a real database, behind
+// a real HTTP server, with an organization and its owner, and with browsers and applications that use
+// it.
 package providertest
 
 import (
@@ -42,7 +43,7 @@ type Clock struct {
 	now time.Time
 }
 
-// Now returns the time of the clock.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,22 +70,22 @@ type Fixture struct {
 	URL      string
 	OrgID    string
 	UserID   string
-	Ctx      context.Context // of the owner
+	Ctx      context.Context // the owner's
 
-	// Calls records what the provider reports through its func fields.
+	// Calls records the provider's calls through its func fields.
 	Calls Recorder
-	// Checked counts the passwords that were checked.
+	// Checked counts password checks.
 	Checked atomic.Int64
 
 	ring *seal.Ring
-	mux  atomic.Pointer[http.ServeMux] // of Provider
+	mux  atomic.Pointer[http.ServeMux] // Provider's
 }
 
-// Recorder records the calls of func fields.
+// Recorder records calls to func fields.
 type Recorder struct {
 	mu    sync.Mutex
-	users []string // of Note
-	lines []string // of Issued and Refused
+	users []string // from Note
+	lines []string // from Issued and Refused
 }
 
 func (r *Recorder) note(_, userID string) {
@@ -99,7 +100,7 @@ func (r *Recorder) add(line string) {
 	r.lines = append(r.lines, line)
 }
 
-// Take returns what was recorded since the last call.
+// Take returns the calls recorded since the last Take.
 func (r *Recorder) Take() (users, lines []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +109,7 @@ func (r *Recorder) Take() (users, lines []string) {
 	return users, lines
 }
 
-// The owner of the organization, and the URIs that clients have registered.
+// The organization's owner, and the URIs that clients have registered.
 const (
 	OwnerEmail    = "owner@example.com"
 	OwnerPassword = "correct horse battery"
@@ -122,7 +123,7 @@ func Each(t *testing.T, test func(t *testing.T, f *Fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, New(t, d)) })
 }
 
-// OnSQLite returns a fixture for a test of what does not depend on the database.
+// OnSQLite returns a fixture for a test that does not depend on the database.
 func OnSQLite(t *testing.T) *Fixture {
 	t.Helper()
 	return New(t, dbtest.Open(t, db.SQLite))
@@ -157,15 +158,15 @@ func New(t *testing.T, d *db.DB) *Fixture {
 	f.URL = "http://" + srv.Listener.Addr().String()
 	f.Serve(f.NewProvider())
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.mux.Load().ServeHTTP(w, r) })
-	proxies := web.Proxies{netip.MustParsePrefix("127.0.0.0/8")} // so that browsers can have other addresses
+	proxies := web.Proxies{netip.MustParsePrefix("127.0.0.0/8")} // lets browsers have other addresses
 	srv.Config.Handler = web.Behind(proxies, web.Observe(slog.New(slog.DiscardHandler), nil, handler))
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return f
 }
 
-// NewProvider returns a provider on the fixture's stores, whose settings a test may change before it calls
-// Serve.
+// NewProvider returns a provider on the fixture's stores. A test may change its settings before it
+// calls Serve.
 func (f *Fixture) NewProvider() *provider.Provider {
 	return &provider.Provider{
 		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
@@ -187,7 +188,7 @@ func (f *Fixture) NewProvider() *provider.Provider {
 	}
 }
 
-// Serve opens a provider, which takes the place of the one before as after a restart of the process.
+// Serve opens a provider in place of the previous one, as if the process had restarted.
 func (f *Fixture) Serve(p *provider.Provider) {
 	f.T.Helper()
 	Must(f.T, p.Open(f.T.Context()))
@@ -206,12 +207,12 @@ func (f *Fixture) UseLocalhost() {
 	f.Serve(f.NewProvider())
 }
 
-// Issuer returns an issuer of tokens like that of the provider.
+// Issuer returns a token issuer like the provider's.
 func (f *Fixture) Issuer() *jwt.Issuer {
 	return jwt.NewIssuer(f.URL, f.Clock.Now, f.Keys)
 }
 
-// SetupToken returns the token of the current setup link.
+// SetupToken returns the current setup link's token.
 func (f *Fixture) SetupToken() string {
 	f.T.Helper()
 	link, err := (&account.Setup{Store: f.Accounts, Ring: f.ring}).Link(f.T.Context(), f.URL)
@@ -228,7 +229,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// NewUser creates a user of another organization.
+// NewUser creates a user in another organization.
 func (f *Fixture) NewUser(email, password string) (userID string) {
 	f.T.Helper()
 	return f.NewOwner(email, password).UserID
@@ -254,8 +255,8 @@ func bootstrap(accounts *account.Store, tx *db.Tx, email, password string) (acco
 	return first, err
 }
 
-// cheapHash returns a hash of a password like that of package account, whose parameters make it a thousand
-// times cheaper: most tests check passwords, and few are about what that costs.
+// cheapHash hashes a password as package account does, but with parameters that make it a thousand
+// times cheaper: most tests check passwords, and few test the cost.
 func cheapHash(password string) string {
 	salt := make([]byte, 16)
 	rand.Read(salt)

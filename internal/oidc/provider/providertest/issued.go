@@ -7,7 +7,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// DeviceTokens gets tokens with the device flow, approved in a browser of the owner.
+// DeviceTokens gets tokens with the device flow, approved in the owner's browser.
 func (a *App) DeviceTokens(b *Browser) map[string]any {
 	a.Fixture.T.Helper()
 	started := a.Post("/device_authorization", "scope", "openid profile email offline_access").Want(http.StatusOK)
@@ -17,7 +17,7 @@ func (a *App) DeviceTokens(b *Browser) map[string]any {
 		"device_code", started.Text("device_code")).Want(http.StatusOK).JSON()
 }
 
-// Issued holds what a user has in four places: a session, and tokens of a session, offline and of a
+// Issued holds a user's access in four places: a session, and tokens for a session, offline and for a
 // device.
 type Issued struct {
 	Web, public              *App
@@ -41,7 +41,7 @@ func (f *Fixture) Issue() Issued {
 	return i
 }
 
-// WantEnded requires that everything but the sessions of some browsers has ended.
+// WantEnded requires that everything but Here's session has ended.
 func (i Issued) WantEnded(t *testing.T) {
 	t.Helper()
 	if i.there.SignedIn() {

@@ -11,11 +11,11 @@ import (
 	"steward/internal/page"
 )
 
-// maxListed is how many applications, and how many API keys, the account page lists.
+// maxListed caps the applications and the API keys that the account page lists.
 const maxListed = 100
 
-// Apps is the section with the applications that a user has allowed something, of all organizations that the session
-// opens.
+// Apps is the section with the applications that a user has allowed something, in all organizations
+// that the session opens.
 type Apps struct {
 	*Page
 	Clients *oidc.Store
@@ -39,7 +39,7 @@ func (s *Apps) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// scopeTitle returns what the consent page calls a scope.
+// scopeTitle returns a scope's title on the consent page.
 func scopeTitle(name string) string {
 	if s, ok := oidc.ScopeNamed(name); ok {
 		return s.ConsentTitle
@@ -47,8 +47,8 @@ func scopeTitle(name string) string {
 	return name
 }
 
-// Disconnect serves POST /account/apps: it takes back what the user has allowed an application, which
-// ends its tokens.
+// Disconnect serves POST /account/apps: it revokes the user's consent to an application, which ends the
+// application's tokens.
 func (s *Apps) Disconnect(w http.ResponseWriter, v visit) error {
 	client, err := s.Clients.Lookup(v.Context(), v.PostForm.Get("client"))
 	if errs.KindOf(err) == errs.NotFound {

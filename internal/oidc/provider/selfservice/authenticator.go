@@ -21,7 +21,7 @@ const (
 	actionRecoveryCodes = "user.recovery_codes"
 )
 
-// Authenticator is the section with the authenticator app of a user.
+// Authenticator is the section with a user's authenticator app.
 type Authenticator struct {
 	*Page
 	Confirmation
@@ -146,9 +146,9 @@ func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
 	return s.showRecovery(w, v, codes)
 }
 
-// confirm checks the password, or the code of the authenticator app, with which a user who is signed in
-// confirms a change of the second factor. It returns the problem of a wrong one, and how long the user has to
-// wait after too many.
+// confirm checks the password, or the code from the authenticator app, with which a signed-in user
+// confirms a change to the second factor. If it is wrong, confirm returns a problem, and after too many
+// tries the time to wait.
 func (s *Authenticator) confirm(v visit) (problem string, wait time.Duration, err error) {
 	typed := v.PostForm.Get("proof")
 	if factor.IsAppCode(typed) {

@@ -16,7 +16,7 @@ import (
 type Sessions struct {
 	*Page
 	DB *db.DB
-	// Frames returns what a browser loads when its session ends, to tell applications.
+	// Frames returns the URLs that a browser loads when its session ends, to tell applications.
 	Frames func(ctx context.Context, s *session.Session) ([]string, error)
 }
 
@@ -36,7 +36,7 @@ func (s *Sessions) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// End serves POST /account/sessions: it ends a session of the user, or the current one.
+// End serves POST /account/sessions: it ends one of the user's sessions, which may be the current one.
 func (s *Sessions) End(w http.ResponseWriter, v visit) error {
 	if sessionID := v.PostForm.Get("session"); sessionID != v.session.ID {
 		if err := s.Page.Sessions.Remove(v.Context(), v.user.ID, sessionID); err != nil {
@@ -56,8 +56,8 @@ func (s *Sessions) End(w http.ResponseWriter, v visit) error {
 	})
 }
 
-// SignOutEverywhere serves POST /account/sign-out: it ends all sessions of the user, and what
-// applications and devices may do without one.
+// SignOutEverywhere serves POST /account/sign-out: it ends all of the user's sessions, and the access
+// of applications and devices without a session.
 func (s *Sessions) SignOutEverywhere(w http.ResponseWriter, v visit) error {
 	frames, err := s.Frames(v.Context(), v.session)
 	if err != nil {

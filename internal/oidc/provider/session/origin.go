@@ -8,26 +8,26 @@ import (
 	"steward/internal/stamp"
 )
 
-// maxAuthAge is how long ago the authentication of a new session is at most: one that a provider
-// remembers for longer counts as this old.
+// maxAuthAge caps a new session's authentication age. If a provider remembers an older authentication,
+// we count it as this old.
 const maxAuthAge = 24 * time.Hour
 
-// Origin is where a user has signed in, if that was at the provider of an organization.
+// Origin says where a user has signed in, if that was at an organization's provider.
 type Origin struct {
-	// OrgID is the organization, which is all that the session opens.
+	// OrgID is the organization, and the session opens nothing else.
 	OrgID string
-	// AuthTime is when the user authenticated there, or 0 if that is not known.
+	// AuthTime is the time of the authentication there, or 0 if unknown.
 	AuthTime stamp.Time
 }
 
 type originKey struct{}
 
-// WithOrigin returns the request with the origin of the session that it starts.
+// WithOrigin returns the request with an origin for the session that it starts.
 func WithOrigin(r *http.Request, o Origin) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), originKey{}, o))
 }
 
-// setOrigin sets what a new session has of the origin of its request.
+// setOrigin copies the request's origin into a new session.
 func (s *Session) setOrigin(r *http.Request) {
 	o, ok := r.Context().Value(originKey{}).(Origin)
 	if !ok || o.OrgID == "" {
@@ -39,5 +39,6 @@ func (s *Session) setOrigin(r *http.Request) {
 	}
 }
 
-// Opens reports whether a session gives access to an organization, if the user is a member.
+// Opens reports whether a session gives its user access to an organization, provided the user is a
+// member.
 func (s *Session) Opens(orgID string) bool { return s.OrgID == "" || s.OrgID == orgID }

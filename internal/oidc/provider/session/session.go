@@ -1,4 +1,4 @@
-// Package session owns the sessions of signed-in users: a row in the database and a cookie in the browser.
+// Package session owns signed-in users' sessions: a row in the database and a cookie in the browser.
 package session
 
 import (
@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// IdleTimeout is how long a session lasts by default that is not used.
+	// IdleTimeout is the default time after which an unused session ends.
 	IdleTimeout = 7 * 24 * time.Hour
-	// MaxAge is how long a session lasts by default at most.
+	// MaxAge is the default time after which a session ends even if used.
 	MaxAge = 30 * 24 * time.Hour
 	// maxTouchInterval keeps a busy browser from causing a write with every request.
 	maxTouchInterval = 10 * time.Minute
-	// recent is how long ago a sign-in may be for what asks for a recent one.
+	// recent is the maximum age of a sign-in that still counts as recent.
 	recent = 10 * time.Minute
 
-	// CookieName is the name of the cookie that holds the session's token.
+	// CookieName names the cookie that holds the session's token.
 	CookieName = "steward_session"
 
 	prefix       = "ses"
 	maxUserAgent = 256
 )
 
-// Session is a browser in which a user is signed in. Its ID is the sid of ID tokens and no secret; its
-// token is in the cookie alone.
+// Session is a browser where a user is signed in. Its ID is the sid in ID tokens and no secret; only
+// the cookie has its token.
 type Session struct {
 	ID       string
 	UserID   string
 	AuthTime stamp.Time
 	Methods  oauth.Methods
-	// OrgID is the only organization that the session opens, or "" if it opens all of the user.
+	// OrgID is the only organization that the session opens, or "" if it opens all of the user's.
 	OrgID      string
 	UserAgent  string
 	RemoteAddr string
@@ -51,7 +51,7 @@ type Session struct {
 	ExpiresAt  stamp.Time
 }
 
-// Recent reports whether the user has signed in in the last ten minutes.
+// Recent reports whether the user has signed in within the last ten minutes.
 func (s *Session) Recent(now time.Time) bool { return stamp.Of(now).Sub(s.AuthTime) <= recent }
 
 // Manager starts, finds and ends sessions.
@@ -59,20 +59,20 @@ type Manager struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Cookies pages.Cookies
-	// IdleTimeout is how long a session lasts that is not used, and MaxAge how long it lasts at most after
-	// the sign-in. A change applies to the sessions that there are.
+	// IdleTimeout ends unused sessions. MaxAge ends all sessions, counted from the sign-in. A change
+	// applies to existing sessions too.
 	IdleTimeout, MaxAge time.Duration
 	Accounts            *account.Store
 
 	cache    db.Cache[string, *Session] // by id
-	required db.Cache[string, string]   // levels by the id of the user
+	required db.Cache[string, string]   // level by user id
 }
 
-// Forget empties the cache of sessions. It must be called when a session has ended.
+// Forget empties the session cache. Call it when a session has ended.
 func (m *Manager) Forget() { m.cache.Forget() }
 
-// Current returns the session of the request's browser, or nil. A session that does not have the level
-// that is required of its user counts as none, so that the user signs in again.
+// Current returns the session in the request's browser, or nil. A session below the level that its user
+// must reach does not count, so that the user signs in again.
 func (m *Manager) Current(r *http.Request) (*Session, error) {
 	s, err := m.current(r)
 	if err != nil || s == nil {
@@ -81,7 +81,7 @@ func (m *Manager) Current(r *http.Request) (*Session, error) {
 	return m.sufficient(r.Context(), s)
 }
 
-// current returns the session of the request's browser, whichever level it has, or nil.
+// current returns the session in the request's browser, whatever its level, or nil.
 func (m *Manager) current(r *http.Request) (*Session, error) {
 	token, ok := m.Cookies.Get(r, CookieName)
 	if !ok {
@@ -101,16 +101,17 @@ func (m *Manager) current(r *http.Request) (*Session, error) {
 	return s, nil
 }
 
-// touch notes that a session is used now.
+// touch notes that a session is in use now.
 func (m *Manager) touch(s *Session, now stamp.Time) {
 	s.LastSeenAt = now
 	s.ExpiresAt = min(now.Add(m.IdleTimeout), s.AuthTime.Add(m.MaxAge))
 }
 
-// touchInterval is how often it is stored that a session is used. A session in use must not expire.
+// touchInterval is the pause between two writes that say a session is in use. It is short enough that a
+// session in use cannot expire.
 func (m *Manager) touchInterval() time.Duration { return min(maxTouchInterval, m.IdleTimeout/4) }
 
-// seen notes that a session is used.
+// seen notes that a session is in use, and stores that from time to time.
 func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 	if now.Sub(s.LastSeenAt) < m.touchInterval() {
 		return nil
@@ -119,8 +120,8 @@ func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 	return m.DB.Write(ctx, func(tx *db.Tx) error { return saveTouch(tx, s) })
 }
 
-// Use returns a session, from memory if it can, and notes that it is used. It returns nil if the session
-// has ended.
+// Use returns a session, from memory if possible, and notes that it is in use. It returns nil if the
+// session has ended.
 func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 	now := stamp.Of(m.Now())
 	s, err := m.cache.GetWithin(m.touchInterval(), sessionID, func() (*Session, error) {
@@ -142,7 +143,7 @@ func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 	return m.sufficient(ctx, s)
 }
 
-// SignedIn returns the session of the request's browser with its user, or nil for both.
+// SignedIn returns the session in the request's browser with its user, or nil for both.
 func (m *Manager) SignedIn(r *http.Request) (*Session, *account.User, error) {
 	s, err := m.Current(r)
 	if err != nil || s == nil {
@@ -158,11 +159,13 @@ func (m *Manager) SignedIn(r *http.Request) (*Session, *account.User, error) {
 	return s, &user, nil
 }
 
-// Start starts a session for the user whom authenticated returns, who has signed in with methods. It is
-// called in the transaction of the session with the previous one of the browser, which may be nil, and may
-// create the user there. If it returns no user, what it
-// has written is committed, no session starts, and Start returns nil. A user who signs in again keeps the session, with a new token,
-// so that grants which depend on it stay valid. The session of another user in the same browser ends.
+// Start starts a session for a user who has signed in with methods. It calls authenticated in the
+// session's transaction, with the browser's previous session or nil, and authenticated returns the
+// user, whom it may create there. If it returns no user, Start commits its writes, starts no session
+// and returns nil.
+//
+// A user who signs in again keeps the session, with a new token, so that grants which depend on it stay
+// valid. Another user's session in the same browser ends.
 func (m *Manager) Start(
 	w http.ResponseWriter, r *http.Request, methods oauth.Methods,
 	authenticated func(tx *db.Tx, previous *Session) (userID string, err error),
@@ -201,8 +204,8 @@ func (m *Manager) newSession(r *http.Request, userID string) *Session {
 	return s
 }
 
-// save stores a session that takes the place of the previous one of its browser, which may be nil. If
-// that belongs to the same user and has not ended, it goes on as s.
+// save stores a session in place of its browser's previous one, which may be nil. If that belongs to
+// the same user and has not ended, it continues as s.
 func save(tx *db.Tx, s, previous *Session, token string) error {
 	if previous == nil {
 		return insert(tx, s, token)
@@ -227,7 +230,7 @@ func save(tx *db.Tx, s, previous *Session, token string) error {
 	return nil
 }
 
-// End ends the session of the browser, which may be nil, and deletes its cookie.
+// End ends the browser's session, which may be nil, and deletes its cookie.
 func (m *Manager) End(ctx context.Context, w http.ResponseWriter, s *Session) error {
 	m.Cookies.Set(w, CookieName, "", -1)
 	if s == nil {
@@ -236,7 +239,7 @@ func (m *Manager) End(ctx context.Context, w http.ResponseWriter, s *Session) er
 	return m.Remove(ctx, s.UserID, s.ID)
 }
 
-// Remove ends a session of a user, if there is one.
+// Remove ends a user's session, if there is one.
 func (m *Manager) Remove(ctx context.Context, userID, sessionID string) error {
 	return m.DB.Write(ctx, func(tx *db.Tx) error { return remove(tx, userID, sessionID) })
 }
@@ -246,12 +249,12 @@ func (m *Manager) Live(ctx context.Context, sessionID string) (bool, error) {
 	return live(m.DB.Read(ctx), sessionID, m.bounds(stamp.Of(m.Now())))
 }
 
-// List returns the latest 100 sessions of a user, most recently used first.
+// List returns a user's latest 100 sessions, most recently used first.
 func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
 	return list(m.DB.Read(ctx), userID, m.bounds(stamp.Of(m.Now())))
 }
 
-// userAgent returns the User-Agent header in a form that can be stored.
+// userAgent returns the User-Agent header as text that the database accepts.
 func userAgent(r *http.Request) string {
 	agent := strings.ToValidUTF8(r.UserAgent(), "")
 	return strings.ReplaceAll(agent[:min(len(agent), maxUserAgent)], "\x00", "")

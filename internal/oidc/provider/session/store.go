@@ -37,10 +37,10 @@ func insert(tx *db.Tx, s *Session, token string) error {
 	return nil
 }
 
-// Cache is the name of the cache of sessions. A transaction that ends or renews one invalidates it.
+// Cache names the session cache. A transaction that ends or renews a session invalidates it.
 const Cache = "oidc_sessions"
 
-// renew stores a new token and time of authentication. It returns false if the session has ended.
+// renew stores a new token and authentication time. It returns false if the session has ended.
 func renew(tx *db.Tx, s *Session, token string) (bool, error) {
 	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = @token_hash, auth_time = @auth_time, amr = @amr,
 		user_agent = @user_agent, remote_addr = @remote_addr, last_seen_at = @last_seen_at,
@@ -56,16 +56,16 @@ func renew(tx *db.Tx, s *Session, token string) (bool, error) {
 	return n == 1, tx.Invalidate(Cache)
 }
 
-// hasNotEnded is the condition of sessions that have not ended, with the arguments of bounds.
+// hasNotEnded selects sessions that have not ended, with the arguments from bounds.
 const hasNotEnded = `expires_at > @now AND last_seen_at > @seen_after AND auth_time > @signed_in_after`
 
-// bounds returns the arguments of hasNotEnded. The lifetimes of now apply to sessions that began before
-// they were set, too.
+// bounds returns the arguments for hasNotEnded. The present limits also apply to sessions that began
+// before we set them.
 func (m *Manager) bounds(now stamp.Time) db.Args {
 	return db.Args{"now": now, "seen_after": now.Add(-m.IdleTimeout), "signed_in_after": now.Add(-m.MaxAge)}
 }
 
-// byToken returns the session of a token, or db.ErrNoRows if it has ended.
+// byToken returns the session with a token, or db.ErrNoRows if it has ended.
 func byToken(q db.Querier, token string, bounds db.Args) (*Session, error) {
 	bounds["token_hash"] = seal.Hash(token)
 	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE token_hash = @token_hash AND `+hasNotEnded, bounds))
@@ -93,7 +93,7 @@ func list(q db.Querier, userID string, bounds db.Args) ([]*Session, error) {
 		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, bounds)
 }
 
-// saveTouch stores when a session was used.
+// saveTouch stores a session's last use and its new expiry.
 func saveTouch(tx *db.Tx, s *Session) error {
 	_, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
 		s.ID, s.LastSeenAt, s.ExpiresAt)
@@ -114,7 +114,7 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 	return tx.Invalidate(Cache)
 }
 
-// RemoveOthers ends all sessions of a user except one, or all of them if keep is "".
+// RemoveOthers ends all sessions of a user except keep, which may be "".
 func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
 	if err != nil {
@@ -126,5 +126,5 @@ func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	return tx.Invalidate(Cache)
 }
 
-// RemoveAll ends all sessions of a user.
+// RemoveAll ends all of a user's sessions.
 func RemoveAll(tx *db.Tx, userID string) error { return RemoveOthers(tx, userID, "") }

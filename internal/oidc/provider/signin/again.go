@@ -10,9 +10,9 @@ import (
 	"steward/internal/oidc/provider/session"
 )
 
-// levelAgain returns the value of the claim acr that a user must reach whose session goes on: that of the
-// session, or the strongest that the user can still reach. A session that began at a provider says nothing about
-// the ways to sign in here, and the other way round.
+// levelAgain returns the acr that a user must reach to continue a session: the session's, or the
+// strongest that the user can still reach. A session that began at a provider says nothing about the
+// ways to sign in here, nor the other way round.
 func (h *Handler) levelAgain(q db.Querier, f *flow.Flow, userID string, previous *session.Session) (string, error) {
 	if previous == nil || previous.UserID != userID || previous.OrgID != f.Upstream {
 		return "", nil
@@ -25,8 +25,8 @@ func (h *Handler) levelAgain(q db.Querier, f *flow.Flow, userID string, previous
 	return oauth.Weaker(level, reachable), err
 }
 
-// setAgain leaves on the sign-in page what the user of the request's session can sign in again with. Who came
-// from a provider may have nothing else.
+// setAgain removes from the sign-in page every way in that the session's user cannot use. A user who
+// came from a provider may have no other way.
 func (h *Handler) setAgain(r *http.Request, view *pages.SignIn) error {
 	s, user, err := h.Sessions.SignedIn(r)
 	if err != nil || s == nil {

@@ -12,7 +12,7 @@ import (
 	"steward/internal/oidc/provider/passkey"
 )
 
-// showEnrolPasskey renders the page on which a user has to create a passkey to sign in.
+// showEnrolPasskey renders the page for users who must create a passkey before they can sign in.
 func (h *Handler) showEnrolPasskey(w http.ResponseWriter, r *http.Request, e enrolment) error {
 	ceremony, err := h.Passkeys.Create(passkey.OwnerOf(e.user, nil))
 	if err != nil {
@@ -25,8 +25,8 @@ func (h *Handler) showEnrolPasskey(w http.ResponseWriter, r *http.Request, e enr
 	return h.Pages.RenderForm(w, r, view, e.problem)
 }
 
-// EnrolPasskey serves POST /sign-in/enrol/passkey: a user who has to sign in with a passkey creates the first
-// one, and is signed in then.
+// EnrolPasskey serves POST /sign-in/enrol/passkey: a user who must sign in with a passkey creates the
+// first one, and is then signed in.
 func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
 	f, user, other, err := h.enrolling(r, stepPasskey)
 	if err != nil {
@@ -45,8 +45,8 @@ func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// enrolPasskey adds the passkey of a request and signs in. It returns a passkey.Problem if the passkey is not
-// accepted.
+// enrolPasskey adds the passkey in a request and signs the user in. It returns a passkey.Problem if it
+// does not accept the passkey.
 func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolment) error {
 	user := e.user
 	created, err := h.Passkeys.Created(r, user.ID)
@@ -63,7 +63,7 @@ func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolme
 			if err != nil {
 				return "", err
 			}
-			if count > 0 { // whoever has one signs in with it
+			if count > 0 { // a user who has one signs in with it
 				return "", flow.ErrExpired
 			}
 			if err := h.Passkeys.Add(tx, user.ID, created); err != nil {

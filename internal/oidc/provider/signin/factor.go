@@ -15,19 +15,19 @@ import (
 	"steward/internal/oidc/provider/pages"
 )
 
-// What users are told who set up or use an authenticator app.
+// Messages to users who set up or use an authenticator app.
 const (
 	WrongCode    = "This code is wrong or was used already."
 	TooManyCodes = "Too many wrong codes. Wait a while before you try the next one, or use a recovery code."
 	SetupExpired = "The page was open for too long. Scan the new code, and remove the one of before from your app."
 )
 
-// factorForm is what the page of the second factor is filled in with. The problem is that of the last try.
+// factorForm fills in the second factor's page. problem says why the last try failed.
 type factorForm struct {
 	flow    *flow.Flow
 	user    account.User
 	problem string
-	// wait is how long the user has to wait before the next try.
+	// wait is the time until the user may try again.
 	wait time.Duration
 }
 
@@ -48,7 +48,7 @@ func (h *Handler) showFactor(w http.ResponseWriter, r *http.Request, form factor
 	return h.Pages.RenderForm(w, r, view, form.problem)
 }
 
-// Factor serves POST /sign-in/factor: the second factor of a user who has shown the first one.
+// Factor serves POST /sign-in/factor: a user who has shown the first factor shows the second one.
 func (h *Handler) Factor(w http.ResponseWriter, r *http.Request) error {
 	f, user, err := h.provedFlow(r)
 	if err != nil {
@@ -71,13 +71,13 @@ func (h *Handler) Factor(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// recoveryLimit bounds the writes that guesses of recovery codes cause. Nobody can guess one.
+// recoveryLimit bounds the writes caused by guessing recovery codes. Nobody can guess one.
 func recoveryLimit(userID, network string) oauth.Limit {
 	return oauth.Limit{Key: "recovery " + network + " " + userID, Burst: 10, Every: 20 * time.Second}
 }
 
-// useCode uses up a code that a user has typed: one of the authenticator app, or a recovery code. It
-// returns how long the user has to wait if there were too many wrong ones, and factor.ErrCode if this one is.
+// useCode uses up a code that a user has typed, from the authenticator app or a recovery code. After
+// too many wrong codes it returns the time to wait; it returns factor.ErrCode if this one is wrong.
 func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Duration, err error) {
 	if factor.IsAppCode(code) {
 		return h.Factors.UseCode(r.Context(), userID, code)
@@ -93,14 +93,15 @@ func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Durat
 	return 0, nil
 }
 
-// enrolment is a sign-in for which a user has to add a second factor. The problem is that of the last try.
+// enrolment is a sign-in that needs the user to add a second factor. problem says why the last try
+// failed.
 type enrolment struct {
 	flow    *flow.Flow
 	user    account.User
 	problem string
 }
 
-// showEnrol renders the page on which a user has to add an authenticator app to sign in.
+// showEnrol renders the page for users who must add an authenticator app before they can sign in.
 func (h *Handler) showEnrol(w http.ResponseWriter, r *http.Request, e enrolment) error {
 	setup, err := h.Factors.NewSetup(e.user.ID, e.user.Email)
 	if err != nil {
@@ -119,8 +120,8 @@ func (h *Handler) showSetup(w http.ResponseWriter, r *http.Request, setup factor
 	return h.Pages.RenderForm(w, r, view, e.problem)
 }
 
-// Enrol serves POST /sign-in/enrol: a user who has to have a second factor adds an authenticator app with its
-// first code, and is signed in then.
+// Enrol serves POST /sign-in/enrol: a user who must have a second factor adds an authenticator app with
+// its first code, and is then signed in.
 func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 	f, user, other, err := h.enrolling(r, stepEnrol)
 	if err != nil {
@@ -149,7 +150,7 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case errors.Is(err, factor.ErrCode):
 		return h.showSetup(w, r, setup, enrolment{f, user, WrongCode})
-	case errors.Is(err, factor.ErrExists): // added in another request: now it must be used
+	case errors.Is(err, factor.ErrExists): // added in another request: now the user must use it
 		return h.showFactor(w, r, factorForm{flow: f, user: user})
 	case err != nil:
 		return err

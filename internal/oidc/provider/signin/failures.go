@@ -11,17 +11,17 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// maxFailures bounds the failed sign-ins that wait to be recorded.
+// maxFailures caps the failed sign-ins that wait to be recorded.
 const maxFailures = 1000
 
-// failures collects failed sign-ins. RecordFailures writes them, since a write in the request would
-// reveal by its duration that the user exists.
+// failures collects failed sign-ins. RecordFailures writes them later, since a write during the request
+// would take time and so reveal that the user exists.
 type failures struct {
 	mu      sync.Mutex
 	pending []failure
 }
 
-// failure is a failed sign-in, with the context of its request.
+// failure is a failed sign-in, with its request's context.
 type failure struct {
 	ctx    context.Context
 	userID string
@@ -43,19 +43,19 @@ func (f *failures) take() []failure {
 	return pending
 }
 
-// failureLimit bounds how many failed sign-ins of an account are recorded.
+// failureLimit limits how many failed sign-ins we record for an account.
 func failureLimit(userID string) oauth.Limit {
 	return oauth.Limit{Key: "failure " + userID, Burst: 3, Every: 20 * time.Second}
 }
 
-// noteFailure notes a failed sign-in of a user. Those of the zero User belong to no organization.
+// noteFailure notes a user's failed sign-in. It ignores the zero User, who belongs to no organization.
 func (h *Handler) noteFailure(r *http.Request, user account.User) {
 	if user.ID != "" && h.Attempts.Take(failureLimit(user.ID)) == 0 {
 		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
 	}
 }
 
-// RecordFailures writes the failed sign-ins since the last call to the audit log. It is called once a
+// RecordFailures writes the failed sign-ins since the last call to the audit log. Call it once a
 // second, and once more at shutdown.
 func (h *Handler) RecordFailures(ctx context.Context) error {
 	for _, f := range h.failures.take() {

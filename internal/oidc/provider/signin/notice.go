@@ -10,13 +10,13 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// ErrNoMail is returned for pages that need mail.
+// ErrNoMail refuses pages that need mail.
 var ErrNoMail = &oauth.Error{
 	Status: http.StatusNotFound, Code: oauth.InvalidRequest,
 	Description: "this server sends no mail: ask an owner of your organization for a link",
 }
 
-// ownerIn returns the owner of a browser in which a user signs in.
+// ownerIn returns the owner for a user's browser.
 func ownerIn(f *flow.Flow, userID, passwordHash string) browser.Owner {
 	if f.Upstream != "" {
 		return browser.Owner{UserID: userID, Upstream: f.Upstream}
@@ -24,7 +24,7 @@ func ownerIn(f *flow.Flow, userID, passwordHash string) browser.Owner {
 	return browser.Owner{UserID: userID, PasswordHash: passwordHash}
 }
 
-// NotifyDevice tells a user of a sign-in in a browser that was not seen before.
+// NotifyDevice tells a user about a sign-in from a browser we have not seen before.
 func (h *Handler) NotifyDevice(tx *db.Tx, r *http.Request, o browser.Owner) error {
 	if _, known := h.Browsers.Recognize(r, o); known {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"steward/internal/oidc/provider/passkey"
 )
 
-// Passkey serves POST /sign-in/passkey: a user signs in with a passkey, which says who that is.
+// Passkey serves POST /sign-in/passkey: a user signs in with a passkey, which says who the user is.
 func (h *Handler) Passkey(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.Open(r.PostForm.Get("flow"))
 	if err != nil {
@@ -33,8 +33,8 @@ func (h *Handler) Passkey(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// usePasskey signs in the user of the passkey that has answered. It returns a passkey.Problem if the
-// answer is not accepted.
+// usePasskey signs in the user whose passkey has answered. It returns a passkey.Problem if it does not
+// accept the answer.
 func (h *Handler) usePasskey(w http.ResponseWriter, r *http.Request, f *flow.Flow) error {
 	assertion, err := h.Passkeys.Asserted(r)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// SignOut ends all sessions of a user except one, which may be "", and all grants that do not belong to
-// it, so that whoever else could act as the user cannot any more.
+// SignOut ends all of a user's sessions except keepSession, which may be "", and all grants that do not
+// belong to it. Nobody else can then act as the user any more.
 func SignOut(tx *db.Tx, userID, keepSession string, now time.Time) error {
 	if err := session.RemoveOthers(tx, userID, keepSession); err != nil {
 		return err
@@ -24,10 +24,10 @@ func SignOut(tx *db.Tx, userID, keepSession string, now time.Time) error {
 	return grant.RevokeOfUser(tx, userID, keepSession, stamp.Of(now))
 }
 
-// takeTry counts a try of a password and returns the limits that it counts against, or how long the
-// browser has to wait. The limit for an account from all addresses does not apply to a browser or an
-// address where the user has signed in before, so that guesses from elsewhere do not lock the user out.
-// The zero User has no such place.
+// takeTry counts a password attempt and returns the limits it counts against, or the time the browser
+// has to wait. The account's limit across all addresses does not apply to a browser or an address where
+// the user has signed in before, so that guesses from elsewhere cannot lock the user out. The zero User
+// has no such place.
 func (h *Handler) takeTry(
 	r *http.Request, email string, user account.User,
 ) (taken []oauth.Limit, wait time.Duration, err error) {
@@ -49,8 +49,8 @@ func (h *Handler) takeTry(
 	return taken, h.Attempts.Take(taken...), nil
 }
 
-// knownAddress reports whether one of a user's sessions was started from a network. The sessions are
-// shared by all replicas and bounded, and only sign-ins create them.
+// knownAddress reports whether one of a user's sessions was started from a network. All replicas share
+// the sessions, their number is bounded, and only sign-ins create them.
 func (h *Handler) knownAddress(ctx context.Context, userID, network string) (bool, error) {
 	sessions, err := h.Sessions.List(ctx, userID)
 	if err != nil {

@@ -16,30 +16,30 @@ import (
 )
 
 // A sign-in with one factor may not be enough: the user has an authenticator app, or an organization
-// requires one or a passkey. Then there is no session, and what was shown travels on in the flow, sealed, for a
-// few minutes and for this browser only.
+// requires one or a passkey. Then we start no session yet. The proof so far travels in the flow,
+// sealed, for a few minutes and for this browser only.
 
-// step is what a user has to do before a sign-in is complete.
+// step is an action that a user must still take to complete a sign-in.
 type step int
 
 const (
 	stepNone    step = iota
-	stepCode         // enter a code of the authenticator app
+	stepCode         // enter a code from the authenticator app
 	stepEnrol        // add an authenticator app
 	stepPasskey      // use a passkey, or add one
 )
 
-// remaining is what a user has to do to complete a sign-in.
+// remaining names the user and the step that is left.
 type remaining struct {
 	userID string
 	step   step
 }
 
-// provedLifetime is how long a user may take between the steps of a sign-in.
+// provedLifetime limits the time between a sign-in's steps.
 const provedLifetime = 10 * time.Minute
 
-// remaining returns what a user has to do who has signed in with methods, and must reach the level of a session
-// that goes on. A passkey is always enough.
+// remaining returns the step left for a user who has signed in with methods and must reach the acr
+// again to continue a session. A passkey is always enough.
 func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods, again string) (remaining, error) {
 	required, err := h.Accounts.RequiredLevel(q, userID)
 	if err != nil {
@@ -56,8 +56,7 @@ func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods, 
 	return remaining{userID, next}, nil
 }
 
-// nextStep returns the step after a sign-in with methods of a user who must reach a level, and has an
-// authenticator app or not.
+// nextStep returns the next step for a user who has signed in with methods and must reach a level.
 func nextStep(methods oauth.Methods, required string, hasApp bool) step {
 	switch {
 	case hasApp && !methods.Reach(oauth.LevelSeveral):
@@ -70,8 +69,9 @@ func nextStep(methods oauth.Methods, required string, hasApp bool) step {
 	return stepEnrol
 }
 
-// showStep renders the page of what a user has to do to complete a sign-in. Whoever manages the provider of
-// an organization can sign in as its users there, and must not add to how they sign in elsewhere.
+// showStep renders the page for the step that is left. A user who came from an organization's provider
+// cannot add a factor: whoever manages the provider can sign in as its users there, and must not add
+// ways to sign in elsewhere.
 func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, left remaining) error {
 	user, err := h.userOf(r.Context(), f, left.userID)
 	if err != nil {
@@ -94,8 +94,8 @@ func (h *Handler) showStep(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 	return h.showEnrol(w, r, enrolment{flow: f, user: user})
 }
 
-// enrolling returns the flow of a form with which a user adds what is required of them, and the user. If that is
-// another step, such as the code of the app that the user has, it returns it.
+// enrolling returns the user and the flow in a form that adds a required factor. If the user must take
+// another step, such as entering a code from an app already added, it returns that step instead.
 func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user account.User, other *remaining, err error) {
 	f, user, err = h.provedFlow(r)
 	if err != nil {
@@ -111,8 +111,8 @@ func (h *Handler) enrolling(r *http.Request, want step) (f *flow.Flow, user acco
 	return f, user, nil, nil
 }
 
-// showPasskeyStep renders the page of a user who must have signed in with a passkey. One who has a
-// passkey signs in with it. The others add one.
+// showPasskeyStep renders the page for a user who must sign in with a passkey. Users who have one are
+// sent back to sign in with it. The others add one.
 func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flow.Flow, user account.User) error {
 	has, err := h.Passkeys.Registered(r.Context(), user.ID)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *Handler) showPasskeyStep(w http.ResponseWriter, r *http.Request, f *flo
 	return h.Pages.Render(w, r, http.StatusForbidden, view)
 }
 
-// again returns where a flow begins anew, with the sign-in page.
+// again returns the URL where a flow starts over with the sign-in page.
 func (h *Handler) again(f *flow.Flow) string {
 	fresh := *f
 	fresh.Proved = nil
@@ -141,7 +141,7 @@ func (h *Handler) again(f *flow.Flow) string {
 	return h.Flows.Location(&fresh)
 }
 
-// ReachableLevel returns the strongest value of the claim acr with which a user can sign in.
+// ReachableLevel returns the strongest acr that a user can sign in with.
 func (h *Handler) ReachableLevel(ctx context.Context, userID string) (string, error) {
 	return h.reachable(h.DB.Read(ctx), userID)
 }
@@ -164,8 +164,8 @@ func (h *Handler) reachable(q db.Querier, userID string) (string, error) {
 	return oauth.LevelPassword, nil
 }
 
-// userOf returns a user. On the way to an invitation that is also its user, who may have left all
-// organizations.
+// userOf returns a user. On the way to an invitation it also finds the invited user, who may have left
+// all organizations.
 func (h *Handler) userOf(ctx context.Context, f *flow.Flow, userID string) (account.User, error) {
 	user, err := h.Accounts.UserByID(ctx, userID)
 	token, invited := invitationToken(f)
@@ -187,8 +187,8 @@ func (h *Handler) passwordDigest(hash string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Key.MAC("proved password", []byte(hash))[:16])
 }
 
-// provedFlow returns the flow of a form, and the user who has shown something of who they are in it. It
-// returns ErrExpired if that was too long ago or in another browser, or if the password has changed since.
+// provedFlow returns the flow in a form, and the user who has passed its first step. It returns
+// ErrExpired if that step was too long ago or in another browser, or if the password has changed since.
 func (h *Handler) provedFlow(r *http.Request) (*flow.Flow, account.User, error) {
 	f, err := h.Flows.Open(r.PostForm.Get("flow"))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package signin owns how users prove who they are: the sign-in page, passwords and passkeys, and what is
-// required beside them.
+// Package signin lets users prove who they are: the sign-in page, passwords and passkeys, and the
+// factors required in addition.
 //
-// Other packages send a browser here with ShowSignIn and a flow, which says where it continues. Whoever has a
-// Proof of who the user is ends with Complete: it starts the session, or shows the page of the step that is
-// missing. What was proved until then travels in the flow.
+// Other packages send a browser here with ShowSignIn and a flow that says where it continues. Code that
+// has a user's Proof ends with Complete, which starts the session or shows the page for a missing step.
+// Until then the proof so far travels in the flow.
 package signin
 
 import (
@@ -70,13 +70,13 @@ const (
 	ActionFactorAdd = "user.factor_add"
 )
 
-// ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in the
-// form.
+// ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in
+// the form.
 func (h *Handler) ShowSignIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error {
 	return h.Show(w, r, http.StatusOK, Form{Flow: f, Email: email})
 }
 
-// Form is what the form of the sign-in page is filled in with. The problem is that of the last try, or empty.
+// Form fills in the sign-in page's form. Problem says why the last try failed, or is empty.
 type Form struct {
 	Flow           *flow.Flow
 	Email, Problem string
@@ -84,7 +84,7 @@ type Form struct {
 
 // Show renders the sign-in page.
 func (h *Handler) Show(w http.ResponseWriter, r *http.Request, status int, form Form) error {
-	form.Flow.Upstream = "" // whoever signs in on this page does so here, from the beginning
+	form.Flow.Upstream = "" // a sign-in on this page starts from the beginning
 	form.Flow.Proved = nil
 	form.Flow.Mailed = ""
 	view := &pages.SignIn{Flow: h.Flows.Seal(form.Flow), Email: form.Email}
@@ -114,8 +114,8 @@ func (h *Handler) Show(w http.ResponseWriter, r *http.Request, status int, form 
 	return h.Pages.Render(w, r, status, view)
 }
 
-// Password serves POST /sign-in. An unknown email address takes the same time and gets the same response as
-// a wrong password.
+// Password serves POST /sign-in. An unknown email address takes as long and gets the same response as a
+// wrong password.
 func (h *Handler) Password(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.Open(r.PostForm.Get("flow"))
 	if err != nil {
@@ -163,11 +163,11 @@ func (h *Handler) Password(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// ShortEmail returns what a page keeps of an email address that was typed.
+// ShortEmail truncates an email address that a user has typed to the length that pages keep.
 func ShortEmail(typed string) string { return typed[:min(len(typed), maxEmail)] }
 
-// userByEmail returns the user with an email address, or the zero User. On the way to an invitation
-// that is also its user, who may have left all organizations.
+// userByEmail returns the user with an email address, or the zero User. On the way to an invitation it
+// also finds the invited user, who may have left all organizations.
 func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (account.User, error) {
 	if !utf8.ValidString(email) || strings.ContainsRune(email, 0) {
 		return account.User{}, nil
@@ -182,20 +182,20 @@ func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (
 	return user, err
 }
 
-// Proof is what a user has shown to be signed in.
+// Proof is the evidence that signs a user in.
 type Proof struct {
 	Methods oauth.Methods
-	// PasswordHash is that of the user's password, or "". It ties the browser to it, and the proof is void
-	// once the user has another one. It is not needed of users who come from a provider.
+	// PasswordHash is the hash of the user's password, or "". It ties the browser to the password and
+	// voids the proof once the password changes. Users who come from a provider do not need it.
 	PasswordHash string
-	// Commit returns the id of the user, and may create or change the user before. It is called in the
-	// transaction of the session.
+	// Commit returns the user's id, and may create or change the user first. It runs in the session's
+	// transaction.
 	Commit func(tx *db.Tx) (userID string, err error)
 }
 
-// Complete starts a session of the user who has given a proof, remembers the browser, and continues the
-// flow. If the proof is not enough, it shows the page on which the user gives the rest. Every way to sign in
-// ends here.
+// Complete starts a session for the user who has given a proof, remembers the browser, and continues
+// the flow. If the proof is not enough, it shows the page for the next step. Every way to sign in ends
+// here.
 func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) error {
 	left, err := h.start(w, r, f, p)
 	if err != nil {
@@ -208,8 +208,9 @@ func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 	return nil
 }
 
-// start starts a session of the user who has given a proof, and remembers the browser. If the proof is not
-// enough, what it changes is committed all the same, there is no session, and start returns what remains.
+// start starts a session for the user who has given a proof, and remembers the browser. If the proof is
+// not enough, it still commits the proof's changes, but it starts no session and returns the remaining
+// step.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) (left remaining, err error) {
 	var hash string
 	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
@@ -253,9 +254,9 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p 
 	return left, nil
 }
 
-// unchanged returns the hash of a user's password. It returns ErrExpired if that is another than the one of a
-// proof, unless the proof has none. Passwords are checked before the transaction; whoever replaces one meanwhile
-// ends all sessions, and this one must not begin.
+// unchanged returns the hash of a user's password. It returns ErrExpired if a proof has a different
+// one. We check passwords before the transaction; if somebody replaces one meanwhile, that ends all
+// sessions, and this one must not begin.
 func (h *Handler) unchanged(tx *db.Tx, userID, proved string) (hash string, err error) {
 	hash, err = h.Accounts.PasswordHash(tx, userID)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"steward/internal/errs"
 )
 
-// NoPassword tells users of a domain without passwords what to do.
+// NoPassword tells users in a domain without passwords how to sign in.
 const NoPassword = "Your organization does not use passwords. Sign in with its provider."
 
-// RefusesPassword reports whether a user must sign in with the provider of their domain: it is set to be
-// the only way, and the user has an identity there. Owners can always use their password, so that a
-// provider that fails locks nobody out. So can users who have a password and have not linked an identity,
-// and those of several organizations.
+// RefusesPassword reports whether a user must sign in with the domain's provider, because the provider
+// is set as the only way and the user has an identity there. Owners can always use their password, so
+// that a failing provider locks nobody out. So can users in several organizations, and users who have a
+// password and have not linked an identity.
 func (h *Handler) RefusesPassword(ctx context.Context, user account.User) (bool, error) {
 	u, err := h.Upstreams.ForEmail(ctx, user.Email)
 	if errs.KindOf(err) == errs.NotFound || err == nil && !u.Only {
@@ -42,7 +42,7 @@ func (h *Handler) RefusesPassword(ctx context.Context, user account.User) (bool,
 	return false, nil
 }
 
-// OnlyUpstream reports whether a new person must accept an invitation with the provider of their domain.
+// OnlyUpstream reports whether a new person must accept an invitation with the domain's provider.
 func (h *Handler) OnlyUpstream(ctx context.Context, i account.Invitation) (bool, error) {
 	u, err := h.Upstreams.ForEmail(ctx, i.Email)
 	if errs.KindOf(err) == errs.NotFound {

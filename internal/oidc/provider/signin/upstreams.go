@@ -13,17 +13,17 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// Upstreams are the providers of organizations, and whom they sign in.
+// Upstreams knows the organizations' providers and the users they sign in.
 type Upstreams struct {
 	admission.Admission
 }
 
-// ForEmail returns the provider that an e-mail address leads to, or NotFound.
+// ForEmail returns the provider for an e-mail address, or NotFound.
 func (u *Upstreams) ForEmail(ctx context.Context, email string) (upstream.Upstream, error) {
 	return u.Store.ForDomain(ctx, upstream.DomainOf(email))
 }
 
-// Buttons returns the providers of an organization as a page offers them.
+// Buttons returns an organization's providers for a page to offer.
 func (u *Upstreams) Buttons(ctx context.Context, orgID string) ([]pages.Provider, error) {
 	list, err := u.Store.Enabled(ctx, orgID)
 	if err != nil {
@@ -36,8 +36,8 @@ func (u *Upstreams) Buttons(ctx context.Context, orgID string) ([]pages.Provider
 	return shown, nil
 }
 
-// buttons returns the providers that the sign-in page of a flow offers: those of the organization of the
-// application or invitation that the user continues to. If there is only one organization, those of it.
+// buttons returns the providers that a flow's sign-in page offers. They belong to the organization of
+// the application or invitation that the user continues to, or to the only organization there is.
 // Nobody else sees which providers an organization has.
 func (h *Handler) buttons(ctx context.Context, f *flow.Flow) ([]pages.Provider, error) {
 	orgID, err := h.orgOf(ctx, f)
@@ -47,7 +47,7 @@ func (h *Handler) buttons(ctx context.Context, f *flow.Flow) ([]pages.Provider, 
 	return h.Upstreams.Buttons(ctx, orgID)
 }
 
-// orgOf returns the organization that a flow leads to, or "" if that is not known.
+// orgOf returns the organization that a flow leads to, or "" if we do not know it.
 func (h *Handler) orgOf(ctx context.Context, f *flow.Flow) (string, error) {
 	if f.Request != nil {
 		c, err := clientauth.Find(ctx, h.Clients, f.Request.ClientID)
@@ -69,7 +69,7 @@ func (h *Handler) orgOf(ctx context.Context, f *flow.Flow) (string, error) {
 	return orgID, err
 }
 
-// invitationToken returns the token of the invitation that a flow leads to.
+// invitationToken returns the token if a flow leads to an invitation.
 func invitationToken(f *flow.Flow) (token string, ok bool) {
 	return strings.CutPrefix(f.Next, oauth.PathInvitation)
 }

@@ -9,8 +9,8 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// clientCredentials issues a token of the client itself. Nothing is stored: the token names the epoch of
-// the client.
+// clientCredentials issues a token for the client itself. It stores nothing: the token names the
+// client's epoch.
 func (e *Endpoint) clientCredentials(ctx context.Context, req *request) (*response, error) {
 	scopes := slices.DeleteFunc(req.client.AllowedScopes(req.scope), needsUser)
 	requested := strings.Fields(req.scope)
@@ -27,7 +27,7 @@ func (e *Endpoint) clientCredentials(ctx context.Context, req *request) (*respon
 	return e.issueAccess(ctx, access)
 }
 
-// needsUser reports whether a scope has no meaning without a user.
+// needsUser reports whether a scope is meaningless without a user.
 func needsUser(scope string) bool {
 	switch scope {
 	case oidc.ScopeOpenID, oidc.ScopeProfile, oidc.ScopeEmail, oidc.ScopeOfflineAccess:

@@ -34,11 +34,11 @@ func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*respon
 	return e.issueIfUsable(ctx, req, g)
 }
 
-// redeemCode redeems the grant of a code. A code that is used twice has been stolen, so the grant is
-// revoked with all its tokens; of concurrent requests only one succeeds. The grant is revoked as well if
-// the code is used with the wrong redirect URI, verifier or key. Another client than that of the code
-// changes nothing, so that nobody can void codes of a client without its credentials. The refusal is
-// returned beside the error, because the revocation must be committed.
+// redeemCode redeems a code's grant. A code that is used twice has been stolen, so we revoke the grant
+// with all its tokens; among concurrent requests only one succeeds. We also revoke the grant if the
+// code comes with the wrong redirect URI, verifier or key. Another client's request changes nothing, so
+// that nobody can void a client's codes without its credentials. The refusal is a separate result from
+// the error, because the revocation must be committed.
 func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
 	g, err = grant.ByCode(tx, req.code)
 	if errors.Is(err, db.ErrNoRows) || err == nil && g.ClientID != req.client.ID {
@@ -71,7 +71,7 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	return g, nil, nil
 }
 
-// checkCode returns why a request cannot redeem a grant, or nil.
+// checkCode says why a request cannot redeem a grant, or returns nil.
 func checkCode(req *request, g *grant.Grant, now stamp.Time) error {
 	switch {
 	case g.RedeemedAt != nil, g.RevokedAt != nil, g.CodeExpiresAt == nil, *g.CodeExpiresAt <= now:
@@ -84,8 +84,8 @@ func checkCode(req *request, g *grant.Grant, now stamp.Time) error {
 	return checkVerifier(req.codeVerifier, g.Challenge)
 }
 
-// checkVerifier compares a PKCE verifier with the challenge, which is nil if there was none. A verifier
-// without a challenge is refused too, as a downgrade.
+// checkVerifier compares a PKCE verifier with the challenge, which is nil if there was none. It also
+// refuses a verifier without a challenge, as a downgrade.
 func checkVerifier(verifier string, challenge *string) error {
 	if challenge == nil {
 		if verifier != "" {

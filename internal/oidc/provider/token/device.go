@@ -12,7 +12,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// deviceCode exchanges a device code for tokens, once its user has approved.
+// deviceCode exchanges a device code for tokens, once the user has approved.
 func (e *Endpoint) deviceCode(ctx context.Context, req *request) (*response, error) {
 	var g *grant.Grant
 	var refused error
@@ -29,8 +29,8 @@ func (e *Endpoint) deviceCode(ctx context.Context, req *request) (*response, err
 	return e.issueIfUsable(ctx, req, g)
 }
 
-// poll redeems the grant of a device code that was approved. As in redeemCode, the refusal is returned
-// beside the error.
+// poll redeems the grant behind an approved device code. As in redeemCode, the refusal is a separate
+// result from the error.
 func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
 	now := stamp.Of(e.Now())
 	d, err := grant.LockDevice(tx, req.deviceCode)
@@ -70,7 +70,7 @@ func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err e
 	return g, nil, nil
 }
 
-// declinedOffline reports whether the user has declined that a device stays connected. A device has no
+// declinedOffline reports whether the user has declined to keep a device connected. A device has no
 // session that its refresh tokens could end with.
 func declinedOffline(d *grant.Device, g *grant.Grant) bool {
 	return slices.Contains(d.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(g.Scopes, oidc.ScopeOfflineAccess)

@@ -11,14 +11,15 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// accessTokenType is the only type of tokens that are exchanged and issued (RFC 8693 section 3).
+// accessTokenType is the only token type that we exchange and issue (RFC 8693 section 3).
 const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-// maxExchanges is how often a token can be exchanged for another one.
+// maxExchanges caps a token's chain of exchanges.
 const maxExchanges = 4
 
-// tokenExchange issues an access token for that of a user or of another client (RFC 8693). It names the same
-// grant and epochs, and the ids of the tokens that it was exchanged for, so that it is revoked with them.
+// tokenExchange issues an access token in exchange for one from a user or another client (RFC 8693). It
+// names the same grant and epochs, and the ids of all the tokens in the chain, so that revoking any of
+// them revokes it too.
 func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, error) {
 	if err := checkExchange(req); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, 
 	return response, nil
 }
 
-// checkExchange refuses what a request may ask for and the endpoint does not do.
+// checkExchange refuses requests for features that we do not support.
 func checkExchange(req *request) error {
 	switch {
 	case req.subjectTokenType == "":
@@ -63,8 +64,8 @@ func checkExchange(req *request) error {
 	return nil
 }
 
-// subject returns the claims of the token to exchange. It is live, was issued to the client or for its
-// audience, and if it is bound to a key, the request has a proof of that.
+// subject returns the claims in the token to exchange. The token must be live and issued to the client
+// or for its audience. If it is bound to a key, the request must prove possession.
 func (e *Endpoint) subject(ctx context.Context, req *request) (*jwt.AccessClaims, error) {
 	c := req.client
 	a, err := e.Live(ctx, req.subjectToken)
@@ -93,16 +94,17 @@ func (e *Endpoint) subject(ctx context.Context, req *request) (*jwt.AccessClaims
 	return a, nil
 }
 
-// commonScopes returns the scopes of a token that a client may use.
+// commonScopes returns a token's scopes that a client may use.
 func commonScopes(c *oidc.Registered, a *jwt.AccessClaims) []string {
 	return slices.DeleteFunc(a.Scopes(), func(s string) bool { return !slices.Contains(c.Scopes, s) })
 }
 
-// exchangedAudience returns the audience of the new token: the requested one, or that of the subject token.
-// A token for another API is not exchanged for one for this server, since its user has allowed nothing here.
+// exchangedAudience returns the audience for the new token: the requested one, or the subject token's.
+// We do not exchange a token for another API into one for this server, since its user has allowed
+// nothing here.
 func (e *Endpoint) exchangedAudience(req *request, a *jwt.AccessClaims) (string, error) {
 	if req.audience == "" {
-		return strings.Join(a.Audience, " "), nil // there is one
+		return strings.Join(a.Audience, " "), nil // there is exactly one
 	}
 	if req.audience == e.Audiences.Issuer && !slices.Contains(a.Audience, req.audience) {
 		return "", oauth.NewError(oauth.InvalidTarget, "subject_token is not for this server")

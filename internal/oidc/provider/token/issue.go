@@ -10,7 +10,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// response is the response of the token endpoint (RFC 6749 section 5.1).
+// response is the token endpoint's response (RFC 6749 section 5.1).
 type response struct {
 	AccessToken  string `json:"access_token"`
 	TokenType    string `json:"token_type"`
@@ -18,14 +18,14 @@ type response struct {
 	RefreshToken string `json:"refresh_token,omitempty"`
 	IDToken      string `json:"id_token,omitempty"`
 	Scope        string `json:"scope,omitempty"`
-	// IssuedTokenType is set for a token exchange only.
+	// IssuedTokenType is only set for a token exchange.
 	IssuedTokenType string `json:"issued_token_type,omitempty"`
 
 	// userID is empty for client_credentials.
 	userID string
 }
 
-// issueIfUsable issues tokens for a grant that was just redeemed, unless it is no longer usable.
+// issueIfUsable issues tokens for a grant just redeemed, unless it is no longer usable.
 func (e *Endpoint) issueIfUsable(ctx context.Context, req *request, g *grant.Grant) (*response, error) {
 	usable, err := e.Grants.Usable(ctx, req.client, g)
 	if err != nil {
@@ -41,8 +41,8 @@ func (e *Endpoint) issueIfUsable(ctx context.Context, req *request, g *grant.Gra
 	return e.issue(ctx, req, g, audience, g.AllowedScopes(req.client))
 }
 
-// issue issues the tokens of a grant: an access token for an audience and the scopes, an ID token if one
-// of them is openid, and the refresh token of the grant's generation.
+// issue issues a grant's tokens: an access token for an audience and the scopes, an ID token if openid
+// is among them, and the refresh token for the grant's generation.
 func (e *Endpoint) issue(
 	ctx context.Context, req *request, g *grant.Grant, audience string, scopes []string,
 ) (*response, error) {

@@ -64,7 +64,7 @@ func (e *Endpoint) rotate(ctx context.Context, grantID string, generation int64)
 	return g, nil
 }
 
-// narrow returns the requested ones of the granted scopes: all of them if none is requested. It refuses a
+// narrow returns the granted scopes that a client requests, or all if it requests none. It refuses a
 // scope that was not granted.
 func narrow(granted []string, requested string) ([]string, error) {
 	scopes := strings.Fields(requested)

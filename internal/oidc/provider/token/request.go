@@ -10,15 +10,15 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// grantType is how the endpoint serves a grant type.
+// grantType serves one grant type.
 type grantType struct {
-	// required is the parameter that must be present; empty if there is none.
+	// required names the parameter that must be present; empty if there is none.
 	required string
 	// exchange returns the tokens for a request.
 	exchange func(e *Endpoint, ctx context.Context, req *request) (*response, error)
 }
 
-// grantTypes has an entry for each grant type of package oidc.
+// grantTypes has an entry for each grant type in package oidc.
 var grantTypes = map[string]grantType{
 	oidc.AuthorizationCode: {"code", (*Endpoint).authorizationCode},
 	oidc.RefreshToken:      {"refresh_token", (*Endpoint).refreshToken},
@@ -31,11 +31,11 @@ var grantTypes = map[string]grantType{
 type request struct {
 	client    *oidc.Registered
 	grantType grantType
-	// scope holds the requested scopes; empty for all that can be granted.
+	// scope has the requested scopes; empty for all that can be granted.
 	scope string
-	// audience is the requested audience; empty for that of the grant.
+	// audience is the requested audience; empty for the grant's.
 	audience string
-	// jkt is the key of the DPoP proof; empty if there was none.
+	// jkt is the DPoP proof's key; empty if there was no proof.
 	jkt string
 
 	code         string
@@ -44,13 +44,13 @@ type request struct {
 	refreshToken string
 	deviceCode   string
 
-	// Those of a token exchange.
+	// Only for a token exchange.
 	subjectToken, subjectTokenType string
 	actorToken, actorTokenType     string
 	requestedTokenType             string
 }
 
-// targets returns the form with the audience of a token exchange (RFC 8693 section 2.1) as a resource.
+// targets returns the form with a token exchange's audience (RFC 8693 section 2.1) as a resource.
 func targets(form url.Values) url.Values {
 	if form.Get("grant_type") != oidc.TokenExchange {
 		return form
@@ -58,7 +58,7 @@ func targets(form url.Values) url.Values {
 	return url.Values{"resource": slices.Concat(form["resource"], form["audience"])}
 }
 
-// parse parses the form of a request. The parameters that the grant type requires must be present.
+// parse parses a request's form. It requires the parameter that the grant type needs.
 func parse(r *http.Request, c *oidc.Registered) (*request, error) {
 	req := &request{client: c}
 	var name string

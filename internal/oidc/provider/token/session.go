@@ -10,8 +10,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// joinSession has a client told when the session ends in which it gets an ID token, if it wants to be. It
-// returns false if the session has ended.
+// joinSession registers a client to be told when the session ends, if the client has a logout URI and
+// gets an ID token. It returns false if the session has ended.
 func joinSession(tx *db.Tx, c *oidc.Registered, g *grant.Grant, now stamp.Time) (joined bool, err error) {
 	if g.SignInSessionID == nil || !c.HasLogoutURI() || !slices.Contains(g.AllowedScopes(c), oidc.ScopeOpenID) {
 		return true, nil
@@ -20,7 +20,7 @@ func joinSession(tx *db.Tx, c *oidc.Registered, g *grant.Grant, now stamp.Time) 
 }
 
 // sessionOf returns the session that an ID token names, or "". With offline access the tokens do not
-// depend on it, but a client that is told when it ends must know it.
+// depend on a session, but a client that we tell about its end must know it.
 func sessionOf(c *oidc.Registered, g *grant.Grant) string {
 	switch {
 	case g.SessionID != nil:

@@ -1,8 +1,8 @@
 // Package token owns the token endpoint (POST /oauth/token).
 //
-// A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
-// verified. The function of its grant type, which a table names, decides in one transaction whether it is
-// granted; the tokens are signed after the commit (issue.go).
+// We parse a request once (request.go), after authenticating its client and verifying its DPoP proof. A
+// table names the function for each grant type. That function decides in one transaction whether to
+// grant the request, and we sign the tokens after the commit (issue.go).
 package token
 
 import (
@@ -29,16 +29,17 @@ type Endpoint struct {
 	// Audiences finds the audience that a request names.
 	Audiences *grant.Audiences
 	Grants    *grant.Store
-	// Live returns the claims of an access token for any audience. It returns jwt.ErrInvalid if the token is
-	// invalid, has expired or was revoked.
+	// Live returns the claims in an access token for any audience. It returns jwt.ErrInvalid if the
+	// token is invalid, has expired or was revoked.
 	Live     func(ctx context.Context, token string) (*jwt.AccessClaims, error)
 	Accounts *account.Store
-	// Organization returns the claims about a user in an organization, or nil if the user is no enabled member.
+	// Organization returns the claims about a user in an organization, or nil if the user is not an
+	// enabled member.
 	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
-	// Note counts an access of a client; the user is empty for client_credentials.
+	// Note counts a client's access; the user is empty for client_credentials.
 	Note func(clientID, userID string)
-	// Issued and Refused are called for each response, if they are set. The grant type is "unknown"
-	// unless it is a supported one.
+	// Issued and Refused, if set, are called for each response. The grant type is "unknown" unless we
+	// support it.
 	Issued  func(grantType string)
 	Refused func(grantType, code string)
 }
@@ -60,7 +61,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	oauth.WriteJSON(w, http.StatusOK, response)
 }
 
-// grantTypeLabel returns the grant type of a request as one of a few values, however it was parsed.
+// grantTypeLabel returns a request's grant type as one among a few values, however it was parsed.
 func grantTypeLabel(r *http.Request) string {
 	name := r.PostForm.Get("grant_type")
 	if _, ok := grantTypes[name]; ok {

@@ -1,9 +1,9 @@
-// Package upstream is the relying party with which users sign in at another OpenID Connect provider. It has
-// no tables.
+// Package upstream is the relying party: it lets users sign in at another OpenID Connect provider. It
+// has no tables.
 //
-// AuthURL returns where a browser goes, and Finish checks with what it comes back: the issuer of the
-// response (RFC 9207), the code with PKCE, and the ID token with its signature, issuer, audience, nonce
-// and times. What the identity stands for here is decided in package admission.
+// AuthURL returns the URL to send a browser to. Finish checks the response that the browser brings
+// back: its issuer (RFC 9207), the code with PKCE, and the ID token's signature, issuer, audience,
+// nonce and times. Package admission decides which user here the identity belongs to.
 package upstream
 
 import (
@@ -24,9 +24,10 @@ import (
 const (
 	// timeout bounds each request to a provider.
 	timeout = 10 * time.Second
-	// maxResponse bounds what is read of a response.
+	// maxResponse caps the bytes we read from a response.
 	maxResponse = 1 << 20
-	// metadataLifetime is how long discovery documents are kept. Keys are read again when they change.
+	// metadataLifetime limits how long we keep discovery documents. We read keys again when they
+	// change.
 	metadataLifetime = time.Hour
 	// maxProviders bounds the discovery documents in memory.
 	maxProviders = 1000
@@ -43,8 +44,8 @@ type Client struct {
 	providers map[string]*provider // by issuer
 }
 
-// New returns a client whose requests are sent by transport, which decides to which addresses. It follows
-// no redirects.
+// New returns a client that sends its requests with transport. The transport decides which addresses
+// they may reach. The client follows no redirects.
 func New(transport http.RoundTripper, redirectURI string, now func() time.Time) *Client {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{
@@ -53,7 +54,7 @@ func New(transport http.RoundTripper, redirectURI string, now func() time.Time) 
 	}
 }
 
-// limited bounds the size of responses.
+// limited bounds responses' size.
 type limited struct{ http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -65,21 +66,21 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Registration is how Steward is registered at a provider.
+// Registration is Steward's registration at a provider.
 type Registration struct {
 	Issuer, ClientID, ClientSecret string
 	Scopes                         []string
-	// GroupsClaim is the claim with the groups of a user, or "".
+	// GroupsClaim is the claim that has a user's groups, or "".
 	GroupsClaim string
 }
 
-// Attempt is what must be remembered of a sign-in while the browser is at the provider. It is secret.
+// Attempt is a sign-in's state while the browser is at the provider. It is secret.
 type Attempt struct {
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
-	// Fresh demands that the user authenticates at the provider now.
+	// Fresh demands that the user authenticate at the provider now.
 	Fresh bool `json:"fresh,omitempty"`
-	// Started is when the attempt began, in seconds.
+	// Started is the time when the attempt began, in seconds.
 	Started int64 `json:"started"`
 }
 
@@ -88,20 +89,20 @@ func (c *Client) NewAttempt(fresh bool) Attempt {
 	return Attempt{Nonce: id.Secret(32), Verifier: oauth2.GenerateVerifier(), Fresh: fresh, Started: c.Now().Unix()}
 }
 
-// provider is a provider whose discovery document was read.
+// provider is a provider whose discovery document we have read.
 type provider struct {
 	*oidc.Provider
 	metadata
 	expires time.Time
 }
 
-// metadata are the fields of a discovery document that package go-oidc does not use.
+// metadata has the fields in a discovery document that package go-oidc does not use.
 type metadata struct {
 	SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 }
 
-// discover returns the provider of an issuer.
+// discover returns an issuer's provider.
 func (c *Client) discover(ctx context.Context, issuer string) (*provider, error) {
 	c.mu.Lock()
 	known := c.providers[issuer]
@@ -129,8 +130,8 @@ func (c *Client) discover(ctx context.Context, issuer string) (*provider, error)
 	return p, nil
 }
 
-// sameScheme reports whether a URL to which browsers are sent has the scheme of the issuer: https, unless
-// the issuer is on this machine.
+// sameScheme reports whether a URL that we send browsers to has the issuer's scheme. That is https,
+// unless the issuer is on this machine.
 func sameScheme(issuer, target string) bool {
 	from, err := url.Parse(issuer)
 	if err != nil {
@@ -140,7 +141,7 @@ func sameScheme(issuer, target string) bool {
 	return err == nil && to.Host != "" && (to.Scheme == from.Scheme || to.Scheme == "https")
 }
 
-// config returns the settings of package oauth2.
+// config returns the settings for package oauth2.
 func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
 	endpoint := p.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
@@ -154,7 +155,7 @@ func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
 	}
 }
 
-// AuthURL returns the address of the authorization request of an attempt.
+// AuthURL returns the URL for an attempt's authorization request.
 func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state string) (string, error) {
 	p, err := c.discover(ctx, reg.Issuer)
 	if err != nil {
@@ -167,8 +168,8 @@ func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state
 	return c.config(p, reg).AuthCodeURL(state, params...), nil
 }
 
-// Finish checks the parameters with which the browser comes back, whose state the caller has checked, and
-// returns what the provider says about the user. It returns an *oauth.Error if the sign-in failed.
+// Finish checks the parameters that the browser brings back, and returns the provider's claims about
+// the user. The caller must have checked the state. It returns an *oauth.Error if the sign-in failed.
 func (c *Client) Finish(ctx context.Context, reg Registration, a Attempt, params url.Values) (Claims, error) {
 	p, err := c.discover(ctx, reg.Issuer)
 	if err != nil {
@@ -199,10 +200,10 @@ func (c *Client) Finish(ctx context.Context, reg Registration, a Attempt, params
 	return claims, nil
 }
 
-// maxSkew is how much the clock of a provider may differ.
+// maxSkew is the difference we allow between our clock and a provider's.
 const maxSkew = time.Minute
 
-// verify returns the claims of the ID token of a response, with those of the userinfo endpoint if the
+// verify returns the claims in a response's ID token, and adds those from the userinfo endpoint if the
 // ID token has no e-mail address or no groups.
 func (c *Client) verify(ctx context.Context, p *provider, reg Registration, token *oauth2.Token) (Claims, error) {
 	raw, ok := token.Extra("id_token").(string)
@@ -229,7 +230,7 @@ func (c *Client) verify(ctx context.Context, p *provider, reg Registration, toke
 	return all.claims(reg)
 }
 
-// The errors that users see. They name the step that failed, for the administrator of the organization.
+// Errors that users see. They name the step that failed, for the organization's administrator.
 var (
 	errDiscovery = failure(http.StatusBadGateway, "the discovery document of the sign-in provider is not valid")
 	errMixUp     = failure(http.StatusBadRequest, "the response does not come from the provider where you signed in")
