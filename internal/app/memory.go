@@ -24,12 +24,12 @@ const (
 	limitInterval = 100 * time.Millisecond
 )
 
-// limitMemory returns a loop that has the garbage collector keep the process near softLimit, within six tenths of
-// what the process may use. GOGC and GOMEMLIMIT override it.
+// limitMemory returns a loop that makes the garbage collector keep the process near softLimit,
+// within six tenths of its allowed memory. GOGC and GOMEMLIMIT override it.
 //
-// The keys of open stores come on top, with room for twice as much garbage: they stay for long, and a collector that
-// has little room beside them walks through all of them many times a second. Everything else that is live gets a
-// quarter only, since it is what requests hold, and an attack could grow it.
+// The keys in open stores come on top, with room for twice as much garbage: they stay for long, and
+// a collector with little spare room walks through all of them many times a second. Everything else
+// that is live gets only a quarter, since requests hold it, and an attack could grow it.
 func limitMemory(keys *budget.Pool) func(ctx context.Context) {
 	return func(ctx context.Context) {
 		if os.Getenv("GOGC") == "" {

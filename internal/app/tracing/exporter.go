@@ -30,7 +30,8 @@ const (
 	retryTimeout = time.Minute
 	firstBackoff = 5 * time.Second
 	maxBackoff   = 30 * time.Second
-	// maxResponse is how much of a response it reads, in bytes, and maxMessage how much of an error it quotes.
+	// maxResponse is how many bytes of a response we read, and maxMessage how many of an error we
+	// quote.
 	maxResponse = 64 << 10
 	maxMessage  = 500
 )
