@@ -15,7 +15,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// apiFlags are the flags of api.
+// apiFlags are api's flags.
 type apiFlags struct {
 	fields, raw []string
 	input       string
