@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// drainTimeout is how long running requests may take to finish when the process stops.
+// drainTimeout bounds how long running requests may take to finish when the process stops.
 const drainTimeout = 10 * time.Second
 
 // Signal is the cause of ending Main's context.

@@ -12,7 +12,7 @@ import (
 	"steward/internal/resource"
 )
 
-// leaseFor is how long others wait for a job whose process has died.
+// leaseFor limits how long others wait for a job whose process has died.
 const leaseFor = 30 * time.Second
 
 // start starts the background loops. Those in work all stop at once; stop those in watch after them.

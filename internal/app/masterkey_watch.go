@@ -8,7 +8,7 @@ import (
 	"steward/internal/rotation"
 )
 
-// keyCheckEvery is how often a replica checks that its master key is still current.
+// keyCheckEvery is the interval at which a replica checks that its master key is still current.
 const keyCheckEvery = 10 * time.Second
 
 // stopIfReplaced calls stop if this process's master key was replaced. A rotation waits for all live

@@ -8,7 +8,7 @@ import (
 	"steward/internal/db/move"
 )
 
-// movedCheckEvery is how often a replica checks whether the rows were moved.
+// movedCheckEvery is the interval at which a replica checks whether the rows were moved.
 const movedCheckEvery = 5 * time.Second
 
 // stopIfMoved calls stop if the database's rows were moved. A move waits for all live processes, so

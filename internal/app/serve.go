@@ -261,7 +261,7 @@ func (s *process) ready(ctx context.Context) error {
 	return s.db.Ping(ctx)
 }
 
-// start is what a starting process found or made, for the banner.
+// start has the findings for the banner.
 type start struct {
 	created *installation      // nil if there was one
 	setup   *account.SetupLink // nil if the installation is set up

@@ -78,8 +78,8 @@ func (s *process) openACME() (*certificate.ACME, error) {
 	})
 }
 
-// http2Stall is how long an HTTP/2 client may stall. Response deadlines do not end a connection that
-// accepts no frame.
+// http2Stall bounds how long an HTTP/2 client may stall. Response deadlines do not end a connection
+// that accepts no frame.
 const http2Stall = 30 * time.Second
 
 // api returns the API's listener, and makes the server speak HTTP/2.

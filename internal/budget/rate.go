@@ -15,7 +15,7 @@ type Rate struct {
 	perSecond, burst float64
 
 	mu sync.Mutex
-	// level is how much was available at the time at. It is negative after a turn that cost more.
+	// level is the amount available at the time at. It is negative after a turn that cost more.
 	level float64
 	at    time.Time
 	// turn is the organization that has its turn. wake fires once level is no longer negative.

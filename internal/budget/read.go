@@ -97,7 +97,7 @@ func Drain(r io.Reader, setDeadline func(time.Time) error) {
 type Pace struct {
 	// Grace is the time in which nothing has to arrive.
 	Grace time.Duration
-	// Rate is how many bytes per second have to arrive after that, on average.
+	// Rate is the average number of bytes per second that have to arrive after that.
 	Rate int64
 	// Limit is the time in which everything has to arrive; 0 for none.
 	Limit time.Duration

@@ -15,7 +15,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// apiFlags are api's flags.
 type apiFlags struct {
 	fields, raw []string
 	input       string

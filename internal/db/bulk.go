@@ -131,7 +131,7 @@ const (
 	kindBool  kind = "boolean" // bool
 )
 
-// kindOf returns the kind of a Go type.
+// kindOf returns a Go type's kind.
 func kindOf(t reflect.Type) kind {
 	switch t.Kind() {
 	case reflect.String:

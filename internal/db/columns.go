@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Kind is the kind of values in a column. Both databases have the same kinds, but SQLite has
-// integers in place of booleans.
+// Kind is a column's type. Both databases have the same kinds, but SQLite has integers in place of
+// booleans.
 type Kind int
 
 // The kinds of columns.

@@ -110,7 +110,8 @@ type Observer struct {
 	// context and the operation: "write", "read" or "snapshot". If it returns a function, we call
 	// that at the end. For a Gather write the end is the commit, whoever led the batch.
 	Begin func(ctx context.Context, operation string) (end func(error))
-	// Concern is called by Open for each thing about a PostgreSQL server that an operator should change.
+	// Concern is called by Open for each problem with a PostgreSQL server that an operator should
+	// fix.
 	Concern func(Concern)
 	// Invalidated is called when we have applied other replicas' changes to our caches, with the age
 	// of the oldest change.
@@ -134,7 +135,7 @@ func (o Observer) begin(ctx context.Context, operation string) (end func(error))
 	return o.Begin(ctx, operation)
 }
 
-// SlowWrite is how long a write may hold SQLite's only writer before we report it.
+// SlowWrite limits how long a write may hold SQLite's only writer unreported.
 const SlowWrite = 100 * time.Millisecond
 
 func (o Observer) held(ctx context.Context, took time.Duration) {

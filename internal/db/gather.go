@@ -18,7 +18,7 @@ const (
 	// maxOrgBytes caps an organization's share in a batch. So others wait at most that long for
 	// their turn.
 	maxOrgBytes = 512 << 10
-	// Items larger than largeItem do not share a batch with other organizations.
+	// largeItem bounds the items that may share a batch with other organizations.
 	largeItem = 64 << 10
 	// maxWaiting caps the waiting callers, and half of it one organization's; more are refused.
 	maxWaiting = 8192

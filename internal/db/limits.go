@@ -10,15 +10,15 @@ import (
 
 // limits bounds the statements in a transaction, or a read outside one.
 type limits struct {
-	// respond is how long this process waits: for a connection, and for each statement.
+	// respond limits how long this process waits for a connection, and for each statement.
 	respond time.Duration
-	// statement is how long the server works on a statement. It is shorter than respond, so that a
-	// slow statement does not cost us the connection.
+	// statement limits how long the server works on a statement. It is shorter than respond, so that
+	// a slow statement does not cost us the connection.
 	statement time.Duration
-	// lock is how long a statement waits for a lock, such as a row's.
+	// lock limits how long a statement waits for a lock, such as a row's.
 	lock time.Duration
-	// idle is how long a transaction may wait for its next statement. Then the server ends it: its
-	// process may be frozen or unplugged, and others wait for its locks.
+	// idle limits how long a transaction may wait for its next statement. Then the server ends it:
+	// its process may be frozen or unplugged, and others wait for its locks.
 	idle time.Duration
 }
 

@@ -15,9 +15,9 @@ const (
 	// one's commit.
 	notifyInterval = 20 * time.Millisecond
 	notifyTimeout  = time.Second
-	// othersFor is how long we assume that another process still runs after we noted it.
+	// othersFor limits how long we assume that another process still runs after we noted it.
 	othersFor = 30 * time.Second
-	// Notifying epochsChanged makes other replicas read the epochs at once.
+	// epochsChanged is a name that makes other replicas read the epochs at once.
 	epochsChanged = "db.epochs"
 )
 

@@ -33,7 +33,7 @@ type postgresEngine struct {
 	db     *DB
 	pool   *pgxpool.Pool
 	pooler string
-	// replan is how long a connection uses its statements' plans.
+	// replan limits how long a connection uses its statements' plans.
 	replan time.Duration
 	closed atomic.Bool
 }

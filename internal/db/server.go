@@ -52,7 +52,7 @@ func (s *serverSettings) fields() []any {
 	}
 }
 
-// aliveFor is how long a process counts after it was last seen.
+// aliveFor limits how long a process counts as alive after it was last seen.
 const aliveFor = 30 * time.Second
 
 const countProcesses = `SELECT count(*) FROM processes WHERE seen_at > $1`

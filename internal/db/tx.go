@@ -38,7 +38,7 @@ type Rows interface {
 	Close()
 }
 
-// Row is one row.
+// Row is one row in a result.
 type Row interface {
 	Scan(dest ...any) error
 }
@@ -196,7 +196,7 @@ func (t *Tx) ready() error {
 	return nil
 }
 
-// check keeps the first error of a statement, and returns err.
+// check keeps the first statement's error, and returns err.
 func (t *Tx) check(err error) error {
 	if err != nil && t.failed == nil {
 		t.failed = err
@@ -315,7 +315,6 @@ func (r *txRows) Close() {
 	}
 }
 
-// failedRow is the row of a query that failed.
 type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }

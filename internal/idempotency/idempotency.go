@@ -36,7 +36,7 @@ import (
 )
 
 const (
-	// TTL is how long a response is stored.
+	// TTL limits how long we keep a response.
 	TTL = 24 * time.Hour
 	// maxWait limits how long a repeat waits for the first request, and a request for the database.
 	maxWait = 10 * time.Second

@@ -98,7 +98,8 @@ const (
 	// middle of a transaction. It tries releaseTries times, with pauses between.
 	releaseTries = 5
 	releasePause = 10 * time.Millisecond
-	// We first look at a job firstCheck after the process starts, and then every checkEvery.
+	// firstCheck is the delay before a starting process looks at a job; later it looks every
+	// checkEvery.
 	firstCheck = 5 * time.Second
 	checkEvery = time.Minute
 )

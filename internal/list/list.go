@@ -28,7 +28,7 @@ type Query[T any] struct {
 	// Where has the conditions that every row meets.
 	Where Conditions
 	Order Order[T]
-	// Scan reads the Columns. It may count large fields in a page.Budget.
+	// Columns are read by Scan, which may count large fields in a page.Budget.
 	Columns string
 	Scan    func(db.Row) (T, error)
 	// Join joins the tables that have the columns, unless From has them, with a page's entries: the

@@ -11,8 +11,8 @@ import (
 	"steward/internal/page"
 )
 
-// Order is how a list orders its rows and makes their cursors. A position has a value for each
-// column: a string, an int64 or []byte.
+// Order orders a list's rows and makes their cursors. A position has a value for each column: a
+// string, an int64 or []byte.
 type Order[T any] struct {
 	// Columns order the rows. No two rows have the same values.
 	Columns []string
@@ -107,7 +107,6 @@ func compare(a, b any) int {
 	panic(fmt.Sprintf("list: a position has a %T", a))
 }
 
-// scan reads a position.
 func (o Order[T]) scan(row db.Row) ([]any, error) {
 	position := make([]any, len(o.Columns))
 	dest := make([]any, len(o.Columns))

@@ -38,7 +38,6 @@ func (c *Conditions) Equal(expression, value string) {
 	}
 }
 
-// writer writes a statement.
 type writer struct {
 	text strings.Builder
 	args []any

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// MaxCounted is how far we count a filter's matches; a longer list has the Total Unknown.
+// MaxCounted limits how many of a filter's matches we count; a longer list has the Total Unknown.
 const MaxCounted = 10_000
 
 const (

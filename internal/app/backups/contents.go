@@ -99,7 +99,6 @@ func (s blobSum) add(info backup.Info) error {
 	return err
 }
 
-// row adds a row.
 func (c *contents) row(table tablecopy.Table, line []byte) error {
 	c.rows[table.Name]++
 	return c.needs.add(table, line, func(blobID string) error {

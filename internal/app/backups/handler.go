@@ -20,7 +20,7 @@ import (
 const (
 	// errorTrailer is the trailer after an incomplete backup: an operator.Failure.
 	errorTrailer = "Steward-Error"
-	// stallTimeout is how long the command may stop reading. We hold the snapshot of the rows
+	// stallTimeout bounds how long the command may stop reading. We hold the snapshot of the rows
 	// meanwhile.
 	stallTimeout = 2 * time.Minute
 	maxRequest   = 64 << 10

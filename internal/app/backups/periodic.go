@@ -15,7 +15,7 @@ import (
 	"steward/internal/job"
 )
 
-// checkEvery is how often a replica checks whether a backup is due.
+// checkEvery is the interval at which a replica checks whether a backup is due.
 const checkEvery = 10 * time.Second
 
 // Periodic makes scheduled backups, on one replica at a time and not while a command makes one. The
@@ -29,7 +29,7 @@ type Periodic struct {
 	// Encryption names the backups' recipients, if they are encrypted.
 	Encryption backup.Encryption
 	Schedule   backup.Schedule
-	// Keep is how many backups we keep.
+	// Keep is the number of backups to keep.
 	Keep int
 	Log  *slog.Logger
 	// Failed is called when a backup fails, or older ones cannot be removed. It may be nil.

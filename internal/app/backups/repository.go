@@ -29,7 +29,7 @@ type repository struct {
 	// blobs has the objects' bytes.
 	blobs store
 	// lists tells, in the clear, which blobs each archive refers to, with names, sizes and hashes,
-	// if those who add backups cannot decrypt the archives. Otherwise it is nil.
+	// for archives that those who add backups cannot decrypt. It is nil if there are none.
 	lists store
 	// keys has the file that tells how everything is encrypted. It is nil if nothing is.
 	keys store
@@ -288,8 +288,8 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // prune removes the oldest backups until keep are left, and the blobs that no other backup refers
-// to. It also removes half-written objects from backups that began before the newest one. It returns
-// how many backups it removed.
+// to. It also removes the half-written objects that interrupted backups left before the newest one
+// began. It returns how many backups it removed.
 func (r *repository) prune(ctx context.Context, keep int) (removed int, err error) {
 	all, err := r.list(ctx)
 	if err != nil || len(all) == 0 {

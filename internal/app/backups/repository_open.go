@@ -62,9 +62,9 @@ func openForReading(ctx context.Context, p session.Program, target string) (*rep
 	return newRepository(openExistingFolder(target))
 }
 
-// blobsPlace is where a repository has the objects' bytes. An installation keeps its own in "blobs"
-// by default, which may be at the same prefix in a bucket: each would delete bytes that the other
-// needs.
+// blobsPlace is a repository's place for the objects' bytes. An installation keeps its own in
+// "blobs" by default, which may be at the same prefix in a bucket: each would delete bytes that the
+// other needs.
 const blobsPlace = "backup-blobs"
 
 // newRepository opens a repository's places.
@@ -172,7 +172,7 @@ func (r *repository) decrypt(ctx context.Context, d backup.Decryption) error {
 	return nil
 }
 
-// maxKeyFiles is how many key files we read.
+// maxKeyFiles caps the key files that we read.
 const maxKeyFiles = 8
 
 // keyFiles returns the files that tell how the backups are encrypted, the oldest first: none if they

@@ -110,7 +110,7 @@ func (r *restoring) write(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-// left tells what a failed restore has left outside the data directory, and what to do with it.
+// left tells what a failed restore has left outside the data directory, and how to clean it up.
 func (r *restoring) left() (text string) {
 	if !r.begun {
 		return ""

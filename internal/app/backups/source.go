@@ -38,9 +38,9 @@ import (
 const (
 	// chunk is about how many bytes of rows a part has, or a little more.
 	chunk = 1 << 20
-	// leaseFor is how long deleted objects' bytes are kept after a backup that died.
+	// leaseFor limits how long deleted objects' bytes are kept after a backup died.
 	leaseFor = 30 * time.Second
-	// garbageLease is the lease of the job that deletes the bytes of deleted objects.
+	// garbageLease belongs to the job that deletes the bytes of deleted objects.
 	garbageLease = "object garbage"
 )
 

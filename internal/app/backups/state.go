@@ -32,8 +32,8 @@ type State struct {
 	Error string
 }
 
-// maxSkew is how far another replica's time may be in the future. If it is further, a wrong clock
-// stored it.
+// maxSkew bounds how far another replica's time may be in the future. If it is further, a wrong
+// clock stored it.
 const maxSkew = time.Hour
 
 // due returns when a backup is due by the schedule alone.

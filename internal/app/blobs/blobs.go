@@ -32,7 +32,7 @@ func Open(ctx context.Context, cfg config.Config) (blob.Store, error) {
 const OnDisk = "disk"
 
 // Name returns the name of the store that Open opens: OnDisk, or a URL without credentials. Two URLs
-// that differ only in the region have the same name.
+// that differ only in the region share a name.
 func Name(cfg config.Config) string {
 	if cfg.BlobURL == nil {
 		return OnDisk
@@ -42,7 +42,6 @@ func Name(cfg config.Config) string {
 	return options.String()
 }
 
-// openFiles opens the files in the data directory.
 func openFiles(cfg config.Config) (blob.Store, error) {
 	dir := filepath.Join(cfg.Data, "blobs")
 	files, err := blob.OpenDisk(dir)

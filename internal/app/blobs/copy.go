@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// CopiesAtOnce is how many blobs we copy at the same time. Each takes up to 16 MiB.
+	// CopiesAtOnce caps the blobs that we copy at the same time. Each takes up to 16 MiB.
 	CopiesAtOnce = 8
-	// maxFailures is how many failures end a copy: the store is most likely down.
+	// maxFailures ends a copy after this many failures: the store is most likely down.
 	maxFailures = 100
 )
 

@@ -134,7 +134,7 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
 // MarshalText implements encoding.TextMarshaler; it hides the text from JSON and slog.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// kind is where and how a setting can be given.
+// kind tells where and how users can give a setting.
 type kind int
 
 const (
@@ -150,11 +150,11 @@ type setting struct {
 	name  string // the flag's, without dashes
 	value string // the default; "" leaves the zero value
 	kind  kind
-	set   func(text string) error // the error tells what is allowed and does not contain the text
+	set   func(text string) error // the error names the allowed values and never contains the text
 	usage string                  // the word in backquotes is the value in the help
 }
 
-// settings returns the table of settings, which parse into c.
+// settings returns the table of settings. They parse into c.
 func settings(c *Config) []setting {
 	return []setting{
 		{

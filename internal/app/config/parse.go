@@ -50,7 +50,7 @@ func optional[T any](parse func(string) (T, error)) func(string) (T, error) {
 	}
 }
 
-// mustBe returns a parser's error, which tells what is allowed.
+// mustBe returns a parser's error, which names the allowed values.
 func mustBe(what string) error { return errors.New("must be " + what) }
 
 func filePath(v string) (string, error) {
@@ -171,7 +171,7 @@ func logLevel(v string) (slog.Level, error) {
 	return 0, mustBe("debug, info, warn or error")
 }
 
-// integer parses a number within bounds. The error says what is wanted.
+// integer parses a number within bounds. The error contains want.
 func integer(v string, least, most int64, want string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < least || n > most {
@@ -180,7 +180,7 @@ func integer(v string, least, most int64, want string) (int64, error) {
 	return n, nil
 }
 
-// decimal parses a number from 0 on. The error says what is wanted.
+// decimal parses a number from 0 on. The error contains want.
 func decimal(v string, most float64, want string) (float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(n >= 0 && n <= most) { // NaN is neither

@@ -57,7 +57,7 @@ var engineSchemes = map[string]EngineKind{
 	"redis+cluster": Redis, "rediss+cluster": Redis, "redis+sentinel": Redis, "rediss+sentinel": Redis,
 }
 
-// parseEngine parses an engine that may be a server of one kind. The error says what is expected.
+// parseEngine parses an engine that may be a server of one kind. The error contains expected.
 func parseEngine(text string, server EngineKind, expected string) (Engine, error) {
 	if kind := EngineKind(text); kind == Embedded || kind == NoEngine {
 		return Engine{Kind: kind}, nil

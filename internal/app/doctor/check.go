@@ -95,7 +95,7 @@ func (d *doctor) disk(context.Context) Finding {
 	return fine("%s", detail)
 }
 
-// slowSync is how long an fsync may take before every API write is noticeably slow.
+// slowSync is the longest fsync that does not make every API write noticeably slow.
 const slowSync = 50 * time.Millisecond
 
 // fsync writes and syncs a small file a few times, as each commit does.
@@ -130,7 +130,7 @@ func (d *doctor) fsync(ctx context.Context) Finding {
 	return fine("an fsync takes %v", median)
 }
 
-// maxSkew is how far the machines' clocks may differ before tokens and leases suffer.
+// maxSkew is the largest difference between clocks that tokens and leases tolerate.
 const maxSkew = 5 * time.Second
 
 func (d *doctor) clock(ctx context.Context) Finding {
@@ -212,9 +212,10 @@ func (d *doctor) settings(ctx context.Context) Finding {
 }
 
 const (
-	// longWrite is how long a transaction may be open before live tails noticeably lag.
+	// longWrite is the longest time for an open transaction before live tails noticeably lag.
 	longWrite = 5 * time.Second
-	// secondLook is when we look again for a transaction, if our role may not see when it began.
+	// secondLook is the delay before we look again for a transaction, if our role may not see when
+	// it began.
 	secondLook = 2 * time.Second
 )
 

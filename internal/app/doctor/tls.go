@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// expiresSoon is how long before its end a certificate should have been replaced.
+// expiresSoon is the time before its end by which a certificate should have been replaced.
 const expiresSoon = 14 * 24 * time.Hour
 
 // certificates checks the TLS certificates: those that the running server serves, or the files.

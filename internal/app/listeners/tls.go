@@ -23,7 +23,6 @@ type TLS struct {
 	Log        *slog.Logger
 }
 
-// handshakeTimeout bounds a handshake.
 const handshakeTimeout = 10 * time.Second
 
 // acmeProtocol is the protocol by which an ACME server validates a domain (RFC 8737).

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// usePeriod is how long we count requests before the counts begin anew. We keep the last period.
+	// usePeriod is the time after which the counts begin anew. We keep the last period.
 	usePeriod = 30 * time.Second
 	// maxOrganizations caps the organizations counted in a period. Those that use the server most
 	// are among the first in each.
@@ -70,7 +70,6 @@ func newOrganizations(now func() time.Time) *organizations {
 	}
 }
 
-// served counts a request.
 func (o *organizations) served(s web.Served) {
 	o.count(s.OrgID, func(use *OrganizationUse) {
 		use.Requests++
@@ -78,7 +77,6 @@ func (o *organizations) served(s web.Served) {
 	})
 }
 
-// servedS3 counts an S3 request.
 func (o *organizations) servedS3(s web.Served) {
 	o.count(s.OrgID, func(use *OrganizationUse) {
 		use.S3Requests++
@@ -87,7 +85,6 @@ func (o *organizations) servedS3(s web.Served) {
 	})
 }
 
-// accepted counts an event.
 func (o *organizations) accepted(orgID string) {
 	o.count(orgID, func(use *OrganizationUse) { use.Events++ })
 }

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// storeTimeout is how long an S3 server may do nothing. It is short, because users wait for it
-	// at the end.
+	// storeTimeout bounds how long an S3 server may do nothing. It is short, because users wait for
+	// it at the end.
 	storeTimeout = 10 * time.Second
 	// copyMemory bounds the blobs' bytes in memory at the same time.
 	copyMemory = 32 << 20

@@ -117,7 +117,7 @@ func interrupted(stopped bool) error {
 	return &exit.Error{Code: exit.Interrupted, Message: message}
 }
 
-// summary tells what was moved, and how to start the server.
+// summary sums up the move, and tells how to start the server.
 func summary(r Request, done Done, running bool) string {
 	text := fmt.Sprintf("Moved %s rows", humanize.Comma(done.Rows))
 	if r.Blobs.URL != "" {
@@ -184,7 +184,6 @@ func runHere(ctx context.Context, cfg config.Config, r Request, report func(Even
 	return done, err
 }
 
-// runAbort ends a move.
 func runAbort(ctx context.Context, p session.Program, cfg config.Config) error {
 	d, closeAll, err := open(ctx, cfg)
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 // stageResources is the stage after the rows were moved.
 const stageResources = "resources"
 
-// Outcome tells what happened to an embedded database or key-value store.
+// Outcome is the result of moving an embedded database or key-value store.
 type Outcome struct {
 	Type   resource.Type `json:"type"`
 	OrgID  string        `json:"org_id"`
@@ -72,7 +72,6 @@ type Resources struct {
 	Regions string `json:"regions"`
 }
 
-// print writes a summary.
 func (r Resources) print(w io.Writer) error {
 	text := fmt.Sprintf("Moved %s of %s databases and key-value stores in %s. They have new credentials.\n",
 		humanize.Comma(int64(r.Moved)), humanize.Comma(int64(r.Moved+r.Stayed)), r.Took.Round(time.Millisecond))
@@ -120,7 +119,6 @@ func (j *job) openServers(ctx context.Context, list string) (*servers, error) {
 	return s, nil
 }
 
-// open opens the servers and checks them.
 func (s *servers) open(ctx context.Context) (err error) {
 	if address := string(s.given.DB.URL); address != "" {
 		if s.db, err = postgres.New(address, s.log); err == nil {
@@ -141,7 +139,6 @@ func (s *servers) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close closes the connections to the servers.
 func (s *servers) close() {
 	if s == nil {
 		return
@@ -294,7 +291,8 @@ func (s *servers) transfer(ctx context.Context, p *resource.Provisioned, o *Outc
 	return nil
 }
 
-// copyInterval is how often a copy reports its progress to the command and to other replicas.
+// copyInterval is the time between two progress reports from a copy, to the command and to other
+// replicas.
 const copyInterval = 5 * time.Second
 
 // copyStore copies an embedded store's keys, and returns their number.

@@ -19,7 +19,6 @@ import (
 	"steward/internal/seal"
 )
 
-// maxRequest bounds a request.
 const maxRequest = 64 << 10
 
 // maxEvent bounds an event, which may have the settings for all regions.
@@ -89,8 +88,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reportTimeout is how long a command may take to receive an event. If it takes longer, it receives
-// no more, so that a stopped command does not hold up the server.
+// reportTimeout bounds how long a command may take to receive an event. If it takes longer, it
+// receives no more, so that a stopped command does not hold up the server.
 const reportTimeout = 5 * time.Second
 
 // reporter sends events to a command.

@@ -11,7 +11,7 @@ import (
 	lease "steward/internal/job"
 )
 
-// leaseFor is how long a killed process keeps others from moving the rows.
+// leaseFor limits how long a killed process keeps others from moving the rows.
 const leaseFor = 30 * time.Second
 
 // runAlone runs the move, unless another process does. A SQLite database's rows are locked with

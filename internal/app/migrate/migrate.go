@@ -205,7 +205,7 @@ func catchUp(ctx context.Context, follow func(context.Context) error) error {
 	return nil
 }
 
-// othersInterval is how often waitForOthers checks.
+// othersInterval is the time between two checks in waitForOthers.
 const othersInterval = time.Second
 
 // waitForOthers waits until this process is the only one that serves the source, and follows changes

@@ -67,7 +67,7 @@ type operation[In, Out any] struct {
 	do   func(o *Operator, ctx context.Context, in In) (Out, error)
 }
 
-// rootKeyInput tells what else to do with a new root key.
+// rootKeyInput holds root-key's options.
 type rootKeyInput struct {
 	RevokeOthers bool `json:"revoke_others"`
 }

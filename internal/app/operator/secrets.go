@@ -59,7 +59,6 @@ func (o *Operator) rotation(ctx context.Context) (*rotation.Rotation, error) {
 	return &rotation.Rotation{DB: o.db, Ring: ring, Now: time.Now, Alive: alive}, nil
 }
 
-// alive returns the live processes.
 func alive(q db.Querier) ([]rotation.Process, error) {
 	all, err := status.Alive(q, time.Now())
 	processes := make([]rotation.Process, len(all))

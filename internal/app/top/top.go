@@ -147,7 +147,6 @@ func unreachable(url string, err error) error {
 	}
 }
 
-// show prints a view.
 func (t *top) show(v View) error {
 	if t.json {
 		return json.NewEncoder(t.out).Encode(v)

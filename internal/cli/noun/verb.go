@@ -16,7 +16,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// command returns a noun's command.
 func command(e *session.Env, n Noun) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: n.Name, Aliases: n.Aliases, Short: n.Short, Args: session.Args(), RunE: session.ShowHelp,
@@ -78,7 +77,6 @@ func AddRegion(e *session.Env, cmd *cobra.Command, region *string, v Verb) {
 	session.Complete(cmd, "region", func([]string) []string { return Candidates(e, "region") })
 }
 
-// run runs a verb.
 func (v Verb) run(ctx context.Context, s *session.Session, n Noun, in Input, flags ListFlags) error {
 	switch {
 	case v.Run != nil:
@@ -223,7 +221,6 @@ func (v Verb) query(in Input) url.Values {
 	return query
 }
 
-// body returns the request's body.
 func (v Verb) body(ctx context.Context, s *session.Session, in Input) (any, error) {
 	body := map[string]any{}
 	if v.Base != nil {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// maxBuffered is how many rows a table buffers before it fixes its column widths and prints, so that
-// a long list needs little memory.
+// maxBuffered caps the rows that a table buffers before it fixes its column widths and prints, so
+// that a long list needs little memory.
 const maxBuffered = 1000
 
 // Group is a part of a list that tables show below the rest, under its own title.

@@ -21,7 +21,7 @@ import (
 // server's own text.
 type API struct{ Client *client.Client }
 
-// maxRetries is how often we repeat a request: few times, because somebody waits for it.
+// maxRetries caps how often we repeat a request: only a few times, because somebody waits for it.
 const maxRetries = 3
 
 // newAPI returns a context's API. Its tokens are stored under the name, unless that is "".

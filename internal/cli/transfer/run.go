@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// atOnce is how many files we copy at once.
+// atOnce caps the files that we copy at once.
 const atOnce = 4
 
 // Run makes copies and calls progress with the bytes that it has read. It stops at the first error.

@@ -22,7 +22,6 @@ import (
 	"steward/internal/cli/tail"
 )
 
-// tailFlags are tail's flags.
 type tailFlags struct {
 	since   string
 	fromNow bool
@@ -293,7 +292,6 @@ func (t *follow) showDelivery(ctx context.Context, d *client.Delivery) error {
 	return t.text(d.Response.Body)
 }
 
-// line prints a line.
 func (t *follow) line(format string, args ...any) error {
 	_, err := fmt.Fprintf(t.Out, format+"\n", args...)
 	return err

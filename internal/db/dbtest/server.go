@@ -110,7 +110,7 @@ func ready(log io.Reader) error {
 }
 
 // settings returns a server's arguments. Planner, JIT and memory keep PostgreSQL's defaults, so that
-// tests and benchmarks run on what people have.
+// tests and benchmarks run with the settings that people have.
 func settings(dir string) []string {
 	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=1000"}
 	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
@@ -137,8 +137,8 @@ func findBin() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// unprivileged makes the directory that of a user that may run PostgreSQL, which refuses root. It
-// returns nil if the user of this process may.
+// unprivileged gives the directory to a user that may run PostgreSQL, which refuses root. It returns
+// nil if this process's user may.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

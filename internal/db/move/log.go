@@ -75,7 +75,7 @@ func run(ctx context.Context, d *db.DB, statements []string) error {
 	})
 }
 
-// persistence is how often persist tries. Each attempt waits 5 seconds for a lock.
+// persistence is persist's number of attempts. Each attempt waits 5 seconds for a lock.
 const persistence = 4
 
 // persist runs a transaction that locks tables, and tries again if it does not get the locks: a
@@ -122,7 +122,6 @@ func (t *table) changes(q db.Querier, last int64) ([]change, error) {
 	}, fmt.Sprintf("SELECT seq, %s FROM %s WHERE seq <= $1 ORDER BY seq LIMIT %d", db.Quoted(key), t.log, page), last)
 }
 
-// forget deletes changes.
 func (m *Mover) forget(ctx context.Context, t *table, changes []change) error {
 	numbers := make(db.Bulk[int64], len(changes))
 	for i, c := range changes {

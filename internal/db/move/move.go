@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// page is how many changes we read together, and the most rows that we copy together. pageBytes
-	// is roughly their total size.
+	// page caps the changes that we read together, and the rows that we copy together. pageBytes is
+	// roughly their total size.
 	page      = 2000
 	pageBytes = 4 << 20
 	// maxSuspects caps a table's rows that differ in the first comparison.
@@ -44,7 +44,7 @@ const (
 	keyOwner = "moving_owner"
 	// keyStore is the key in the target's meta for Mover.Store.
 	keyStore = "moved_store"
-	// followInterval is how long changes pile up in the logs while we copy rows.
+	// followInterval limits how long changes pile up in the logs while we copy rows.
 	followInterval = 10 * time.Second
 )
 
@@ -55,9 +55,9 @@ var ErrChanged = errors.New("the target does not have the rows of the source")
 type Progress struct {
 	// Stage is copy, follow, verify or finish.
 	Stage string
-	// We are copying or comparing Table, and have done Rows rows. In the follow stage, Rows counts
-	// the changes that this Round (from 1) has copied in all tables, and Left estimates the ones
-	// still to copy.
+	// Table is being copied or compared, and Rows of its rows are done. In the follow stage, Rows
+	// counts the changes that this Round (from 1) has copied in all tables, and Left estimates the
+	// ones still to copy.
 	Table       string
 	Rows        int64
 	Round, Left int64
@@ -93,7 +93,7 @@ type table struct {
 	target tablecopy.Table
 	// log is the table with the changed rows' keys: its columns are seq and the primary key's.
 	log string
-	// limit is how many rows we copy together: fewer if they are large.
+	// limit caps the rows that we copy together: fewer if they are large.
 	limit int
 	// suspects has the keys of rows that differed in a comparison.
 	suspects [][]any

@@ -78,7 +78,6 @@ func sizeOf(row Row) int {
 	return n
 }
 
-// scan reads a row.
 func (t Table) scan(r db.Row) (Row, error) {
 	row := make(Row, len(t.Columns))
 	into := make([]any, len(row))

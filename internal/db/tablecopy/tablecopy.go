@@ -57,7 +57,7 @@ func Excluded() map[string]string {
 	}
 }
 
-// page is how many rows a statement reads.
+// page caps the rows that a statement reads.
 const page = 2000
 
 // Table is a database table. Its lines have these Columns, in this order.
@@ -94,8 +94,8 @@ func (t Table) With(names []string) (Table, error) {
 	return some, nil
 }
 
-// Read calls f with the line of each row, in the order of the primary key. A line is valid until f
-// returns, which must not use q. All rows are those of one moment if q is a snapshot.
+// Read calls f with each row's line, in primary key order. A line is valid until f returns; f must
+// not use q. If q is a snapshot, all rows are from one moment.
 func (t Table) Read(q db.Querier, f func(line []byte) error) error {
 	key := t.key()
 	if len(key) == 0 {
