@@ -20,7 +20,7 @@ const (
 	maxOrgBytes = 512 << 10
 	// largeItem bounds the items that may share a batch with other organizations.
 	largeItem = 64 << 10
-	// maxWaiting caps the waiting callers, and half of it one organization's; more are refused.
+	// maxWaiting caps the waiting callers; one organization may have half of them. More are refused.
 	maxWaiting = 8192
 	// gatherTimeout bounds a batch's transaction. Many callers share it, so no single caller's
 	// context ends it.

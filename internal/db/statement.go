@@ -64,8 +64,8 @@ func (t *Tx) sendFor(r *Result, sql string, args []any) error {
 	return t.check(t.s.send(t.ctx, r, sql, args))
 }
 
-// collect reads rows to their end, even if scan fails, and returns scan's first error: COMMIT may
-// have been sent already, so a mistake in the program must not hide the outcome.
+// collect reads rows to their end, even if scan fails, and returns scan's first error. COMMIT may
+// have been sent already, and a mistake in scan must not hide its outcome.
 func (r *Result) collect(rows Rows) (scanned, err error) {
 	defer rows.Close()
 	for rows.Next() {

@@ -108,7 +108,8 @@ type top struct {
 	redraw   bool // each view replaces the last one
 }
 
-// run prints views until ctx ends, or one. If it cannot reach the server any more, it waits for it.
+// run prints views until ctx ends, or just one if once is set. If it cannot reach the server any
+// more, it waits for it.
 func (t *top) run(ctx context.Context, once bool) error {
 	last, err := t.scrape(ctx)
 	if err != nil {

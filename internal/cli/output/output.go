@@ -1,5 +1,5 @@
 // Package output prints the API's responses: as a table that fits the terminal, as JSON, YAML or one
-// JSON document per line, or as a jq expression selects from the JSON.
+// JSON document per line, or as the parts that a jq expression selects.
 //
 // JSON keeps the API's bytes except for white space. Tables show some fields, times relative to now,
 // and no control characters, because names and payloads come from others.
