@@ -61,7 +61,7 @@ func (n *needed) add(table tablecopy.Table, line []byte, blob func(id string) er
 	return nil
 }
 
-// isNull reports whether a column is NULL. One that the backup does not have will be, in the
+// isNull reports whether a column is NULL. A column that the backup lacks will be NULL in the
 // database.
 func isNull(table tablecopy.Table, row []any, column string) bool {
 	i := slices.Index(table.Names(), column)
