@@ -11,13 +11,13 @@ import (
 	"steward/internal/errs"
 )
 
-// installation is what bootstrap created.
+// installation is the result of bootstrap.
 type installation struct {
 	account.First
 	rootKey string
 }
 
-// setupLink returns the link with which the installation is set up, or nil if it is set up.
+// setupLink returns the link for setting up the installation, or nil if that is done.
 func (p *parts) setupLink(ctx context.Context) (*account.SetupLink, error) {
 	setup := p.setup(p.accounts)
 	if err := setup.Settle(ctx); err != nil {
@@ -33,9 +33,8 @@ func (p *parts) setupLink(ctx context.Context) (*account.SetupLink, error) {
 	return &link, nil
 }
 
-// bootstrap creates the organization, owner, project and root key of an empty installation. It
-// returns nil if the installation is not empty. If several replicas start at once, one of them does
-// it.
+// bootstrap creates an empty installation's organization, owner, project and root key. It returns
+// nil if the installation is not empty. If several replicas start at once, one of them does it.
 func (p *parts) bootstrap(ctx context.Context) (*installation, error) {
 	var created *installation
 	err := p.db.Write(ctx, func(tx *db.Tx) error {
@@ -63,8 +62,8 @@ func (p *parts) bootstrap(ctx context.Context) (*installation, error) {
 	return created, err
 }
 
-// ensureCLI creates the built-in OAuth client of the command line in the first organization, if it is
-// missing or of an earlier version.
+// ensureCLI creates the command line's built-in OAuth client in the first organization, if it is
+// missing or older than this version.
 func (p *parts) ensureCLI(ctx context.Context) error {
 	owner, err := p.accounts.FirstOwner(ctx)
 	if err != nil {

@@ -23,18 +23,18 @@ type database struct {
 	ring *seal.Ring
 	// blobs has the bytes of objects. It is nil in commands that need none.
 	blobs blob.Store
-	// dataDisk is the disk of the data directory. databaseDisk is the same as the database uses it, or nil
-	// if that is on another server.
+	// dataDisk is the data directory's disk. databaseDisk is the same disk as the database uses it,
+	// or nil if the database is on another server.
 	dataDisk, databaseDisk *disk.Space
-	// node identifies the data directory among those of other replicas.
+	// node tells our data directory from other replicas' directories.
 	node string
 	// processID names this process among those that use the database.
 	processID string
-	// unneededKeys are the IDs of old master keys that nothing is sealed with any more.
+	// unneededKeys has the IDs of old master keys that no longer seal anything.
 	unneededKeys []string
 }
 
-// openDatabase opens the database and checks that the master key is the one it was written with.
+// openDatabase opens the database and checks that it was written with our master key.
 func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) (*database, error) {
 	key, err := masterkey.ForStart(ctx, cfg)
 	if err != nil {
@@ -73,8 +73,9 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 	return opened, nil
 }
 
-// admit checks the master key of this process and tells others that it runs, in one transaction: a rotation
-// of the master key that begins meanwhile either knows of this process, or is known here.
+// admit checks this process's master key and tells others that it runs, in one transaction: a
+// rotation of the master key that begins meanwhile either knows about this process, or this process
+// about it.
 func admit(ctx context.Context, p *status.Processes, key masterkey.Start) (unneeded []string, err error) {
 	err = p.DB.Write(ctx, func(tx *db.Tx) error {
 		if unneeded, err = key.Admit(tx); err != nil {

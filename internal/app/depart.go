@@ -17,14 +17,14 @@ import (
 	"steward/internal/web"
 )
 
-// departure is how a process stops serving because its rows move to another database, while it goes on
-// running.
+// departure lets a process stop serving while it goes on running, because its rows move to another
+// database.
 type departure struct {
 	once  sync.Once
-	asked chan struct{} // closed when the process is to stop serving
-	left  chan struct{} // closed when it writes nothing any more
+	asked chan struct{} // closed when the process must stop serving
+	left  chan struct{} // closed when it has stopped writing
 	moved chan bool     // receives whether the rows were moved
-	// refusing is closed when requests are refused because the rows were moved.
+	// refusing is closed once we refuse requests because the rows were moved.
 	refusing chan struct{}
 }
 
@@ -42,7 +42,7 @@ func (d *departure) begun() bool {
 	}
 }
 
-// leave has the process stop serving, and returns when it writes nothing any more.
+// leave makes the process stop serving, and returns when it has stopped writing.
 func (d *departure) leave(ctx context.Context) error {
 	d.once.Do(func() { close(d.asked) })
 	select {
@@ -53,7 +53,7 @@ func (d *departure) leave(ctx context.Context) error {
 	}
 }
 
-// end says whether the rows were moved. If they were, it returns when requests are refused.
+// end passes on whether the rows were moved. If they were, it returns once we refuse requests.
 func (d *departure) end(moved bool) {
 	d.moved <- moved
 	if moved {
@@ -61,7 +61,7 @@ func (d *departure) end(moved bool) {
 	}
 }
 
-// migrateHandler returns what moves the rows of the process.
+// migrateHandler returns the handler that moves the process's rows.
 func (s *process) migrateHandler(p *parts, stopping <-chan struct{}) *migrate.Handler {
 	return &migrate.Handler{
 		DB: s.db, Ring: s.ring, Config: s.cfg, Log: s.log, Leave: s.departure.leave, Stopping: stopping,
@@ -73,11 +73,11 @@ func (s *process) migrateHandler(p *parts, stopping <-chan struct{}) *migrate.Ha
 	}
 }
 
-// errNotMoved is returned by a process that has stopped serving, whose rows were not moved.
+// errNotMoved is returned by a process that has stopped serving although its rows were not moved.
 var errNotMoved = errors.New("the rows were not moved")
 
-// depart waits until the rows were moved, and refuses requests until ctx ends. It returns errNotMoved if
-// they were not. Commands of the operator are not taken any more: they would change the old rows.
+// depart waits until the rows were moved, then refuses requests until ctx ends. It returns
+// errNotMoved if they were not. It takes no more operator commands: they would change the old rows.
 func (s *process) depart(ctx context.Context, socket *operator.Socket) error {
 	close(s.departure.left)
 	if !<-s.departure.moved {
@@ -92,7 +92,7 @@ func (s *process) depart(ctx context.Context, socket *operator.Socket) error {
 	return s.refuse(ctx, listener)
 }
 
-// refuse responds to all requests of the API with 503 until ctx ends.
+// refuse responds to all API requests with 503 until ctx ends.
 func (s *process) refuse(ctx context.Context, listener net.Listener) error {
 	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		web.Fail(w, r, errs.Unavailablef(nil, "the data were moved to another database; start the server with that one"))
@@ -107,7 +107,7 @@ func (s *process) refuse(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// restart runs the program anew in the same process, with its arguments and environment.
+// restart restarts the program in the same process, with its arguments and environment.
 func restart() error {
 	path, err := os.Executable()
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"steward/internal/errs"
 )
 
-// checkDirectory returns Conflict if a SQLite database would be created in a data directory that belongs to a
-// PostgreSQL database: whoever forgets --database-url would get a new, empty installation.
+// checkDirectory returns Conflict if we would create a SQLite database in a data directory that
+// belongs to a PostgreSQL database: forgetting --database-url would otherwise give a new, empty
+// installation.
 func checkDirectory(cfg config.Config) error {
 	if cfg.DatabaseURL != "" || cfg.Force {
 		return nil

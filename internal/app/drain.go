@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// drainTimeout is how long running requests may take to finish when the process stops.
+// drainTimeout bounds how long running requests may take to finish when the process stops.
 const drainTimeout = 10 * time.Second
 
-// Signal is why the context of Main ended.
+// Signal is the cause of ending Main's context.
 type Signal struct{ os.Signal }
 
 func (s Signal) Error() string { return fmt.Sprintf("received the signal %s", s.Signal) }
 
-// drainDelay goes on serving for a while, though the process is not ready any more: balancers notice
-// that only with their next check, and send requests until then. SIGINT and a second signal skip it.
+// drainDelay goes on serving for a while, though the process is no longer ready: a balancer notices
+// only with its next check, and sends requests until then. SIGINT and a second signal skip the
+// delay.
 func (s *process) drainDelay(ctx context.Context) {
 	var received Signal
 	if !errors.As(context.Cause(ctx), &received) || received.Signal != syscall.SIGTERM {
@@ -36,8 +37,8 @@ func (s *process) drainDelay(ctx context.Context) {
 	}
 }
 
-// leaving is the handler of a process that may stop: then it has clients connect anew for their next
-// request, so that none is sent on a connection that is being closed.
+// leaving wraps a handler. Once the process is stopping, it asks clients to connect anew for their
+// next request, so that they send none on a connection that we are closing.
 func (s *process) leaving(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() {
@@ -47,8 +48,8 @@ func (s *process) leaving(handler http.Handler) http.Handler {
 	})
 }
 
-// drain closes the listeners, waits for running requests and WebSockets to finish, and then closes what
-// is left.
+// drain closes the listeners, waits for running requests and WebSockets to finish, and then closes
+// the rest.
 func (s *process) drain(ctx context.Context, p *parts, api *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()

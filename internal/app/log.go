@@ -16,7 +16,7 @@ import (
 	"steward/internal/web"
 )
 
-// newLog returns the log of the process. Its times are in UTC.
+// newLog returns the process's log. Its times are in UTC.
 func newLog(cfg config.Config, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: timeInUTC}
 	if cfg.LogFormat == config.LogJSON {
@@ -32,7 +32,7 @@ func timeInUTC(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// slowWrites returns a function that counts a write that held the database for long, and logs it.
+// slowWrites returns a function that counts and logs a write that held the database for long.
 func slowWrites(log *slog.Logger, count func(route string)) func(context.Context, time.Duration) {
 	return func(ctx context.Context, held time.Duration) {
 		meta := web.Request(ctx)
@@ -46,9 +46,9 @@ func slowWrites(log *slog.Logger, count func(route string)) func(context.Context
 	}
 }
 
-// logRequest logs a request. It has the pattern of the route and not the path, because the path of
-// an ingest URL is a credential. Events that were accepted, and S3 requests that succeeded, are logged for
-// debugging only: there are many.
+// logRequest logs a request with its route's pattern rather than its path, because the path of an
+// ingest URL is a credential. It logs accepted events and successful S3 requests only for debugging:
+// there are many.
 func logRequest(log *slog.Logger, s web.Served) {
 	level := slog.LevelInfo
 	many := s.Route == server.IngestRoute || strings.HasPrefix(s.Route, s3.RoutePrefix)

@@ -12,11 +12,10 @@ import (
 	"steward/internal/resource"
 )
 
-// leaseFor is how long a job of a process that died is not done by another one.
+// leaseFor limits how long others wait for a job whose process has died.
 const leaseFor = 30 * time.Second
 
-// start starts the background loops: those of work stop all at once, and those of watch must be stopped
-// after them.
+// start starts the background loops. Those in work all stop at once; stop those in watch after them.
 func (p *parts) start(watch, work *job.Group) {
 	owner := id.New("rep")
 	// one does work on one replica at a time, once in an interval. It may take long.
@@ -25,7 +24,7 @@ func (p *parts) start(watch, work *job.Group) {
 		long := func(ctx context.Context) error { return do(db.Long(ctx)) }
 		work.Go((&job.Job{Lease: l, Log: p.log, Title: title, Interval: interval, Do: long}).Run)
 	}
-	// flush writes what this process has in memory.
+	// flush writes data that this process holds in memory.
 	flush := func(interval time.Duration, title string, do func(context.Context) error) {
 		work.Go(job.Flush(p.log, title, interval, do))
 	}

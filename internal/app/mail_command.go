@@ -12,7 +12,7 @@ import (
 	"steward/internal/mail"
 )
 
-// mailCommand is the parent of the commands about mail.
+// mailCommand is the parent of the mail commands.
 func (p program) mailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "mail",

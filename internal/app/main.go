@@ -1,15 +1,14 @@
 // Package app is the program: it reads the configuration, builds every slice, connects them, and
-// runs the result. It may import every other package of Steward.
+// runs the result. It may import every other package in Steward.
 //
-// Main puts the command line together. The commands of the server are those of packages backups, blobs,
-// config, docs, doctor, migrate, operator and top, and those that use a server over its API are those of
-// package cli.
+// Main puts the command line together. Packages backups, blobs, config, docs, doctor, migrate,
+// operator and top have the server's commands; package cli has those that use a server over its API.
 //
-// Serve locks the data directory (datadir), opens the database (database.go), the store of bytes (blobs)
-// and the listeners (listeners), connects the slices (wire.go), sets up an empty installation
-// (bootstrap.go), starts the background loops (loops.go) and serves until its context ends (drain.go).
-// This is the only package that imports all slices: where one needs another, a func field of the one is
-// set to a method of the other.
+// Serve locks the data directory (datadir), opens the database (database.go), the store for bytes
+// (blobs) and the listeners (listeners), connects the slices (wire.go), sets up an empty
+// installation (bootstrap.go), starts the background loops (loops.go) and serves until its context
+// ends (drain.go). This is the only package that imports all slices. Where one slice calls another
+// against the order of imports, we set a func field to the other's method.
 package app
 
 import (
@@ -37,8 +36,8 @@ import (
 	"steward/internal/errs"
 )
 
-// Main runs the program with os.Args and what else it gets from the process, and returns its exit code,
-// one of exit.Codes. When ctx ends, it shuts down and returns.
+// Main runs the program with os.Args and the rest of the process's environment, and returns its exit
+// code, one of exit.Codes. When ctx ends, it shuts down and returns.
 func Main(ctx context.Context, args []string, process session.Program) int {
 	process.Version = Version()
 	p := program{
@@ -73,7 +72,7 @@ func (p program) run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// exitCode returns the exit code for an error of any command.
+// exitCode returns the exit code for any command's error.
 func exitCode(err error) int {
 	switch errs.KindOf(err) {
 	case errs.Invalid: // a setting
@@ -86,8 +85,7 @@ func exitCode(err error) int {
 	return exit.Code(err)
 }
 
-// describe returns the text of an error for the terminal: one line, or a list if it has several
-// faults.
+// describe returns an error's text for the terminal: one line, or a list if it has several faults.
 func describe(err error) string {
 	var e *errs.Error
 	if !errors.As(err, &e) || len(e.Faults) == 0 {
@@ -145,7 +143,7 @@ To use a server from here or from another machine:
 	return root
 }
 
-// groupServer is the group of the commands of the server in the help.
+// groupServer is the help's group for the server's commands.
 const groupServer = "server"
 
 func (p program) serveCommand() *cobra.Command {
@@ -186,7 +184,7 @@ func (p program) versionCommand() *cobra.Command {
 // version is set with `go build -ldflags "-X steward/internal/app.version=v1.2.3"`.
 var version string
 
-// Version returns the version of this binary: as set by the build, else as Go derived it from the
+// Version returns this binary's version: as the build set it, else as Go derived it from the
 // repository, else "dev".
 func Version() string {
 	if version != "" {

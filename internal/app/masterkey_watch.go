@@ -8,15 +8,15 @@ import (
 	"steward/internal/rotation"
 )
 
-// keyCheckEvery is how often a replica looks whether its master key was replaced.
+// keyCheckEvery is the interval at which a replica checks that its master key is still current.
 const keyCheckEvery = 10 * time.Second
 
-// stopIfReplaced calls stop if the master key of this process was replaced. A rotation waits for all
-// processes that are alive, so this happens to one that was frozen meanwhile: what it would encrypt could not
-// be read once the old key is removed.
+// stopIfReplaced calls stop if this process's master key was replaced. A rotation waits for all live
+// processes, so this happens to one that was frozen meanwhile: once the old key is removed, nobody
+// could read the secrets that it encrypts.
 func (s *process) stopIfReplaced(stop func()) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		if s.db.Dialect() == db.SQLite { // which has one process
+		if s.db.Dialect() == db.SQLite { // a single process
 			return nil
 		}
 		replaced, err := rotation.Replaced(s.db.Read(ctx), s.ring.KeyID())

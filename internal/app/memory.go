@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// gcPercent lets the heap grow between two collections: the live heap is usually a few megabytes,
-	// and with Go's default the collector would run dozens of times a second under load.
+	// gcPercent lets the heap grow between two collections: the live heap is usually a few
+	// megabytes, and with Go's default the collector would run dozens of times a second under load.
 	gcPercent = 400
 	// softLimit is the memory above which the collector runs more often instead.
 	softLimit = 240 << 20
-	// limitInterval is how often the limit follows the heap. A key-value store that is opened can add hundreds
-	// of megabytes in a second, and while the limit is below what is live, the collector does not rest.
+	// limitInterval is how often the limit follows the heap. Opening a key-value store can add
+	// hundreds of megabytes in a second, and the collector never rests while the limit is below the
+	// live heap.
 	limitInterval = 100 * time.Millisecond
 )
 
-// limitMemory returns a loop that has the garbage collector keep the process near softLimit, within six tenths of
-// what the process may use. GOGC and GOMEMLIMIT override it.
+// limitMemory returns a loop that makes the garbage collector keep the process near softLimit,
+// within six tenths of its allowed memory. GOGC and GOMEMLIMIT override it.
 //
-// The keys of open stores come on top, with room for twice as much garbage: they stay for long, and a collector that
-// has little room beside them walks through all of them many times a second. Everything else that is live gets a
-// quarter only, since it is what requests hold, and an attack could grow it.
+// The keys in open stores come on top, with room for twice as much garbage: they stay for long, and
+// a collector with little spare room walks through all of them many times a second. Everything else
+// that is live gets only a quarter, since requests hold it, and an attack could grow it.
 func limitMemory(keys *budget.Pool) func(ctx context.Context) {
 	return func(ctx context.Context) {
 		if os.Getenv("GOGC") == "" {
@@ -54,19 +55,19 @@ func limitMemory(keys *budget.Pool) func(ctx context.Context) {
 	}
 }
 
-// memoryLimit returns the limit of a process with a live heap, of which the keys of stores are a part.
+// memoryLimit returns the limit for a process with a live heap, which includes the stores' keys.
 func memoryLimit(live, keys, allowed int64) int64 {
 	most := allowed / 10 * 6 // SQLite and the kernel need the rest
 	return min(max(softLimit+3*keys, live/4*5), most)
 }
 
-// poolSizes has the sizes of the pools of memory that clients can use, which are parts of what the process
-// may use. A process with less than 128 MiB has the pools of one with 128 MiB.
+// poolSizes has the sizes of the memory pools that clients can use, as shares of the process's
+// allowance. A process with less than 128 MiB gets the pools of one with 128 MiB.
 type poolSizes struct {
 	ingest, deliveries, api, databases, threads, keyValue, keys, scripts, tails, messages int64
 }
 
-// poolSizesWithin returns the sizes for a process that may use this many bytes.
+// poolSizesWithin returns the sizes for a process that may use limit bytes.
 func poolSizesWithin(limit int64) poolSizes {
 	limit = max(limit, 128<<20)
 	return poolSizes{
@@ -75,7 +76,7 @@ func poolSizesWithin(limit int64) poolSizes {
 		api:        min(limit/8, 128<<20),
 		databases:  min(limit/8, 128<<20),
 		threads:    min(limit/16, 64<<20),
-		keyValue:   min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
+		keyValue:   min(limit/4, 8*embedkv.MaxRequest), // the largest value must always be readable
 		keys:       limit / 4,
 		scripts:    min(limit/8, embedkv.ScriptMemory),
 		tails:      min(limit/16, 32<<20),

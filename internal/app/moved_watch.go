@@ -8,14 +8,15 @@ import (
 	"steward/internal/db/move"
 )
 
-// movedCheckEvery is how often a replica looks whether the rows were moved.
+// movedCheckEvery is the interval at which a replica checks whether the rows were moved.
 const movedCheckEvery = 5 * time.Second
 
-// stopIfMoved calls stop if the rows of the database were moved. A move waits for all processes that are alive,
-// so this happens to one that was frozen meanwhile: PostgreSQL refuses what it writes, and what it reads is old.
+// stopIfMoved calls stop if the database's rows were moved. A move waits for all live processes, so
+// this happens to one that was frozen meanwhile: PostgreSQL refuses its writes, and it reads old
+// rows.
 func (s *process) stopIfMoved(stop func()) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		if s.db.Dialect() == db.SQLite { // which has one process
+		if s.db.Dialect() == db.SQLite { // a single process
 			return nil
 		}
 		to, err := move.Moved(s.db.Read(ctx))

@@ -32,7 +32,7 @@ import (
 	"steward/internal/webhook/eventlog"
 )
 
-// Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
+// Serve runs the server until ctx ends, then drains requests and stops. It returns an error if it
 // could not start.
 func Serve(ctx context.Context, program session.Program, cfg config.Config) error {
 	err := serveOnce(ctx, program, cfg)
@@ -135,7 +135,7 @@ func (s *process) run(ctx context.Context) error {
 		return err
 	}
 	handler := p.server.Handler()
-	// After everything that can fail: the root key is printed once.
+	// Only after everything that can fail: the root key is printed once.
 	var begun start
 	if begun.created, err = p.bootstrap(ctx); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *process) run(ctx context.Context) error {
 	return s.depart(ctx, socket)
 }
 
-// prepare opens what the slices need before they serve.
+// prepare opens everything that the slices need before they serve.
 func (s *process) prepare(ctx context.Context, p *parts) error {
 	p.measure(s.metrics)
 	s.secure.measure(s.metrics)
@@ -253,7 +253,7 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 	return s.drain(ctx, p, api)
 }
 
-// ready reports whether requests can be served.
+// ready returns an error if the process cannot serve requests.
 func (s *process) ready(ctx context.Context) error {
 	if s.stopping.Load() {
 		return server.ErrStopping
@@ -261,14 +261,14 @@ func (s *process) ready(ctx context.Context) error {
 	return s.db.Ping(ctx)
 }
 
-// start is what the start of a process has found or made.
+// start has the findings for the banner.
 type start struct {
 	created *installation      // nil if there was one
 	setup   *account.SetupLink // nil if the installation is set up
 }
 
-// banner returns what a start prints: where to go next, the root key if it was generated now, and how to
-// sign in to the console for the first time.
+// banner returns the text that a start prints: where to go next, the root key if we generated it
+// now, and how to sign in to the console for the first time.
 func banner(cfg config.Config, a datadir.Addresses, begun start) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
@@ -306,8 +306,8 @@ func writeCreated(b *strings.Builder, cfg config.Config, a datadir.Addresses, cr
 	fmt.Fprintf(b, "  steward login %s --key -    # paste the root key\n", a.BaseURL)
 }
 
-// writeSignIn writes how to sign in to the console for the first time. Whoever has set a root key or an
-// owner may collect what is printed, so that no link is.
+// writeSignIn writes how to sign in to the console for the first time. If you set a root key or an
+// owner, you may be collecting the output, so it prints no link then.
 func writeSignIn(b *strings.Builder, cfg config.Config, begun start) {
 	switch {
 	case begun.setup != nil && cfg.RootKey == "" && cfg.AdminEmail == "":

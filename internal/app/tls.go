@@ -20,26 +20,26 @@ import (
 	"steward/internal/status"
 )
 
-// certificates are where the certificates of the listeners come from.
+// certificates provides the listeners' certificates.
 type certificates interface {
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Expiries returns when they end.
 	Expiries() []certificate.Expiry
-	// States returns how they are doing.
+	// States returns their current states.
 	States(ctx context.Context) ([]certificate.State, error)
 	// Run keeps them up to date until ctx ends.
 	Run(ctx context.Context)
 }
 
-// secure is the TLS of the listeners.
+// secure is the listeners' TLS.
 type secure struct {
 	certificates certificates
 	tls          *listeners.TLS
 	clients      *x509.CertPool // nil if clients need no certificate
-	redirect     http.Handler   // of the listener of plain HTTP
+	redirect     http.Handler   // for the plain HTTP listener
 }
 
-// openTLS returns the TLS of the listeners, or nil if they are plain.
+// openTLS returns the listeners' TLS, or nil if they are plain.
 func (s *process) openTLS() (*secure, error) {
 	if !s.cfg.TLS() {
 		return nil, nil
@@ -69,7 +69,7 @@ func (s *process) openTLS() (*secure, error) {
 	return t, nil
 }
 
-// openACME returns what obtains certificates for the listeners.
+// openACME returns the ACME client that obtains certificates for the listeners.
 func (s *process) openACME() (*certificate.ACME, error) {
 	return certificate.NewACME(certificate.ACMEOptions{
 		Store:   &certificate.Store{DB: s.db, Ring: s.ring, Now: s.now},
@@ -78,11 +78,11 @@ func (s *process) openACME() (*certificate.ACME, error) {
 	})
 }
 
-// http2Stall is how long a client of HTTP/2 may take nothing. The deadlines of responses do not end a
-// connection that accepts no frame.
+// http2Stall bounds how long an HTTP/2 client may stall. Response deadlines do not end a connection
+// that accepts no frame.
 const http2Stall = 30 * time.Second
 
-// api returns the listener of the API, and has the server speak HTTP/2.
+// api returns the API's listener, and makes the server speak HTTP/2.
 func (t *secure) api(server *http.Server, l net.Listener) net.Listener {
 	if t == nil {
 		return l
@@ -92,7 +92,7 @@ func (t *secure) api(server *http.Server, l net.Listener) net.Listener {
 	return t.tls.Listen(l, server.TLSConfig, listeners.PlainHTTP)
 }
 
-// s3 returns the function that has the S3 listener serve TLS, or nil.
+// s3 returns the function that adds TLS to the S3 listener, or nil.
 func (t *secure) s3() func(net.Listener) net.Listener {
 	if t == nil {
 		return nil
@@ -102,7 +102,7 @@ func (t *secure) s3() func(net.Listener) net.Listener {
 	}
 }
 
-// kv returns the listener of key-value stores.
+// kv returns the listener for key-value stores.
 func (t *secure) kv(l net.Listener) net.Listener {
 	if t == nil || l == nil {
 		return l
@@ -110,7 +110,7 @@ func (t *secure) kv(l net.Listener) net.Listener {
 	return t.tls.Listen(l, t.tls.Config(nil, t.clients), listeners.PlainRedis)
 }
 
-// measure has the metrics show the certificates and handshakes.
+// measure adds the certificates and handshakes to the metrics.
 func (t *secure) measure(m *metrics.Metrics) {
 	if t == nil {
 		return
@@ -136,7 +136,7 @@ func (t *secure) measure(m *metrics.Metrics) {
 	}
 }
 
-// states returns how the certificates are doing, for the status.
+// states returns the certificates' states, for the status.
 func (t *secure) states(ctx context.Context) ([]status.Certificate, error) {
 	if t == nil {
 		return nil, nil
@@ -156,8 +156,8 @@ func (t *secure) states(ctx context.Context) ([]status.Certificate, error) {
 	return shown, nil
 }
 
-// strictTransport has browsers use nothing but TLS for a year. Loopback is left out: other programs use it,
-// too, and browsers do not tell ports apart.
+// strictTransport tells browsers to use only TLS for a year. It leaves loopback out: other programs
+// use it, too, and browsers do not tell ports apart.
 func (t *secure) strictTransport(cfg config.Config, baseURL string, handler http.Handler) http.Handler {
 	if t == nil || cfg.OnlyLocal(baseURL) {
 		return handler
@@ -168,8 +168,8 @@ func (t *secure) strictTransport(cfg config.Config, baseURL string, handler http
 	})
 }
 
-// serveRedirect serves plain HTTP in the background, if there is a listener. It returns a function that
-// ends it.
+// serveRedirect serves plain HTTP in the background, if there is a listener. It returns a function
+// that ends it.
 func (t *secure) serveRedirect(l net.Listener, log *slog.Logger) (stop func()) {
 	if t == nil || l == nil {
 		return func() {}
@@ -186,8 +186,8 @@ func (t *secure) serveRedirect(l net.Listener, log *slog.Logger) (stop func()) {
 	return func() { _ = server.Close() }
 }
 
-// redirectTo returns a handler that redirects what is read to the same path of the base URL. What changes
-// something is refused: its client has sent it in plain text, and should learn that.
+// redirectTo returns a handler that redirects reads to the same path at the base URL. It refuses
+// changes: their client has sent them in plain text, and should learn that.
 func redirectTo(baseURL string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		base, err := url.Parse(baseURL)

@@ -32,7 +32,7 @@ import (
 	"steward/internal/webhook/replay"
 )
 
-// base is what a process has before its slices are built.
+// base is everything that a process has before we build its slices.
 type base struct {
 	*database
 	cfg       config.Config
@@ -40,7 +40,7 @@ type base struct {
 	log       *slog.Logger
 	now       func() time.Time
 	poolSizes poolSizes
-	environ   []string // of the program
+	environ   []string // the program's
 }
 
 // parts holds the connected slices.
@@ -62,14 +62,14 @@ type parts struct {
 	engines       *engines
 	nodes         *nodes
 	mail          *mailing   // nil if no mail server is set
-	backups       *scheduled // nil if there is no target of backups
+	backups       *scheduled // nil if backups have no target
 	resources     *resource.Manager
 	console       *console.Console
 	authenticator *server.Authenticator
 	server        *server.Server
 }
 
-// wire builds the slices and connects them. Each is built after those that it needs.
+// wire builds the slices, each after those that it needs, and connects them.
 func wire(b base) (*parts, error) {
 	p := &parts{base: b}
 	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Request: requestSource, Retention: b.cfg.AuditRetention}
@@ -120,7 +120,8 @@ func wire(b base) (*parts, error) {
 	return p, nil
 }
 
-// connectDeletions has what belongs to a project, a member, a user or a consent deleted with it.
+// connectDeletions makes deleting a project, a member, a user or a consent delete everything that
+// belongs to it.
 func (p *parts) connectDeletions() {
 	p.accounts.ProjectGone = []func(*db.Tx, string, string) error{
 		p.apiKeys.DeleteOfProject, p.threads.ProjectGone, p.evals.DeleteOfProject, p.oauth.clients.ForgetProject,
@@ -132,8 +133,8 @@ func (p *parts) connectDeletions() {
 	p.oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
 }
 
-// connectTails has the callers of live tails checked again when their rights may have changed. It must be
-// called after the caches of callers are registered, which are emptied first then.
+// connectTails makes live tails check their callers again when their rights may have changed. Call
+// it after the callers' caches are registered, so that those are emptied first.
 func (p *parts) connectTails() {
 	tails := p.webhooks.tails
 	tails.Authorize = func(r *http.Request) (*auth.Caller, error) {
@@ -144,7 +145,7 @@ func (p *parts) connectTails() {
 	}
 }
 
-// newServer returns the server of the API, with the handlers of all slices.
+// newServer returns the API's server, with the handlers from all slices.
 func (p *parts) newServer() *server.Server {
 	baseURL := p.addresses.BaseURL
 	socket := thread.NewSocket(p.threads, p.authenticator.IdentifyActive, min(descriptors()/2, 16_384), p.poolSizes.threads)
@@ -182,10 +183,10 @@ func (p *parts) newServer() *server.Server {
 	}
 }
 
-// maxSessionRuns is how many runs of evaluations are shown with a session.
+// maxSessionRuns caps the evaluation runs shown with a session.
 const maxSessionRuns = 100
 
-// sessionRuns returns a function that returns the latest runs of evaluations over a session.
+// sessionRuns returns a function that finds a session's latest evaluation runs.
 func sessionRuns(evals *eval.Store) func(context.Context, *auth.Caller, string) ([]thread.EvalRun, error) {
 	return func(ctx context.Context, caller *auth.Caller, sessionID string) ([]thread.EvalRun, error) {
 		filter := eval.Filter{SessionID: sessionID, ProjectID: caller.ProjectID}
@@ -204,7 +205,7 @@ func sessionRuns(evals *eval.Store) func(context.Context, *auth.Caller, string) 
 	}
 }
 
-// requestSource returns where a request came from, for its entries in the audit log.
+// requestSource returns where a request came from, for the audit log.
 func requestSource(ctx context.Context) (requestID, remoteAddr string) {
 	meta := web.Request(ctx)
 	return meta.ID, meta.RemoteAddr

@@ -11,7 +11,7 @@ import (
 	"steward/internal/status"
 )
 
-// backupSource returns what backups of this installation are made of.
+// backupSource returns this installation as a source for backups.
 func (b base) backupSource() *backups.Source {
 	return &backups.Source{
 		DB: b.db, Blobs: b.blobs, Data: b.cfg.Data, Node: b.node, Version: Version(), BaseURL: b.addresses.BaseURL, KeyID: b.ring.KeyID(),
@@ -19,10 +19,10 @@ func (b base) backupSource() *backups.Source {
 	}
 }
 
-// scheduled connects the backups at a schedule with the status and the metrics.
+// scheduled connects the scheduled backups with the status and the metrics.
 type scheduled struct{ *backups.Periodic }
 
-// wireBackups returns what makes backups at a schedule, or nil if no target is set.
+// wireBackups returns the scheduled backups, or nil if no target is set.
 func (b base) wireBackups() *scheduled {
 	if b.cfg.BackupTo == "" {
 		return nil
@@ -33,7 +33,7 @@ func (b base) wireBackups() *scheduled {
 	}}
 }
 
-// status returns how the backups are doing.
+// status returns the backups' state for the status.
 func (s *scheduled) status(ctx context.Context) (status.Backup, error) {
 	state, err := s.State(ctx)
 	return status.Backup{
@@ -41,7 +41,8 @@ func (s *scheduled) status(ctx context.Context) (status.Backup, error) {
 	}, err
 }
 
-// measure connects the backups with the metrics. Each replica reports all of them, but failures of its own.
+// measure connects the backups with the metrics. Each replica reports all of them, but only its own
+// failures.
 func (s *scheduled) measure(m *metrics.Metrics) {
 	of := func(value func(backups.State) float64) func() float64 {
 		return fromDatabase(func(ctx context.Context) (float64, error) {

@@ -13,8 +13,8 @@ import (
 // logoutTimeout bounds the attempt to send a logout token. The provider stops waiting earlier.
 const logoutTimeout = 15 * time.Second
 
-// sendLogout returns a function that posts logout tokens, with the connections and the egress check of
-// deliveries.
+// sendLogout returns a function that posts logout tokens, with the deliveries' connections and
+// egress check.
 func sendLogout(
 	post func(context.Context, send.Request) send.Result,
 ) func(context.Context, string, url.Values) (int, error) {

@@ -11,15 +11,15 @@ import (
 	protocol "steward/internal/oidc/provider/oauth"
 )
 
-// mailing connects the queue of mail with what mail is about.
+// mailing connects the mail queue with the subjects of mail.
 type mailing struct {
 	store    *mail.Store
 	worker   *mail.Worker
 	accounts *account.Store
-	baseURL  string // of all links
+	baseURL  string // begins all links
 }
 
-// wireMail returns what sends mail, or nil if no mail server is set.
+// wireMail returns the parts that send mail, or nil if no mail server is set.
 func (b base) wireMail(accounts *account.Store) (*mailing, error) {
 	if b.cfg.SMTPURL == "" {
 		return nil, nil
@@ -40,8 +40,8 @@ func (b base) wireMail(accounts *account.Store) (*mailing, error) {
 	return m, nil
 }
 
-// compose makes the mail for a request, and the token of its link. It returns NotFound if there is nothing
-// to send any more.
+// compose makes the mail for a request, and its link's token. It returns NotFound if there is
+// nothing to send any more.
 func (m *mailing) compose(ctx context.Context, r mail.Request) (mail.Letter, error) {
 	switch r.Kind {
 	case mail.KindInvitation:

@@ -12,10 +12,10 @@ import (
 	"steward/internal/mail"
 )
 
-// scrapeTimeout bounds what a scrape reads from the database.
+// scrapeTimeout bounds how long a scrape reads from the database.
 const scrapeTimeout = 2 * time.Second
 
-// measure connects the slices with the metrics. It is called before anything is served.
+// measure connects the slices with the metrics. Call it before anything is served.
 func (p *parts) measure(m *metrics.Metrics) {
 	p.provider.Issued = m.TokenIssued
 	p.provider.Refused = m.TokenRefused
@@ -65,7 +65,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 	}))
 }
 
-// pools are the pools whose use is shown in the metrics, by their names there.
+// pools returns the pools that the metrics show, by name.
 func (p *parts) pools() map[string]*budget.Pool {
 	pools := map[string]*budget.Pool{
 		"ingest": p.webhooks.ingest.Memory,
@@ -92,7 +92,7 @@ func (p *parts) pools() map[string]*budget.Pool {
 	return pools
 }
 
-// succeeds returns the value of a gauge: 1 if a check returns no error, else 0.
+// succeeds returns a gauge's value: 1 if a check returns no error, else 0.
 func succeeds(check func(context.Context) error) func() float64 {
 	return func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
@@ -104,7 +104,7 @@ func succeeds(check func(context.Context) error) func() float64 {
 	}
 }
 
-// fromDatabase returns the value of a gauge that is read from the database: NaN if that fails.
+// fromDatabase returns a gauge's value that is read from the database: NaN if that fails.
 func fromDatabase[N int | int64 | float64](read func(context.Context) (N, error)) func() float64 {
 	return func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)

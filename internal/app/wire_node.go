@@ -17,8 +17,8 @@ import (
 	"steward/internal/status"
 )
 
-// nodes holds what passes requests on to the replicas that have the files of embedded resources, and
-// takes those of others.
+// nodes passes requests on to the replicas that have the files of embedded resources, and takes
+// theirs.
 type nodes struct {
 	directory *node.Directory
 	client    *node.Client
@@ -27,7 +27,7 @@ type nodes struct {
 	resources *resource.Manager
 }
 
-// wireNodes has embedded engines reach other replicas.
+// wireNodes lets embedded engines reach other replicas.
 func (b base) wireNodes(e *engines, resources *resource.Manager) *nodes {
 	self := node.Node{ID: b.node, Process: b.processID, Address: b.addresses.Listen["internal"]}
 	if self.Address != "" {
@@ -46,7 +46,7 @@ func (b base) wireNodes(e *engines, resources *resource.Manager) *nodes {
 	return n
 }
 
-// handler returns what other replicas reach: databases, stores, and what the API does with them.
+// handler serves other replicas: databases, stores, and the API's operations on them.
 func (n *nodes) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/db/{id}/", n.engines.embeddedDB.ServeForwarded)
@@ -62,10 +62,10 @@ func (n *nodes) handler() http.Handler {
 	return mux
 }
 
-// maxRemoteRequest is the size of a request of another replica, which was a request of the API there.
+// maxRemoteRequest is the largest request from another replica, which was an API request there.
 const maxRemoteRequest = 32 << 20
 
-// answer executes what another replica asks for.
+// answer executes another replica's request.
 func (n *nodes) answer(r *http.Request) (any, error) {
 	var in resource.RemoteRequest
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRemoteRequest))
@@ -78,8 +78,8 @@ func (n *nodes) answer(r *http.Request) (any, error) {
 	return n.resources.Remote(r.Context(), r.PathValue("id"), r.PathValue("verb"), in)
 }
 
-// serve serves other replicas in the background, if there is a listener. The channel receives why it
-// ended.
+// serve serves other replicas in the background, if there is a listener. When it ends, the channel
+// receives the error.
 func (n *nodes) serve(listener net.Listener) <-chan error {
 	if listener == nil {
 		return nil
@@ -93,7 +93,7 @@ func (n *nodes) serve(listener net.Listener) <-chan error {
 	return ended
 }
 
-// close waits for requests of other replicas, and closes connections to them.
+// close waits for other replicas' requests, and closes our connections to them.
 func (n *nodes) close(ctx context.Context) {
 	if err := n.server.Close(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 		n.directory.Log.Warn("requests of other replicas were closed before they finished", "error", err)
@@ -101,7 +101,7 @@ func (n *nodes) close(ctx context.Context) {
 	n.client.Close()
 }
 
-// states returns the nodes that live, and those that have resources of an organization.
+// states returns the live nodes, and those that have an organization's resources.
 func (n *nodes) states(ctx context.Context, orgID string) ([]status.Node, error) {
 	all, err := n.directory.States(ctx)
 	if err != nil || len(all) == 0 {

@@ -12,7 +12,7 @@ import (
 	"steward/internal/webhook"
 )
 
-// storage holds the parts of the object slice.
+// storage holds the object slice's parts.
 type storage struct {
 	buckets *object.Buckets
 	totals  *object.Totals
@@ -21,7 +21,7 @@ type storage struct {
 	handler *object.Handler
 }
 
-// wireObjects returns the parts of the object slice. The events of buckets go to webhooks.
+// wireObjects returns the object slice's parts. The buckets' events go to webhooks.
 func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storage) {
 	s.buckets = &object.Buckets{
 		DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog,
@@ -54,7 +54,7 @@ func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storag
 	return s
 }
 
-// sendEvents makes events of a bucket receipts of its internal webhook.
+// sendEvents turns a bucket's events into receipts at its internal webhook.
 func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []object.Event) error {
 	bodies := make([][]byte, len(events))
 	for i, e := range events {
@@ -67,7 +67,7 @@ func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []obje
 	return hooks.AcceptEventsTx(tx, b.OrgID, b.WebhookID, bodies)
 }
 
-// bucketEngine returns the engine of the buckets of all regions.
+// bucketEngine returns the bucket engine for all regions.
 func (s storage) bucketEngine() resource.Buckets {
 	return resource.Buckets{
 		Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (resource.Bucket, error) {
@@ -86,7 +86,7 @@ func (s storage) bucketEngine() resource.Buckets {
 	}
 }
 
-// rotateBucket gives a bucket of a region new credentials.
+// rotateBucket gives a bucket in a region new credentials.
 func (s storage) rotateBucket(tx *db.Tx, orgID, region, name string) (resource.Bucket, error) {
 	b, err := s.buckets.RotateKeys(tx, object.BucketRef{OrgID: orgID, Region: region, Name: name})
 	if err != nil {

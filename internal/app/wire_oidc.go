@@ -23,7 +23,7 @@ type oauth struct {
 	activity      *oidc.Activity
 }
 
-// wireOAuth returns the parts of the OAuth slice.
+// wireOAuth returns the OAuth slice's parts.
 func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
 	clients := &oidc.Store{DB: b.db, Now: b.now, Audit: auditLog, Accounts: accounts}
 	signingKeys := &oidckeys.Store{DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog}
@@ -36,7 +36,7 @@ func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
 	}
 }
 
-// wireProvider returns the OpenID Connect provider. Its Open must be called before it serves.
+// wireProvider returns the OpenID Connect provider. Call its Open before it serves.
 func (b base) wireProvider(o oauth, accounts *account.Store, apiKeys *apikey.Store) *provider.Provider {
 	return &provider.Provider{
 		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
@@ -49,7 +49,7 @@ func (b base) wireProvider(o oauth, accounts *account.Store, apiKeys *apikey.Sto
 	}
 }
 
-// setup returns the setup of the installation.
+// setup returns the installation's setup.
 func (b base) setup(accounts *account.Store) *account.Setup {
 	return &account.Setup{Store: accounts, Ring: b.ring}
 }

@@ -10,8 +10,8 @@ import (
 	"steward/internal/webhook"
 )
 
-// orgTables are the tables with a column org_id whose rows are removed with their organization. Those of
-// credentials come first.
+// orgTables lists the tables with a column org_id whose rows are removed with their organization.
+// Credentials come first.
 var orgTables = []organization.Table{
 	{Name: "api_keys", Key: "id"},
 	{Name: "oidc_clients", Key: "id"},
@@ -52,20 +52,20 @@ var orgTables = []organization.Table{
 	{Name: "audit", Key: "id"},
 }
 
-// steppedTables are the tables with a column org_id whose rows are removed by the steps of wireRemover, or
-// as members.
+// steppedTables lists the tables with a column org_id whose rows are removed by wireRemover's steps,
+// or as members.
 var steppedTables = []string{
 	"resources", "buckets", "webhooks", "webhook_destinations", "webhook_queue", "webhook_tombstones", "members",
 }
 
-// userTables are the tables with a column user_id and without an organization. Their rows are removed with
-// the user.
+// userTables lists the tables with a column user_id and without an organization. Their rows are
+// removed with the user.
 var userTables = []string{
 	"oidc_sessions", "oidc_grants", "password_resets", "email_changes", "oidc_authenticators", "oidc_recovery_codes",
 	"oidc_passkeys",
 }
 
-// wireOrganizations returns the SQL of organizations, and what knows which of them can be used.
+// wireOrganizations returns the organizations' store, and the check for which ones can be used.
 func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) {
 	store := &organization.Store{
 		Accounts:      p.accounts,
@@ -79,7 +79,7 @@ func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) 
 	return store, active
 }
 
-// wireActive has callers and clients of deleted organizations refused.
+// wireActive refuses callers and clients from deleted organizations.
 func (p *parts) wireActive(active *organization.Active) {
 	p.authenticator.Active = active.Check
 	p.storage.buckets.Active = active.Check
@@ -87,9 +87,10 @@ func (p *parts) wireActive(active *organization.Active) {
 	p.engines.embeddedKV.Active = active.Check
 }
 
-// wireRemover returns what removes deleted organizations. Buckets have internal webhooks, and go first.
+// wireRemover returns the remover of deleted organizations. Buckets have internal webhooks, and go
+// first.
 func (p *parts) wireRemover(store *organization.Store) *organization.Remover {
-	hooks := &webhook.Retention{Store: p.webhooks.store} // of its own: it is used by one loop at a time
+	hooks := &webhook.Retention{Store: p.webhooks.store} // its own, because only one loop at a time may use it
 	return &organization.Remover{
 		Store: store, Tables: orgTables, Log: p.log,
 		Steps: []organization.Step{p.resources.RemoveOrg, p.storage.buckets.RemoveOrg, hooks.RemoveOrg},

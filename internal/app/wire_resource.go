@@ -24,24 +24,24 @@ import (
 	"steward/internal/resource/rediskv"
 )
 
-// engines holds what provides databases and key-value stores.
+// engines provides databases and key-value stores.
 type engines struct {
 	store      *resource.Store
 	regions    []resource.Region
-	embeddedDB *libsql.Engine  // of all embedded databases
-	embeddedKV *embedkv.Engine // of all embedded key-value stores
+	embeddedDB *libsql.Engine  // for all embedded databases
+	embeddedKV *embedkv.Engine // for all embedded key-value stores
 	servers    []engineServer
 	log        *slog.Logger
 }
 
-// engineServer is an engine that is another server.
+// engineServer is an engine on another server.
 type engineServer struct {
 	resource.Engine
 	name  string // as in the configuration
 	close func() error
 }
 
-// wireEngines returns the engines of all regions. Its open must be called before they are used.
+// wireEngines returns the engines for all regions. Call open before you use them.
 func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
 	e := &engines{store: &resource.Store{DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog}, log: b.log}
 	e.embeddedDB = &libsql.Engine{
@@ -74,7 +74,7 @@ func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
 	return e, nil
 }
 
-// region returns a region with its engines, and adds those that are servers to the others.
+// region returns a region with its engines, and adds those on other servers to servers.
 func (e *engines) region(r config.Region) (resource.Region, error) {
 	region := resource.Region{Region: r.Region, Description: r.Description, S3: r.S3.Kind == config.Embedded}
 	switch r.DB.Kind {
@@ -107,8 +107,8 @@ func (e *engines) region(r config.Region) (resource.Region, error) {
 // checkTimeout bounds the check of a server at the start.
 const checkTimeout = 10 * time.Second
 
-// open opens the embedded engines and checks the servers. One that does not respond may do so later;
-// one that refuses its administrator is a mistake in the configuration.
+// open opens the embedded engines and checks the servers. A server that does not respond may do so
+// later; if it refuses its administrator, the configuration is wrong.
 func (e *engines) open(ctx context.Context) error {
 	if err := e.embeddedDB.Open(); err != nil {
 		return fmt.Errorf("open databases: %w", err)
@@ -131,12 +131,12 @@ func (e *engines) open(ctx context.Context) error {
 	return nil
 }
 
-// warnOfUnknownFiles logs that the data directory has files of databases or key-value stores without a row.
-// They are never removed: a row goes only after its files, so the database was replaced by another one
-// or by an old backup.
+// warnOfUnknownFiles logs that the data directory has files of databases or key-value stores without
+// a row. We never remove them: a row goes only after its files, so somebody replaced the database
+// with another one or with an old backup.
 func (e *engines) warnOfUnknownFiles(ctx context.Context, node string) error {
 	for t, dir := range map[resource.Type]string{resource.DB: e.embeddedDB.Dir, resource.KV: e.embeddedKV.Dir} {
-		entries, err := os.ReadDir(dir) // before the rows: a row is there before its files
+		entries, err := os.ReadDir(dir) // before reading the rows: a row exists before its files
 		if err != nil {
 			return fmt.Errorf("read the directory of resources: %w", err)
 		}
@@ -155,7 +155,7 @@ func (e *engines) warnOfUnknownFiles(ctx context.Context, node string) error {
 	return nil
 }
 
-// warnOfLocalFiles logs that other replicas cannot reach the files of embedded engines.
+// warnOfLocalFiles logs that other replicas cannot reach the embedded engines' files.
 func (e *engines) warnOfLocalFiles(database db.Dialect, cfg config.Config) {
 	if database == db.SQLite || cfg.InternalListen != "" {
 		return
@@ -168,7 +168,7 @@ func (e *engines) warnOfLocalFiles(database db.Dialect, cfg config.Config) {
 	}
 }
 
-// wireResources returns the manager of resources, whose buckets are those of the object slice.
+// wireResources returns the resource manager, which takes its buckets from the object slice.
 func (b base) wireResources(e *engines, s storage) *resource.Manager {
 	return &resource.Manager{
 		Store: e.store, Regions: e.regions, Embedded: resource.Region{DB: e.embeddedDB, KV: e.embeddedKV},
@@ -176,8 +176,8 @@ func (b base) wireResources(e *engines, s storage) *resource.Manager {
 	}
 }
 
-// serve serves the Redis protocol in the background, if there is a listener. The channel receives why
-// it ended.
+// serve serves the Redis protocol in the background, if there is a listener. When it ends, the
+// channel receives the error.
 func (e *engines) serve(listener net.Listener) <-chan error {
 	if listener == nil {
 		return nil
@@ -187,7 +187,7 @@ func (e *engines) serve(listener net.Listener) <-chan error {
 	return ended
 }
 
-// close closes connections to the embedded engines, and their files.
+// close closes the embedded engines' connections and files.
 func (e *engines) close(ctx context.Context) {
 	if err := e.embeddedKV.Close(ctx); err != nil {
 		e.log.Warn("close key-value stores", "error", err)

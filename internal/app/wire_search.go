@@ -10,7 +10,7 @@ import (
 	"steward/internal/search"
 )
 
-// searchSources returns what can be searched.
+// searchSources returns the sources that can be searched.
 func (p *parts) searchSources() []search.Source {
 	return []search.Source{
 		{Type: "webhook", Permission: auth.ReadWebhooks, Find: p.webhooks.store.Search},

@@ -11,7 +11,7 @@ import (
 	"steward/internal/status"
 )
 
-// wireStatus returns the handler of the status.
+// wireStatus returns the status handler.
 func (p *parts) wireStatus() *status.Handler {
 	b := p.base
 	hooks := p.webhooks.store
@@ -43,7 +43,7 @@ func (p *parts) wireStatus() *status.Handler {
 	return h
 }
 
-// engineChecks returns the engines of all regions with their checks.
+// engineChecks returns all regions' engines with their checks.
 func (b base) engineChecks(regions []resource.Region) []status.Engine {
 	var all []status.Engine
 	for _, r := range regions {
@@ -61,7 +61,7 @@ func (b base) engineChecks(regions []resource.Region) []status.Engine {
 	return all
 }
 
-// blobCheck returns the name of what keeps the bytes of objects, and its check.
+// blobCheck returns the name of the store for objects' bytes, and its check.
 func (b base) blobCheck() (name string, check func(context.Context) error) {
 	if b.cfg.BlobURL == nil {
 		return "disk", func(context.Context) error {

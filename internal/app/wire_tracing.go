@@ -10,7 +10,7 @@ import (
 	"steward/internal/web"
 )
 
-// startTracing returns the tracer of the process, or nil if there is no collector.
+// startTracing returns the process's tracer, or nil if there is no collector.
 func startTracing(ctx context.Context, cfg config.Config, log *slog.Logger) (*tracing.Tracer, error) {
 	if cfg.OTLPEndpoint == "" {
 		return nil, nil
@@ -18,7 +18,7 @@ func startTracing(ctx context.Context, cfg config.Config, log *slog.Logger) (*tr
 	return tracing.Start(ctx, tracing.Options{Endpoint: cfg.OTLPEndpoint, Ratio: cfg.TraceRatio, Version: Version(), Log: log})
 }
 
-// trace connects the slices with the tracer. It is called after measure.
+// trace connects the slices with the tracer. Call it after measure.
 func (p *parts) trace(t *tracing.Tracer) {
 	p.server.Trace = t.Handler
 	done := p.server.Done

@@ -10,7 +10,7 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// wireUpstreams returns the providers with which members sign in.
+// wireUpstreams returns the providers that members sign in with.
 func (b base) wireUpstreams(auditLog *audit.Store, accounts *account.Store) *federation.Upstreams {
 	domains := upstream.Domains{Granted: b.cfg.UpstreamDomains, Accounts: accounts}
 	transport := egress(b.cfg, b.addresses).Transport()

@@ -18,7 +18,7 @@ import (
 	"steward/internal/webhook/tail"
 )
 
-// webhooks holds the parts of the webhook slice.
+// webhooks holds the webhook slice's parts.
 type webhooks struct {
 	store        *webhook.Store
 	ingest       *webhook.Ingest
@@ -29,7 +29,7 @@ type webhooks struct {
 	retention    *webhook.Retention
 }
 
-// wireWebhooks returns the parts of the webhook slice. connectTails completes its live tails.
+// wireWebhooks returns the webhook slice's parts. connectTails completes its live tails.
 func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	store := &webhook.Store{
 		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog,
@@ -60,7 +60,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	}
 }
 
-// handler returns the handler of the routes, which sends tests with the client of deliveries.
+// handler returns the routes' handler, which sends tests with the same client as deliveries.
 func (w webhooks) handler(b base) *webhook.Handler {
 	return &webhook.Handler{
 		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Send: w.sender.Send,
@@ -75,7 +75,7 @@ func egress(cfg config.Config, own datadir.Addresses) send.Egress {
 	}
 }
 
-// addrPorts parses the addresses of listeners.
+// addrPorts parses listener addresses.
 func addrPorts(addresses iter.Seq[string]) []netip.AddrPort {
 	var all []netip.AddrPort
 	for address := range addresses {
@@ -86,7 +86,7 @@ func addrPorts(addresses iter.Seq[string]) []netip.AddrPort {
 	return all
 }
 
-// deliverySockets returns how many sockets deliveries may use at a time: three eighths of the file
-// descriptors of the process. Idle connections of package send may use another eighth; the other
+// deliverySockets returns how many sockets deliveries may use at a time: three eighths of the
+// process's file descriptors. Idle connections in package send may use another eighth; the other
 // half is for incoming connections and files.
 func deliverySockets() int { return int(descriptors() * 3 / 8) }

@@ -1,14 +1,14 @@
-// Package budget bounds what the tenants of a process take of it: memory, connections, CPU time.
+// Package budget bounds how much of a process its tenants may take: memory, connections, CPU time.
 //
 // A Pool is a number of bytes or slots. A request or connection opens a Charge for its owner, takes
 // from the pool as its bytes arrive (ReadAll), and releases the charge when it ends. Owners have two
-// levels: an organization, and below it a part such as a webhook, a database or a socket. Neither may
-// take more than its share, and one that has little in use is served from a reserve, so that no tenant
-// can keep another from its turn.
+// levels: an organization, and below it a part such as a webhook, a database or a socket. Neither
+// may take more than its share, and a reserve serves those that have little in use, so that no
+// tenant can keep another from its turn.
 //
-// A Pool refuses what does not fit, or has it wait (Wait). A Queue has owners wait for slots and serves
-// them in turn, and a Rate for what there is per second, such as bytes. A Pace ends connections whose
-// client sends too slowly. MemoryLimit is what the sizes of pools are derived from.
+// A Pool refuses charges that do not fit, or lets them wait (Wait). A Queue makes owners wait for
+// slots and serves them in turn; a Rate does so for a quantity per second, such as bytes. A Pace
+// ends connections whose client sends too slowly. We derive the pools' sizes from MemoryLimit.
 package budget
 
 import (
@@ -21,9 +21,9 @@ import (
 
 // Pool is a number of bytes or slots that owners share. It is safe for concurrent use.
 //
-// A quarter is the reserve. Of the rest, an organization has at most half, and a part of it at most
-// half of that. The reserve is for organizations and parts that would not have more than the grant;
-// parts of organizations that have more use half of it only.
+// A quarter is the reserve. An organization gets at most half the rest, and a part of it at most
+// half of that. The reserve serves organizations and parts that would stay within the grant; parts
+// of larger organizations may use half the reserve.
 type Pool struct {
 	common, reserve     int64
 	orgShare, partShare int64
@@ -33,38 +33,39 @@ type Pool struct {
 	used  Usage
 	orgs  map[string]*account
 	parts map[owner]*account
-	// waiting are those in Wait, by organization, in the order of their turns.
+	// waiting has the callers in Wait, by organization, in the order of their turns.
 	waiting map[string][]*waiter
 }
 
-// waiter waits for room for n. ready is closed when it has it.
+// waiter waits for room for n. ready is closed once it has it.
 type waiter struct {
 	charge *Charge
 	n      int64
 	ready  chan struct{}
 }
 
-// Usage is what is in use of a Pool.
+// Usage tells how much of a Pool is in use.
 type Usage struct {
-	// Total is the size of the pool.
+	// Total is the pool's size.
 	Total int64
-	// Common and Reserve are in use of the two parts of the pool.
+	// Common and Reserve are in use from the pool's two parts.
 	Common  int64
 	Reserve int64
-	// Owners is the number of organizations that have something in use.
+	// Owners counts the organizations that have something in use.
 	Owners int
-	// Refused is how often something was refused since the start.
+	// Refused counts the refusals since the start.
 	Refused int64
 }
 
 // owner is a part of an organization.
 type owner struct{ org, part string }
 
-// account is what an organization or a part has in use, of both the common part and the reserve.
+// account counts how much an organization or a part has in use, from both the common part and the
+// reserve.
 type account struct{ used int64 }
 
-// NewPool returns a pool of a size. The grant is what an owner always gets: the largest request that
-// must be possible at any time. A pool has at least eight grants.
+// NewPool returns a pool of a size. The grant is always available to an owner: the largest request
+// that must be possible at any time. A pool has at least eight grants.
 func NewPool(total, grant int64) *Pool {
 	total = max(total, 8*grant)
 	reserve := total / 4
@@ -76,10 +77,10 @@ func NewPool(total, grant int64) *Pool {
 	}
 }
 
-// Share returns how much a part of an organization may have.
+// Share returns the limit for a part of an organization.
 func (p *Pool) Share() int64 { return p.partShare }
 
-// Usage returns what is in use.
+// Usage returns the current usage.
 func (p *Pool) Usage() Usage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,21 +89,22 @@ func (p *Pool) Usage() Usage {
 	return u
 }
 
-// Charge is what a request or connection has taken of a Pool. It is used by one goroutine at a time.
+// Charge is the amount that a request or connection has taken from a Pool. Only one goroutine may
+// use it at a time.
 type Charge struct {
 	pool  *Pool
 	owner owner
-	// common and reserve are what was taken of the two parts of the pool.
+	// common and reserve were taken from the pool's two parts.
 	common, reserve int64
 }
 
-// Charge returns an empty charge of an organization's part, or of the organization itself if part is
-// empty. Release has to be called when it ends.
+// Charge returns an empty charge for an organization's part, or for the organization itself if part
+// is empty. Call Release when it ends.
 func (p *Pool) Charge(org, part string) *Charge {
 	return &Charge{pool: p, owner: owner{org, part}}
 }
 
-// Used returns what the charge has taken.
+// Used returns the amount taken.
 func (c *Charge) Used() int64 { return c.common + c.reserve }
 
 // Take takes n from the pool and reports whether there was room for it.
@@ -117,8 +119,8 @@ func (c *Charge) Take(n int64) bool {
 	return taken
 }
 
-// Fits reports whether n is within the shares of the charge's owner, so that there is room for it if others return
-// what they have.
+// Fits reports whether n is within the owner's shares, so that there is room for it once others
+// return theirs.
 func (c *Charge) Fits(n int64) bool {
 	p := c.pool
 	p.mu.Lock()
@@ -128,7 +130,7 @@ func (c *Charge) Fits(n int64) bool {
 	return part.used+n <= p.share(c.owner) && org.used+n <= p.orgShare
 }
 
-// take takes n if there is room for it. The caller holds the lock of the pool.
+// take takes n if there is room for it. The caller holds the pool's lock.
 func (c *Charge) take(n int64) bool {
 	p := c.pool
 	org, part := p.accounts(c.owner)
@@ -148,9 +150,9 @@ func (c *Charge) take(n int64) bool {
 	return true
 }
 
-// Wait takes n from the pool as soon as there is room for it. Those of an organization that wait get it
-// in the order in which they came, but charges that already have something before others, so that what
-// was begun can end. It returns the error of ctx if that ends before.
+// Wait takes n from the pool as soon as there is room for it. An organization's waiting charges are
+// served in the order in which they came, but those that already have something go first, so that
+// work can end once it has begun. If ctx ends first, Wait returns its error.
 func (c *Charge) Wait(ctx context.Context, n int64) error {
 	w := c.enqueue(n)
 	if w == nil {
@@ -159,7 +161,7 @@ func (c *Charge) Wait(ctx context.Context, n int64) error {
 	return c.await(ctx, w)
 }
 
-// await waits until a waiter has what it wants. If ctx ends before, it gets nothing.
+// await waits until a waiter gets its n. If ctx ends first, it gets nothing.
 func (c *Charge) await(ctx context.Context, w *waiter) error {
 	select {
 	case <-w.ready:
@@ -175,7 +177,7 @@ func (c *Charge) await(ctx context.Context, w *waiter) error {
 	}
 	p.dequeue(c.owner.org, i)
 	p.used.Refused++
-	p.serve() // who stood behind it may want less
+	p.serve() // the next in line may want less
 	return ctx.Err()
 }
 
@@ -200,7 +202,7 @@ func (c *Charge) enqueue(n int64) *waiter {
 	return w
 }
 
-// serve gives those that wait what there is room for.
+// serve takes n for the waiting charges that fit now.
 func (p *Pool) serve() {
 	for org, queue := range p.waiting {
 		for len(queue) > 0 && queue[0].charge.take(queue[0].n) {
@@ -210,7 +212,7 @@ func (p *Pool) serve() {
 	}
 }
 
-// dequeue removes a waiter, and returns those that are left.
+// dequeue removes a waiter, and returns the remaining ones.
 func (p *Pool) dequeue(org string, i int) []*waiter {
 	queue := slices.Delete(p.waiting[org], i, i+1)
 	if len(queue) == 0 {
@@ -221,7 +223,7 @@ func (p *Pool) dequeue(org string, i int) []*waiter {
 	return queue
 }
 
-// share returns how much a part may have.
+// share returns a part's limit.
 func (p *Pool) share(o owner) int64 {
 	if o.part == "" {
 		return p.orgShare
@@ -237,7 +239,7 @@ func (p *Pool) reserveFor(org, part *account, n int64) bool {
 	return part.used+n <= p.grant && p.used.Reserve+n <= p.reserve/2
 }
 
-// Return returns n of what was taken, what came from the reserve first.
+// Return returns n to the pool, to the reserve first.
 func (c *Charge) Return(n int64) {
 	if n == 0 {
 		return
@@ -257,10 +259,10 @@ func (c *Charge) Return(n int64) {
 	p.serve()
 }
 
-// Release returns all that was taken. It may be called more than once.
+// Release returns everything that was taken. You may call it more than once.
 func (c *Charge) Release() { c.Return(c.Used()) }
 
-// accounts returns the accounts of an owner, which it creates if need be.
+// accounts returns an owner's accounts, and creates them if need be.
 func (p *Pool) accounts(o owner) (org, part *account) {
 	org, ok := p.orgs[o.org]
 	if !ok {
@@ -285,8 +287,8 @@ func (p *Pool) forget(o owner, org, part *account) {
 	}
 }
 
-// Address returns the owner of connections from a remote address, before it is known whose they are:
-// the IPv4 address, or the /64 network of an IPv6 address, of which a host has them all.
+// Address returns the owner of connections from a remote address, until we know who connects: the
+// IPv4 address, or the /64 network of an IPv6 address, since a host has a whole one.
 func Address(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

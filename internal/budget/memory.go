@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// MemoryLimit returns how many bytes of memory the process may use: the lowest of GOMEMLIMIT, the
-// limits of its cgroups, and the memory of the machine.
+// MemoryLimit returns how many bytes of memory the process may use: the lowest of GOMEMLIMIT, its
+// cgroups' limits, and the machine's memory.
 func MemoryLimit() int64 {
 	limit := int64(math.MaxInt64)
 	var machine syscall.Sysinfo_t
@@ -28,8 +28,8 @@ func MemoryLimit() int64 {
 	return min(limit, cgroupLimit("/sys/fs/cgroup", string(groups)))
 }
 
-// cgroupLimit returns the lowest memory limit of cgroups, given as the lines of /proc/self/cgroup, and
-// of those above them.
+// cgroupLimit returns the lowest memory limit in the cgroups that the lines of /proc/self/cgroup
+// name, and in those above them.
 func cgroupLimit(root, lines string) int64 {
 	limit := int64(math.MaxInt64)
 	for line := range strings.Lines(lines) {
@@ -45,7 +45,7 @@ func cgroupLimit(root, lines string) int64 {
 	return limit
 }
 
-// lowest returns the lowest number in the files of a name in a group and in those above it. In a
+// lowest returns the lowest number in a file of this name in a group and in those above it. In a
 // container, the group is often not visible but the root has its limit.
 func lowest(root, group, file string) int64 {
 	limit := int64(math.MaxInt64)

@@ -6,23 +6,25 @@ import (
 	"sync"
 )
 
-// Queue has owners wait for a number of slots, such as those of processors. A free slot goes to the
-// next organization that waits, within that to its next part, and there to who has waited longest. An
-// organization never has all slots, unless there is only one. It is safe for concurrent use.
+// Queue makes owners wait for a number of slots, such as processors. A free slot goes to the next
+// waiting organization, within that to its next part, and there to the caller that has waited
+// longest. An organization never has all slots, unless there is only one. It is safe for concurrent
+// use.
 type Queue struct {
 	slots, share int
 
 	mu      sync.Mutex
 	running int
-	// orgs are those that have slots or wait for one, in the order of their next turns. One goes to the end
-	// when it gets a slot, and when it returns one: others that came meanwhile are served first.
+	// orgs have slots or wait for one, in the order of their next turns. An organization goes to the
+	// end when it gets a slot, and again when it returns one: others that came meanwhile are served
+	// first.
 	orgs []*queuedOrg
 }
 
 type queuedOrg struct {
 	name    string
 	running int
-	// parts are those that wait, in the order of their next turns.
+	// parts are waiting, in the order of their next turns.
 	parts []*queuedPart
 }
 
@@ -36,7 +38,7 @@ func NewQueue(slots int) *Queue {
 	return &Queue{slots: max(1, slots), share: max(1, slots-1)}
 }
 
-// Enter waits for a slot for an organization's part, and returns the error of ctx if that ends before.
+// Enter waits for a slot for an organization's part. If ctx ends first, it returns ctx's error.
 // Leave returns the slot.
 func (q *Queue) Enter(ctx context.Context, org, part string) error {
 	if err := ctx.Err(); err != nil {
@@ -54,7 +56,7 @@ func (q *Queue) Enter(ctx context.Context, org, part string) error {
 	return ctx.Err()
 }
 
-// Leave returns a slot of an organization.
+// Leave returns an organization's slot.
 func (q *Queue) Leave(org string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,14 +67,14 @@ func (q *Queue) Leave(org string) {
 	q.serve()
 }
 
-// Running returns how many have a slot.
+// Running counts the slots in use.
 func (q *Queue) Running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.running
 }
 
-// Waiting returns how many wait for a slot.
+// Waiting counts the callers that wait for a slot.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,8 +87,8 @@ func (q *Queue) Waiting() int {
 	return n
 }
 
-// Contended reports whether somebody waits who could have a slot of this organization, so that who has
-// used one for a while should leave and enter again.
+// Contended reports whether somebody who waits could have this organization's slot, so that a caller
+// who has used one for a while should leave and enter again.
 func (q *Queue) Contended(org string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +112,7 @@ func (q *Queue) wait(org, part string) chan struct{} {
 	return ready
 }
 
-// cancel removes who waits, and reports whether it still waited.
+// cancel removes a waiting caller, and reports whether it still waited.
 func (q *Queue) cancel(org, part string, ready chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,7 +154,7 @@ func (q *Queue) moveLast(o *queuedOrg) {
 	q.orgs = append(slices.Delete(q.orgs, i, i+1), o)
 }
 
-// next removes who is next of an organization. Its part goes to the end.
+// next takes out the organization's next caller. Its part goes to the end.
 func (o *queuedOrg) next() chan struct{} {
 	p := o.parts[0]
 	o.parts = slices.Delete(o.parts, 0, 1)
@@ -164,7 +166,7 @@ func (o *queuedOrg) next() chan struct{} {
 	return ready
 }
 
-// org returns an organization, which it adds at the end if need be.
+// org returns an organization, and adds it at the end if need be.
 func (q *Queue) org(name string) *queuedOrg {
 	i := slices.IndexFunc(q.orgs, func(o *queuedOrg) bool { return o.name == name })
 	if i < 0 {

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Rate has organizations wait for what there is per second, such as bytes or time of a processor. One
-// at a time has its turn: it is next if its organization has used least, so that organizations share
-// the rate equally, however many of each wait and whatever a turn costs. One that was away may use a
-// burst before the others. It is safe for concurrent use.
+// Rate makes organizations wait for a quantity per second, such as bytes or processor time. One at a
+// time has its turn: next is the waiting organization that has used least, so that organizations
+// share the rate equally, however many callers each has and whatever a turn costs. One that was away
+// may use a burst before the others. It is safe for concurrent use.
 type Rate struct {
 	perSecond, burst float64
 
 	mu sync.Mutex
-	// level is what can be used at the time at. It is negative after a turn that cost more.
+	// level is the amount available at the time at. It is negative after a turn that cost more.
 	level float64
 	at    time.Time
-	// turn is the organization that has its turn, and wake the timer for the time at which level is no
-	// longer negative.
+	// turn is the organization that has its turn. wake fires once level is no longer negative.
 	turn *rateOrg
 	wake *time.Timer
-	// used is the most that an organization had used when it got a turn. orgs are those that wait, or
-	// are less than a burst behind that.
+	// used is the highest usage with which an organization has got a turn. orgs are waiting, or are
+	// less than a burst behind that.
 	used float64
 	orgs map[string]*rateOrg
 }
@@ -33,13 +32,13 @@ type rateOrg struct {
 	waiting []chan struct{} // closed when its owner has its turn
 }
 
-// NewRate returns a rate. At most burst is kept of what was not used.
+// NewRate returns a rate. It saves up at most a burst while it is not in use.
 func NewRate(perSecond, burst float64) *Rate {
 	return &Rate{perSecond: perSecond, burst: burst, level: burst, at: time.Now(), orgs: map[string]*rateOrg{}}
 }
 
-// Enter waits for a turn of an organization, and returns the error of ctx if that ends before. Leave
-// ends the turn.
+// Enter waits for an organization's turn. If ctx ends first, it returns ctx's error. Leave ends the
+// turn.
 func (r *Rate) Enter(ctx context.Context, org string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (r *Rate) wait(org string) chan struct{} {
 	defer r.mu.Unlock()
 	o := r.orgs[org]
 	if o == nil {
-		o = &rateOrg{used: r.used - r.burst} // who was away has saved no more than that
+		o = &rateOrg{used: r.used - r.burst} // if it was away, it has saved no more than that
 		r.orgs[org] = o
 	}
 	ready := make(chan struct{})
@@ -80,7 +79,7 @@ func (r *Rate) wait(org string) chan struct{} {
 	return ready
 }
 
-// cancel removes who waits, and reports whether it still waited.
+// cancel removes a waiting caller, and reports whether it still waited.
 func (r *Rate) cancel(org string, ready chan struct{}) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +92,7 @@ func (r *Rate) cancel(org string, ready chan struct{}) bool {
 	return true
 }
 
-// serve begins the next turn, if there is something to use.
+// serve begins the next turn, if anything is available.
 func (r *Rate) serve() {
 	if r.turn != nil {
 		return
@@ -116,7 +115,7 @@ func (r *Rate) serve() {
 	r.forget()
 }
 
-// serveLater calls serve when the level is no longer negative.
+// serveLater calls serve once the level is no longer negative.
 func (r *Rate) serveLater() {
 	pause := time.Duration(-r.level/r.perSecond*float64(time.Second)) + 1
 	if r.wake != nil {
@@ -130,7 +129,7 @@ func (r *Rate) serveLater() {
 	})
 }
 
-// next returns the organization that waits and has used least, or nil.
+// next returns the waiting organization that has used least, or nil.
 func (r *Rate) next() (next *rateOrg) {
 	for _, o := range r.orgs {
 		if len(o.waiting) > 0 && (next == nil || o.used < next.used) {

@@ -10,21 +10,22 @@ import (
 // ErrFull is returned by ReadAll and ReadWhenRoom if the pool has no room.
 var ErrFull = errors.New("budget: the pool has no room for more")
 
-// firstRead is the size of the first buffer of ReadAll.
+// firstRead is the size of ReadAll's first buffer.
 const firstRead = 4 << 10
 
-// RequestBytes is about what an HTTP request takes in memory besides its header and its body.
+// RequestBytes is about how much memory an HTTP request takes in addition to its header and its
+// body.
 const RequestBytes = 8 << 10
 
 // ReadAll reads r to its end and charges c for the memory as the bytes arrive, so that a client that
-// announces much and sends little takes little. announced is the expected number of bytes, -1 if it is
-// not known. It returns ErrFull if the pool has no room, or the error of r; then nothing stays charged.
+// announces much and sends little takes little. announced is the expected number of bytes, or -1 if
+// unknown. It returns ErrFull if the pool has no room, or r's error; then nothing stays charged.
 func ReadAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
 	return readAll(c, r, announced, c.Take)
 }
 
-// ReadWhenRoom is ReadAll for a client that can be kept waiting: each time that the pool has no room, it
-// waits for it, and returns ErrFull after the given time only.
+// ReadWhenRoom is ReadAll for a client that can be kept waiting: each time the pool has no room, it
+// waits, and returns ErrFull only after the given time.
 func ReadWhenRoom(c *Charge, r io.Reader, announced int64, wait time.Duration) ([]byte, error) {
 	return readAll(c, r, announced, func(n int64) bool {
 		w := c.enqueue(n)
@@ -71,8 +72,8 @@ func readTaking(r io.Reader, announced int64, take func(n int64) bool) ([]byte, 
 	}
 }
 
-// nextSize returns the size of the next buffer: twice that of the last one, but no more than what is
-// announced and a byte to find the end with.
+// nextSize returns the next buffer's size: twice the last one's, but no more than announced, and a
+// byte to find the end with.
 func nextSize(size int, announced int64) int {
 	next := max(firstRead, 2*size)
 	if rest := int(announced) + 1; announced >= 0 && size < rest {
@@ -84,29 +85,29 @@ func nextSize(size int, announced int64) int {
 // drainFor is how long Drain reads.
 const drainFor = 2 * time.Second
 
-// Drain discards what a client is still sending of a body that is refused, for a moment: one that has
-// not sent all of it often does not read the response.
+// Drain discards, for a moment, the rest of a refused body: a client that has not sent all of it
+// often does not read the response.
 func Drain(r io.Reader, setDeadline func(time.Time) error) {
 	if setDeadline(time.Now().Add(drainFor)) == nil {
-		_, _ = io.Copy(io.Discard, r) // the response is sent in any case
+		_, _ = io.Copy(io.Discard, r) // we send the response in any case
 	}
 }
 
-// Pace is the least speed at which a client has to send. Time in which nothing is read does not count.
+// Pace is the slowest speed at which a client may send. Only time spent reading counts.
 type Pace struct {
 	// Grace is the time in which nothing has to arrive.
 	Grace time.Duration
-	// Rate is how many bytes per second have to arrive after that, on average.
+	// Rate is the average number of bytes per second that have to arrive after that.
 	Rate int64
-	// Limit is the time in which all has to arrive; 0 for none.
+	// Limit is the time in which everything has to arrive; 0 for none.
 	Limit time.Duration
 }
 
-// Body is the pace of requests that are read into memory.
+// Body is the pace for requests that we read into memory.
 var Body = Pace{Grace: 10 * time.Second, Rate: 1 << 10, Limit: time.Minute}
 
-// Reader returns a reader of r that sets a read deadline before each read, and none after the end of
-// r. A client that falls behind gets the error of the deadline, os.ErrDeadlineExceeded.
+// Reader returns a reader of r that sets a read deadline before each read, and clears it at r's end.
+// A client that falls behind gets the deadline's error, os.ErrDeadlineExceeded.
 func (p Pace) Reader(r io.Reader, setDeadline func(time.Time) error) io.Reader {
 	return &pacedReader{pace: p, r: r, setDeadline: setDeadline}
 }
@@ -121,7 +122,7 @@ type pacedReader struct {
 
 func (p *pacedReader) Read(b []byte) (int, error) {
 	start := time.Now()
-	_ = p.setDeadline(start.Add(p.pace.allowed(p.read) - p.took)) // a connection without deadlines has none
+	_ = p.setDeadline(start.Add(p.pace.allowed(p.read) - p.took)) // some connections have no deadlines
 	n, err := p.r.Read(b)
 	p.read += int64(n)
 	p.took += time.Since(start)

@@ -15,7 +15,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// apiFlags are the flags of api.
 type apiFlags struct {
 	fields, raw []string
 	input       string

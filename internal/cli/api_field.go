@@ -12,13 +12,13 @@ import (
 	"steward/internal/cli/noun"
 )
 
-// apiField is a field of a request: a text, and the JSON value that it stands for.
+// apiField is a field in a request: a text, and the JSON value that it stands for.
 type apiField struct {
 	name, text string
 	value      any
 }
 
-// parseFields returns the fields of the flags.
+// parseFields returns the fields in the flags.
 func parseFields(flags apiFlags, stdin io.Reader) (fields []apiField, err error) {
 	for _, text := range flags.fields {
 		f, err := cutField(text, "-f")
@@ -63,10 +63,10 @@ func guess(text string) any {
 	return noun.Scalar(text)
 }
 
-// maxInput bounds what is read of a file. The API accepts less.
+// maxInput bounds how much we read from a file. The API accepts less.
 const maxInput = 64 << 20
 
-// readText returns the text of a file, or of standard input.
+// readText returns the text in a file, or from standard input.
 func readText(name string, stdin io.Reader) (string, error) {
 	in := stdin
 	if name != "-" {
@@ -100,10 +100,10 @@ func body(fields []apiField) (any, error) {
 	return root, nil
 }
 
-// step matches a step of a path: a name, .name, [name] or [].
+// step matches a step in a path: a name, .name, [name] or [].
 var step = regexp.MustCompile(`^(?:\.?([^.\[\]]+)|\[([^\[\]]*)\])`)
 
-// splitPath returns the names of a path. That of an array's next item is "".
+// splitPath returns the names in a path. An array's next item is "".
 func splitPath(path string) (names []string, err error) {
 	for rest := path; rest != ""; {
 		m := step.FindStringSubmatch(rest)
@@ -117,7 +117,7 @@ func splitPath(path string) (names []string, err error) {
 	return names, nil
 }
 
-// put sets the value at a path below an object or array, and returns that.
+// put sets the value at a path below an object or array, and returns that object or array.
 func put(into any, path []string, value any) (any, error) {
 	if len(path) == 0 {
 		if into != nil {

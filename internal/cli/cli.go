@@ -1,9 +1,9 @@
-// Package cli has the commands of steward that use a server.
+// Package cli has the steward commands that use a server.
 //
-// Commands puts them together: those of packages account, webhooks and storage, the nouns of the runtime
-// (runtime.go), and api for all the rest (api.go). A command opens a session.Session, calls routes and
-// prints their responses with package output; most of them are tables of nouns and verbs, from which
-// package noun makes the commands. What goes wrong is an exit.Error.
+// Commands puts them together: package account's, webhooks' and storage's commands, the runtime's
+// nouns (runtime.go), and api for all the rest (api.go). A command opens a session.Session, calls
+// routes and prints their responses with package output; most commands come from tables of nouns and
+// verbs, through package noun. Failures are an exit.Error.
 package cli
 
 import (

@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// cookieName is the name of the cookie that names the provider's session.
+	// cookieName names the cookie that identifies the provider's session.
 	cookieName = "steward_console"
 	// cookiePurpose binds sealed cookies to this package.
 	cookiePurpose = "console.session"
 
-	// consoleHeader is sent by the console with every request. A form of another site cannot send
-	// it, and a script of another site only if the browser has asked this server, which refuses.
+	// consoleHeader is sent by the console with every request. Another site's form cannot send it,
+	// and another site's script only if the browser has asked this server, which refuses.
 	consoleHeader = "X-Steward-Console"
-	// orgHeader names the organization that a page shows. Without it, it is the first one of the user.
+	// orgHeader names the organization that a page shows. Without it, we take the user's first one.
 	orgHeader = "X-Steward-Organization"
 )
 
-// member is a user in an organization, or in the first one of the user if orgID is empty. One who is confined has a
-// session that opens no other.
+// member is a user in an organization, or in the user's first one if orgID is empty. If confined,
+// the session opens no other.
 type member struct {
 	orgID, userID string
 	confined      bool
 }
 
 // Caller returns the user who is signed in in the browser that sends a request, with the current
-// role in the organization of the page. It returns Forbidden if the request does not come from the
-// console or names an organization of others, and Unauthorized if nobody is signed in.
-// A cookie that was sealed with an old master key is replaced.
+// role in the page's organization. It returns Forbidden if the request does not come from the
+// console or names an organization that the user does not belong to, and Unauthorized if nobody is
+// signed in. It replaces a cookie that was sealed with an old master key.
 func (c *Console) Caller(response http.Header, r *http.Request) (*auth.Caller, error) {
 	if err := c.checkSource(r); err != nil {
 		return nil, err
@@ -60,13 +60,13 @@ func (c *Console) Caller(response http.Header, r *http.Request) (*auth.Caller, e
 	if err != nil || recent {
 		return caller, err
 	}
-	stale := *caller // which other sessions of the user share
+	stale := *caller // shared with the user's other sessions
 	stale.Stale = true
 	return &stale, nil
 }
 
-// confine sets the organization of a member whose session opens one only. It returns Forbidden if the
-// request names another.
+// confine sets the organization for a member whose session opens only one. It returns Forbidden if
+// the request names another.
 func (c *Console) confine(r *http.Request, sessionID string, m *member) error {
 	orgID, err := c.SessionOrg(r.Context(), sessionID)
 	if err != nil || orgID == "" {
@@ -80,7 +80,7 @@ func (c *Console) confine(r *http.Request, sessionID string, m *member) error {
 	return nil
 }
 
-// load reads the role of a member.
+// load reads a member's role.
 func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
 	if m.orgID == "" {
 		orgs, err := c.Orgs(r.Context(), m.userID)
@@ -102,8 +102,8 @@ func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
 	return &auth.Caller{UserID: m.userID, OrgID: m.orgID, Role: role, Confined: m.confined}, nil
 }
 
-// checkSource returns Forbidden for a request that a page of the console has not sent, and
-// Unauthorized for one with a credential of another kind.
+// checkSource returns Forbidden for a request that no console page has sent, and Unauthorized for
+// one with another kind of credential.
 func (c *Console) checkSource(r *http.Request) error {
 	switch {
 	case r.Header.Get("Authorization") != "":
@@ -129,7 +129,7 @@ func (c *Console) sameOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && u.Host == r.Host
 }
 
-// origin returns the origin of the base URL.
+// origin returns the base URL's origin.
 func (c *Console) origin() string {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
@@ -138,9 +138,9 @@ func (c *Console) origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// sessionID returns the session that the cookie of a request names. Of several cookies, all but one
-// were set by others: by a page on another port of this host, which shares its cookies. Then none
-// of them counts.
+// sessionID returns the session that a request's cookie names. If there are several cookies, others
+// have set all but one: a page on another port of this host, which shares its cookies. Then none
+// counts.
 func (c *Console) sessionID(r *http.Request) (id string, ok bool) {
 	cookies := r.CookiesNamed(cookieName)
 	if len(cookies) != 1 {
@@ -151,7 +151,7 @@ func (c *Console) sessionID(r *http.Request) (id string, ok bool) {
 	return id, err == nil
 }
 
-// open returns the session that the value of a cookie names.
+// open returns the session that a cookie's value names.
 func (c *Console) open(value string) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *Console) open(value string) (id string, err error) {
 	return string(plain), err
 }
 
-// isCurrent reports whether the cookie of a request was sealed with the current master key.
+// isCurrent reports whether a request's cookie was sealed with the current master key.
 func (c *Console) isCurrent(r *http.Request) bool {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
@@ -171,12 +171,12 @@ func (c *Console) isCurrent(r *http.Request) bool {
 	return err == nil && c.Ring.IsCurrent(sealed)
 }
 
-// setCookie sets the cookie for a session, or deletes it if sessionID is empty.
+// setCookie sets a session's cookie, or deletes it if sessionID is empty.
 func (c *Console) setCookie(w http.ResponseWriter, sessionID string) {
 	http.SetCookie(w, c.cookie(sessionID))
 }
 
-// cookie returns the cookie for a session, or one that deletes it if sessionID is empty.
+// cookie returns a session's cookie, or one that deletes it if sessionID is empty.
 func (c *Console) cookie(sessionID string) *http.Cookie {
 	cookie := &http.Cookie{
 		Name: cookieName, Path: Prefix, MaxAge: -1,

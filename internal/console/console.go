@@ -1,10 +1,11 @@
-// Package console serves the web console at /console/: its files, which are built from the directory console
-// of the repository and embedded here, and the route table of the API for its pages.
+// Package console serves the web console at /console/: its files, which are built from the
+// repository's directory console and embedded here, and the API's route table for its pages.
 //
 // The files need no sign-in. A page that finds nobody signed in leads to /console/sign-in, where the
-// OpenID Connect provider authenticates the user; the browser then has the cookie steward_console, which
-// names the provider's session and is worth nothing once that has ended. /console/api serves the route
-// table to requests with that cookie (caller.go), and nothing else: neither API keys nor protocols.
+// OpenID Connect provider authenticates the user; the browser then has the cookie steward_console,
+// which names the provider's session and is worth nothing once that has ended. /console/api serves
+// the route table to requests with that cookie (caller.go), and nothing else: neither API keys nor
+// protocols.
 package console
 
 import (
@@ -23,7 +24,7 @@ import (
 	"steward/internal/web"
 )
 
-// The paths of the console. Everything else below Prefix is a page, which the script in the browser
+// The console's paths. Everything else below Prefix is a page, which the script in the browser
 // shows.
 const (
 	Prefix      = "/console/"
@@ -42,30 +43,31 @@ type Console struct {
 	// RequireSignIn returns a handler that calls next with the id of the browser's session, after
 	// the user has signed in.
 	RequireSignIn func(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler
-	// SessionMax is how long a session lasts at most.
+	// SessionMax limits how long a session lasts.
 	SessionMax time.Duration
-	// SessionUser returns the user of a session, or "" if it has ended, and whether the user has signed in
-	// recently.
+	// SessionUser returns a session's user, or "" if it has ended, and whether the user has signed
+	// in recently.
 	SessionUser func(ctx context.Context, sessionID string) (userID string, recent bool, err error)
-	// SessionOrg returns the only organization that a session opens, or "" if it opens all of its user.
+	// SessionOrg returns the only organization that a session opens, or "" if it opens all its
+	// user's organizations.
 	SessionOrg func(ctx context.Context, sessionID string) (orgID string, err error)
 	// SignOut ends a session.
 	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
-	// Orgs returns the organizations in which a user is an enabled member, deleted ones last, and Role
-	// the user's role in one, or NotFound.
+	// Orgs returns the organizations in which a user is an enabled member, deleted ones last. Role
+	// returns the user's role in one, or NotFound.
 	Orgs func(ctx context.Context, userID string) ([]string, error)
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 
 	callers db.Cache[member, *auth.Caller]
-	// opened has the sessions that cookies name, which never changes. Whether one has ended is
-	// another question.
+	// opened maps cookies to the sessions that they name, which never change. A session may have
+	// ended all the same.
 	opened db.Cache[string, string]
 }
 
-// Forget empties the cache of callers. It must be called when a role or a membership has changed.
+// Forget empties the callers' cache. Call it when a role or a membership has changed.
 func (c *Console) Forget() { c.callers.Forget() }
 
-// Mount passes every pattern of the console to handle. api serves the route table to the callers that
+// Mount passes every console pattern to handle. api serves the route table to the callers that
 // Caller returns.
 func (c *Console) Mount(handle func(pattern string, h http.Handler), api http.Handler) {
 	handle(apiPrefix+"/", c.api(api))
@@ -75,7 +77,7 @@ func (c *Console) Mount(handle func(pattern string, h http.Handler), api http.Ha
 	handle(Prefix, newFiles(c.policy()))
 }
 
-// api returns the handler of /console/api. Browsers must not keep, frame or run what it responds with.
+// api returns the handler for /console/api. Browsers must not keep, frame or run its responses.
 func (c *Console) api(next http.Handler) http.Handler {
 	next = http.StripPrefix(apiPrefix, next)
 	header := http.Header{
@@ -123,7 +125,7 @@ func (c *Console) endSession(w http.ResponseWriter, r *http.Request) error {
 const maxReturn = 2048
 
 // returnPath returns where the browser goes after a sign-in: the page that it came from, or the
-// first page if that is not a page of the console.
+// first page if that is not in the console.
 func returnPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || len(to) > maxReturn || !strings.HasPrefix(to, Prefix) || !isPage(u.Path) {

@@ -24,13 +24,13 @@ import (
 	"steward/internal/web"
 )
 
-// dist is what `make console` builds.
+// dist is built by `make console`.
 //
 //go:embed all:dist
 var dist embed.FS
 
-// encodings are the values of Content-Encoding that files are served with, the best first. Higher
-// levels than the default ones of both libraries take many times as long for a few percent.
+// encodings has the values for Content-Encoding that we serve files with, the best first. Levels
+// above both libraries' defaults take many times as long for a few percent.
 var encodings = []struct {
 	name   string
 	writer func(io.Writer) io.WriteCloser
@@ -39,22 +39,22 @@ var encodings = []struct {
 	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
 }
 
-// file is a file of the console.
+// file is one of the console's files.
 type file struct {
 	contentType string
 	cache       string
-	// bodies has a function for each encoding, and for "", the plain file. It makes the body when
-	// it is called first, and returns the same one from then on.
+	// bodies has a function for each encoding, and for "", the plain file. The first call makes the
+	// body, and later ones return it again.
 	bodies map[string]func() body
 }
 
-// body is the content of a file in one encoding.
+// body is a file's content in one encoding.
 type body struct {
 	bytes []byte
 	tag   string
 }
 
-// files serves the files of the console, and the shell for every page.
+// files serves the console's files, and the shell for every page.
 type files struct {
 	policy string
 	byPath map[string]*file
@@ -81,7 +81,7 @@ func newFiles(policy string) *files {
 
 func newFile(name string) *file {
 	f := &file{contentType: contentType(name), cache: "no-cache", bodies: map[string]func() body{}}
-	if strings.HasPrefix(name, "dist/assets/") { // their names have a hash of what they hold
+	if strings.HasPrefix(name, "dist/assets/") { // their names contain a hash of the content
 		f.cache = "public, max-age=31536000, immutable"
 	}
 	f.bodies[""] = sync.OnceValue(func() body { return newBody(read(name)) })
@@ -98,7 +98,7 @@ func newBody(content []byte) body {
 	return body{bytes: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
 }
 
-// read returns the content of an embedded file.
+// read returns an embedded file's content.
 func read(name string) []byte {
 	content, err := dist.ReadFile(name)
 	if err != nil {
@@ -120,7 +120,7 @@ func compress(content []byte, writer func(io.Writer) io.WriteCloser) []byte {
 	return out.Bytes()
 }
 
-// contentType does not depend on the files of the machine, as package mime does.
+// contentType does not depend on the machine's files, as package mime does.
 func contentType(name string) string {
 	switch ext := path.Ext(name); ext {
 	case ".html":
@@ -180,7 +180,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	w.Write(content.bytes)
 }
 
-// accepted returns the best of encodings that a client accepts, or "".
+// accepted returns the best encoding that a client accepts, or "".
 func accepted(header string) string {
 	var names []string
 	for entry := range strings.SplitSeq(header, ",") {
@@ -198,9 +198,9 @@ func accepted(header string) string {
 	return ""
 }
 
-// policy returns the Content-Security-Policy of the pages: scripts and styles of this server alone,
+// policy returns the pages' Content-Security-Policy: scripts and styles only from this server,
 // requests to it and to the object storage, for uploads and previews. Text becomes HTML only where
-// Svelte makes elements of its templates, which is what its policy of trusted types is for.
+// Svelte makes elements from its templates; we allow its trusted types policy for that.
 func (c *Console) policy() string {
 	storage := ""
 	if u, err := url.Parse(c.S3URL); err == nil && u.Host != "" {

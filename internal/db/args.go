@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Args are the arguments of a statement by name, in place of all others: @org_id in the text is the value of
-// "org_id". Statements with more than four parameters have names.
+// Args names a statement's arguments, in place of all others: @org_id in the text takes the value of
+// "org_id". Name them if a statement has more than four.
 type Args map[string]any
 
-// numbered is a statement with numbers in place of names, and the names in their order.
+// numbered is a statement with numbers in place of names, and the names in that order.
 type numbered struct {
 	text  string
 	names []string
 }
 
-// number replaces each @name outside of quotes by $1 and so on.
+// number replaces each @name outside quotes by $1 and so on.
 func number(text string) (n numbered) {
 	var out strings.Builder
 	quoted := false
@@ -44,8 +44,8 @@ func number(text string) (n numbered) {
 	return n
 }
 
-// arguments returns a statement and its arguments by number. It returns errs.Invalid for text that cannot
-// be stored, and an error if the names of Args are not those of the statement.
+// arguments returns a statement and its arguments by number. It returns errs.Invalid for text that
+// cannot be stored, and an error if the names in Args differ from the statement's.
 func (d *DB) arguments(text string, args []any) (string, []any, error) {
 	d.observer.statement(text)
 	if len(args) != 1 {

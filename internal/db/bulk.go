@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Bulk is a table of values for one statement, for the hot paths that write many rows at once. The text
-// of the statement is the same for both databases: {v} stands for the table, and v.due_at for the column
-// of the field DueAt. If T is not a struct, the table has one column, v.value. Fields are text, numbers,
-// booleans or bytes, or pointers to them; a nil pointer, and nil bytes, are NULL. PostgreSQL gets an array
-// for each column that the text names (unnest). SQLite gets rows (VALUES) in chunks of few sizes, so that
-// their statements stay prepared.
+// Bulk is a table of values for one statement, for the hot paths that write many rows at once. The
+// same text works on both databases: {v} stands for the table, and v.due_at for the field DueAt's
+// column. If T is not a struct, the table has one column, v.value. Fields are text, numbers,
+// booleans or bytes, or pointers to them; a nil pointer, and nil bytes, are NULL. PostgreSQL gets an
+// array for each column that the text names (unnest). SQLite gets rows (VALUES) in a few chunk
+// sizes, so that their statements stay prepared.
 //
 // UPDATE and DELETE have {FROM v} or {USING v} before their WHERE. SQLite runs them row by row, with
 // the values in place of the columns: for a join with VALUES it would first list all rows that it is
-// going to change, and then look up each of them again. For a table of one column, `key {IN v}` means
-// rows whose key is among its values, which is faster on PostgreSQL than a join.
+// going to change, and then look up each of them again. For a table with one column, `key {IN v}`
+// means rows whose key is among its values, which is faster on PostgreSQL than a join.
 type Bulk[T any] []T
 
 // Send runs Tx.Send with a statement over all rows.
@@ -36,8 +36,8 @@ func (b Bulk[T]) Exec(tx *Tx, text string) (affected int64, err error) {
 	return affected, err
 }
 
-// Changed runs an UPDATE or DELETE without RETURNING. It returns the numbers, from 0 on and in
-// ascending order, of the rows that changed something.
+// Changed runs an UPDATE or DELETE without RETURNING. It returns the numbers, counted from 0 and
+// ascending, of the rows that changed something.
 func (b Bulk[T]) Changed(tx *Tx, text string) (rows []int, err error) {
 	if tx.Dialect() == Postgres {
 		rows, err = CollectBulk(tx, b, Value[int], text+" RETURNING v_row - 1")
@@ -56,7 +56,7 @@ func (b Bulk[T]) Changed(tx *Tx, text string) (rows []int, err error) {
 	return rows, err
 }
 
-// CollectBulk runs Collect with a statement over the rows of a Bulk.
+// CollectBulk runs Collect with a statement over a Bulk's rows.
 func CollectBulk[R, T any](q Querier, b Bulk[R], scan func(Row) (T, error), text string) ([]T, error) {
 	var all []T
 	err := b.each(q, text, func(text string, args []any) error {
@@ -67,7 +67,7 @@ func CollectBulk[R, T any](q Querier, b Bulk[R], scan func(Row) (T, error), text
 	return all, err
 }
 
-// each calls do for each statement that it takes to run text over all rows.
+// each calls do for each statement that text needs to cover all rows.
 func (b Bulk[T]) each(q Querier, text string, do func(text string, args []any) error) error {
 	if len(b) == 0 {
 		return nil
@@ -86,8 +86,8 @@ func (b Bulk[T]) each(q Querier, text string, do func(text string, args []any) e
 	return plan.each(values, do)
 }
 
-// numberColumns replaces the columns v.name of a text by v.column1 and so on, and returns their names in
-// this order.
+// numberColumns replaces the columns v.name in a text by v.column1 and so on, and returns the names
+// in this order.
 func numberColumns(text string) (numbered string, names []string) {
 	var out strings.Builder
 	for {
@@ -100,7 +100,7 @@ func numberColumns(text string) (numbered string, names []string) {
 		for end < len(text) && isNameChar(text[end]) {
 			end++
 		}
-		if at > 0 && isNameChar(text[at-1]) { // v is the end of another name
+		if at > 0 && isNameChar(text[at-1]) { // v ends another name
 			out.WriteString(text[:end])
 			text = text[end:]
 			continue
@@ -120,7 +120,7 @@ func isNameChar(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// kind is the type of a column, named as in PostgreSQL. The values of text are string, and so on.
+// kind is a column's type, named as in PostgreSQL. The comments give the Go type.
 type kind string
 
 const (
@@ -131,7 +131,7 @@ const (
 	kindBool  kind = "boolean" // bool
 )
 
-// kindOf returns the kind of a Go type.
+// kindOf returns a Go type's kind.
 func kindOf(t reflect.Type) kind {
 	switch t.Kind() {
 	case reflect.String:
@@ -152,7 +152,7 @@ func kindOf(t reflect.Type) kind {
 	panic(fmt.Sprintf("db: %s is no type of a column", t))
 }
 
-// valueOf returns a value as the type of its kind, or nil for NULL.
+// valueOf converts a value to its kind's Go type, or to nil for NULL.
 func valueOf(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.String:

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// Cache keeps values in memory until something that they depend on changes. Pass its Forget to DB.Watch
-// with the name that those changes invalidate: then it is emptied in this process before the change is
-// acknowledged, and on other replicas within 500 ms.
+// Cache keeps values in memory until something that they depend on changes. Pass its Forget to
+// DB.Watch with the name that those changes invalidate: then the cache empties in this process
+// before the change is acknowledged, and on other replicas within 500 ms.
 //
-// load must read committed values: its context carries no transaction. The zero value is ready to use.
+// load must read committed values: its context carries no transaction. The zero value is ready to
+// use.
 type Cache[K comparable, V any] struct {
-	// Max is the number of entries at which the cache is emptied. Zero means 100,000.
+	// Max is the number of entries at which we empty the cache. Zero means 100,000.
 	Max int
 
 	mu      sync.RWMutex
 	entries map[K]entry[V]
-	// generation counts the calls of Forget.
+	// generation counts the calls to Forget.
 	generation uint64
 }
 
@@ -26,14 +27,14 @@ type entry[V any] struct {
 	loaded time.Time
 }
 
-// Get returns the value of a key, from memory or by load. It returns an error of load unchanged and does
+// Get returns a key's value, from memory or from load. It returns load's error unchanged and does
 // not keep it.
 func (c *Cache[K, V]) Get(key K, load func() (V, error)) (V, error) {
 	return c.GetWithin(1<<63-1, key, load)
 }
 
-// GetWithin is Get for values of which a part may change without an invalidation: a value that was
-// loaded longer ago than age is loaded again.
+// GetWithin is Get for values that may partly change without an invalidation: it loads a value again
+// once that is older than age.
 func (c *Cache[K, V]) GetWithin(age time.Duration, key K, load func() (V, error)) (V, error) {
 	c.mu.RLock()
 	cached, ok := c.entries[key]
@@ -51,8 +52,7 @@ func (c *Cache[K, V]) GetWithin(age time.Duration, key K, load func() (V, error)
 	return value, nil
 }
 
-// store keeps an entry, unless the cache was emptied while it was loaded: it may be from before the
-// change.
+// store keeps an entry, unless the cache was emptied while it was loaded: it may predate the change.
 func (c *Cache[K, V]) store(key K, e entry[V], generation uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is what a column holds. Both databases have the same kinds, but SQLite has integers in place of
+// Kind is a column's type. Both databases have the same kinds, but SQLite has integers in place of
 // booleans.
 type Kind int
 
@@ -23,15 +23,15 @@ const (
 	Bytes
 )
 
-// Column is a column of a table.
+// Column describes a table's column.
 type Column struct {
 	Name string
 	Kind Kind
-	// Key is the position of the column in the primary key, from 1, or 0.
+	// Key is the column's position in the primary key, from 1, or 0.
 	Key int
 }
 
-// kinds maps the types of both databases.
+// kinds maps both databases' types.
 var kinds = map[string]Kind{
 	"INTEGER": Integer, "bigint": Integer, "boolean": Boolean, "REAL": Float, "double precision": Float,
 	"TEXT": Text, "text": Text, "BLOB": Bytes, "bytea": Bytes,
@@ -45,7 +45,7 @@ var columnsText = map[Dialect]string{
 		FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`,
 }
 
-// Columns returns the columns of a table, in their order.
+// Columns returns a table's columns, in order.
 func Columns(q Querier, table string) ([]Column, error) {
 	columns, err := Collect(q, func(r Row) (c Column, err error) {
 		var kind string
@@ -75,7 +75,7 @@ var tablesText = map[Dialect]string{
 		AND relkind = 'r' ORDER BY relname COLLATE "C"`,
 }
 
-// Tables returns the names of all tables but the one that lists the migrations, in order.
+// Tables returns the names of all tables except the one that lists the migrations, in order.
 func Tables(q Querier) ([]string, error) {
 	names, err := Collect(q, Value[string], tablesText[q.Dialect()])
 	if err != nil {
@@ -90,7 +90,7 @@ func Tables(q Querier) ([]string, error) {
 	return tables, nil
 }
 
-// Schema returns the number of the last migration that was applied.
+// Schema returns the last applied migration's number.
 func Schema(q Querier) (number int64, err error) {
 	err = q.Row(`SELECT COALESCE(MAX(version_id), 0) FROM ` + versions + ` WHERE is_applied`).Scan(&number)
 	if err != nil {
@@ -99,7 +99,7 @@ func Schema(q Querier) (number int64, err error) {
 	return number, nil
 }
 
-// NewestSchema returns the number of the last migration of this binary.
+// NewestSchema returns the number of this binary's last migration.
 func NewestSchema() (int64, error) {
 	all, err := listMigrations(migrationFiles())
 	if err != nil {
@@ -108,8 +108,8 @@ func NewestSchema() (int64, error) {
 	return all[len(all)-1].number, nil
 }
 
-// MigrationsUpTo returns the migrations of this binary up to a number, for Options: rows of an earlier
-// version are written into the schema of that version, and migrated with it.
+// MigrationsUpTo returns this binary's migrations up to a number, for Options: we write rows from an
+// earlier version into that version's schema, and migrate them with it.
 func MigrationsUpTo(number int64) fs.FS { return earlierMigrations{migrationFiles(), number} }
 
 // earlierMigrations lists the migrations up to a number.
@@ -128,8 +128,8 @@ func (e earlierMigrations) ReadDir(name string) ([]fs.DirEntry, error) {
 	}), err
 }
 
-// ForCopy returns a context for a snapshot of all rows: it may be read for a day, and each of its
-// statements may take 10 minutes.
+// ForCopy returns a context for a snapshot of all rows: you may read it for a day, and each
+// statement may take 10 minutes.
 func ForCopy(ctx context.Context) context.Context {
 	l := longLimits
 	l.respond = 24 * time.Hour
@@ -137,7 +137,7 @@ func ForCopy(ctx context.Context) context.Context {
 	return context.WithValue(ctx, limitsKey{}, l)
 }
 
-// Quoted returns the names of columns for a statement: some are words of SQL.
+// Quoted returns column names for a statement. They are quoted because some are SQL keywords.
 func Quoted(columns []Column) string {
 	var b strings.Builder
 	for i, c := range columns {

@@ -15,7 +15,7 @@ type writer struct {
 	db    *DB
 	path  string
 	batch sqlite.Batch[*sqlite.Conn]
-	// conn belongs to the batch until that is closed. It is nil if the file could not be opened again.
+	// conn belongs to the batch until that is closed. It is nil if we could not open the file again.
 	conn *sqlite.Conn
 }
 
@@ -31,7 +31,7 @@ func newWriter(d *DB, path string, conn *sqlite.Conn, queue int) *writer {
 	return w
 }
 
-// acquire returns the connection, and opens it if the last one was broken.
+// acquire returns the connection, and opens a new one if the last one broke.
 func (w *writer) acquire() (*sqlite.Conn, error) {
 	if w.conn != nil {
 		return w.conn, nil
@@ -46,7 +46,7 @@ func (w *writer) acquire() (*sqlite.Conn, error) {
 
 func (w *writer) release(_ *sqlite.Conn, broken bool) {
 	if broken {
-		_ = w.closeConn() // the next connection counts
+		_ = w.closeConn() // only the next connection matters
 	}
 }
 
@@ -59,8 +59,8 @@ func (w *writer) closeConn() error {
 	return err
 }
 
-// write runs fn in a batch. If ctx ends before fn is due, it returns the error of ctx and fn never runs;
-// later ctx makes no difference.
+// write runs fn in a batch. If ctx ends before fn's turn, it returns ctx's error and fn never runs;
+// from then on ctx makes no difference.
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	var t *Tx
 	var held time.Duration
@@ -74,7 +74,7 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	return t, explainBatch(err)
 }
 
-// explainBatch turns errors of a batch into errs.Unavailable.
+// explainBatch turns a batch's errors into errs.Unavailable.
 func explainBatch(err error) error {
 	switch {
 	case errors.Is(err, sqlite.ErrQueueFull):
@@ -89,11 +89,11 @@ func explainBatch(err error) error {
 	return err
 }
 
-// writeSession is a write of a batch.
+// writeSession is one write in a batch.
 type writeSession struct {
 	conn  *sqlite.Conn
 	batch *sqlite.Batch[*sqlite.Conn]
-	// rolledBack is the error with which SQLite has rolled back the whole transaction by itself.
+	// rolledBack is the error after which SQLite rolled back the whole transaction by itself.
 	rolledBack error
 }
 
@@ -129,7 +129,7 @@ func (s *writeSession) query(_ context.Context, text string, args []any) (Rows, 
 	return rows, nil
 }
 
-// ready refuses a statement in a transaction that SQLite has rolled back: it would commit by itself.
+// ready refuses statements once SQLite has rolled back the transaction: each would commit by itself.
 func (s *writeSession) ready(args []any) error {
 	if s.rolledBack != nil {
 		return explainSQLite(s.rolledBack)
@@ -138,7 +138,7 @@ func (s *writeSession) ready(args []any) error {
 	return nil
 }
 
-// failed notes whether SQLite has rolled back the whole transaction because of an error.
+// failed notes whether SQLite rolled back the whole transaction because of an error.
 func (s *writeSession) failed(err error) error {
 	if err != nil && s.rolledBack == nil && s.conn.AutocommitEnabled() {
 		s.rolledBack = err
@@ -146,7 +146,7 @@ func (s *writeSession) failed(err error) error {
 	return explainSQLite(err)
 }
 
-// sizeOf returns about how many bytes the text and bytes of arguments have.
+// sizeOf estimates the bytes in text and bytes arguments.
 func sizeOf(args []any) int {
 	n := 0
 	for _, arg := range args {

@@ -17,18 +17,18 @@ import (
 
 const (
 	defaultMaxConns = 32
-	// connectTimeout is for each host of a URL, unless it sets another one.
+	// connectTimeout is for each host in a URL, unless the URL sets another one.
 	connectTimeout = 5 * time.Second
-	// lostAfter is how long it takes to notice that the other side is unplugged, here and on the server,
-	// where its locks are released then.
+	// lostAfter is how long we take to notice an unplugged peer. The server takes as long to notice
+	// us, and then releases our locks.
 	lostAfter = 30 * time.Second
 )
 
 // Values of Options.Pooler.
 const (
-	// SessionPooler gives a connection of the server to one connection of ours until that is closed.
+	// SessionPooler ties one server connection to each of ours until that closes.
 	SessionPooler = "session"
-	// TransactionPooler gives a connection of the server to one of ours for the time of a transaction.
+	// TransactionPooler lends us a server connection for each transaction.
 	TransactionPooler = "transaction"
 )
 
@@ -45,23 +45,23 @@ func poolConfig(o Options) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// migrationConfig returns the configuration of connections that migrate. A migration may take long, but
-// not wait long for a lock, since others would wait behind it.
+// migrationConfig configures connections that migrate. A migration may run for long, but not wait
+// long for a lock, since others would queue behind it.
 func migrationConfig(cfg *pgx.ConnConfig, pooler string) *pgx.ConnConfig {
 	cfg = cfg.Copy()
 	setUp(cfg, pooler, sessionSettings(migrationLimits))
 	return cfg
 }
 
-// listenConfig returns the configuration of the connection that listens for notifications. It reads one
-// small table, and waits for at most a second.
+// listenConfig configures the connection that listens for notifications. It reads one small table,
+// and waits for at most a second.
 func listenConfig(cfg *pgx.ConnConfig, pooler string) *pgx.ConnConfig {
 	cfg = cfg.Copy()
 	setUp(cfg, pooler, sessionSettings(listenLimits))
 	return cfg
 }
 
-// configure sets what all connections have in common.
+// configure sets everything that all connections share.
 func configure(cfg *pgx.ConnConfig, pooler string) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "steward"
@@ -70,13 +70,14 @@ func configure(cfg *pgx.ConnConfig, pooler string) {
 	cfg.DialFunc = dialer(cfg.ConnectTimeout).DialContext
 	cfg.OnNotice = keepWarning
 	if pooler == TransactionPooler {
-		// A prepared statement would stay behind on one of the server's connections. This mode asks for the
-		// types of each statement once, and then sends all of it at each execution.
+		// A prepared statement would stay behind on one of the server's connections. This mode asks
+		// for each statement's types once, and from then on sends the whole statement at each
+		// execution.
 		cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 }
 
-// dialer connects by TCP so that a server that is unplugged is noticed.
+// dialer connects by TCP such that we notice an unplugged server.
 func dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{
 		Timeout:         timeout,
@@ -85,8 +86,8 @@ func dialer(timeout time.Duration) *net.Dialer {
 	}
 }
 
-// setUp has new connections begin with settings. Behind a pooler of transactions there are none: it
-// would apply them to connections that others use as well.
+// setUp applies settings to new connections. Behind a transaction pooler it does nothing: it would
+// set them on connections that others use as well.
 func setUp(cfg *pgx.ConnConfig, pooler string, settings []setting) {
 	if pooler == TransactionPooler {
 		return
@@ -95,7 +96,7 @@ func setUp(cfg *pgx.ConnConfig, pooler string, settings []setting) {
 	for _, s := range settings {
 		text += "SET " + s.name + " = '" + s.value + "';"
 	}
-	// Not in the message that begins the connection: PgBouncer refuses it then.
+	// The startup message cannot carry these: PgBouncer would refuse it.
 	cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		if pooler == "" {
 			if err := checkPooler(ctx, conn); err != nil {
@@ -107,11 +108,11 @@ func setUp(cfg *pgx.ConnConfig, pooler string, settings []setting) {
 	}
 }
 
-// setting is a parameter of a connection or of a transaction.
+// setting is a parameter for a connection or a transaction.
 type setting struct{ name, value string }
 
-// sessionSettings are the parameters of a connection. Compiling a statement with JIT takes longer than
-// any of ours runs.
+// sessionSettings returns a connection's parameters. JIT is off, because compiling takes longer than
+// any statement that we run.
 func sessionSettings(l limits) []setting {
 	keepalive := lostAfter / time.Second
 	return append(transactionSettings(l),
@@ -122,7 +123,7 @@ func sessionSettings(l limits) []setting {
 	)
 }
 
-// transactionSettings are the parameters of a transaction.
+// transactionSettings returns a transaction's parameters.
 func transactionSettings(l limits) []setting {
 	return append([]setting{{"jit", "off"}}, limitSettings(l)...)
 }
@@ -137,8 +138,8 @@ func limitSettings(l limits) []setting {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// setLocal returns a statement that sets parameters until the end of the transaction. As SET LOCAL it
-// would be one statement for each of them.
+// setLocal returns a statement that sets parameters until the transaction ends. SET LOCAL would need
+// one statement for each.
 func setLocal(settings []setting) string {
 	calls := make([]string, len(settings))
 	for i, s := range settings {
@@ -147,12 +148,13 @@ func setLocal(settings []setting) string {
 	return "SELECT " + strings.Join(calls, ", ")
 }
 
-// errPooler is returned if there is a pooler that the options do not name.
+// errPooler is returned if we find a pooler that the options do not name.
 var errPooler = errors.New("the database URL leads to a connection pooler such as PgBouncer: set --database-pooler to transaction, " +
 	"or to session if that is its pool_mode")
 
-// checkPooler returns errPooler if a connection leads to a pooler, which gives its clients numbers of
-// its own for the processes of the server. Nothing may be set before: others would get it as well.
+// checkPooler returns errPooler if a connection leads to a pooler, which gives its clients its own
+// numbers for the server's processes. Nothing may be set before this check: other clients would get
+// it as well.
 func checkPooler(ctx context.Context, conn *pgconn.PgConn) error {
 	results, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
 	if err != nil {

@@ -2,10 +2,11 @@ package db
 
 import "syscall"
 
-// tcpUserTimeout is TCP_USER_TIMEOUT of Linux, which package syscall does not have.
+// tcpUserTimeout is Linux's TCP_USER_TIMEOUT, which package syscall does not have.
 const tcpUserTimeout = 0x12
 
-// setUserTimeout has the kernel give up a TCP connection if what was sent is not confirmed in time.
+// setUserTimeout makes the kernel give up a TCP connection if the peer does not acknowledge sent
+// data in time.
 func setUserTimeout(network, _ string, conn syscall.RawConn) error {
 	if network == "unix" {
 		return nil

@@ -4,5 +4,5 @@ package db
 
 import "syscall"
 
-// setUserTimeout does nothing: only Linux has the option. Keepalive is there.
+// setUserTimeout does nothing: only Linux has the option. Keepalive still works.
 func setUserTimeout(string, string, syscall.RawConn) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Counters are sums by key, in a table whose primary key is the key columns and which has a BIGINT
-// column for each sum. For example:
+// Counters are sums by key, in a table whose primary key is the key columns, with a BIGINT column
+// for each sum. For example:
 //
 //	totals := db.NewCounters("webhook_totals", []string{"org_id", "webhook_id"}, []string{"receipts", "deliveries"})
 //
@@ -20,7 +20,7 @@ import (
 //	})
 //	sums, err := totals.Sum(d.Read(ctx), orgID, webhookID)
 //
-// A key has no row once its sums were reduced to zero, unless the counters keep zeros.
+// A key loses its row once its sums fall back to zero, unless the counters keep zeros.
 type Counters struct {
 	table string
 	keys  []string
@@ -32,7 +32,7 @@ type Counters struct {
 	deleteZero string
 }
 
-// NewCounters returns the counters of a table. keys are in the order of its primary key.
+// NewCounters returns the counters in a table. Give the keys in the primary key's order.
 func NewCounters(table string, keys, sums []string) *Counters {
 	c := &Counters{table: table, keys: keys, sums: sums}
 	columns := slices.Concat(keys, sums)
@@ -45,22 +45,22 @@ func NewCounters(table string, keys, sums []string) *Counters {
 	return c
 }
 
-// KeepZeros has the rows of keys stay when their sums were reduced to zero, because it matters that there
-// was something. It returns c.
+// KeepZeros keeps rows whose sums fell back to zero, because it matters that there was something. It
+// returns c.
 func (c *Counters) KeepZeros() *Counters {
 	c.keepsZeros = true
 	return c
 }
 
-// delta is what a transaction adds to the sums of one key.
+// delta is a transaction's change to one key's sums.
 type delta struct {
 	key []any
 	by  []int64
 }
 
-// Add adds to the sums of a key when the transaction ends: then all that it adds to a table is one
-// statement, so that the shared rows are locked briefly and in the same order everywhere. Reads of the
-// same transaction do not see it. Values of keys are string, int64, []byte or bool.
+// Add adds to a key's sums when the transaction ends. One statement then writes all additions to a
+// table, so that the shared rows are locked only briefly and in the same order everywhere. Reads in
+// the same transaction do not see them. Key values are string, int64, []byte or bool.
 func (c *Counters) Add(tx *Tx, key []any, by ...int64) error {
 	if len(key) != len(c.keys) || len(by) != len(c.sums) {
 		return fmt.Errorf("db: %s has %d keys and %d sums, not %d and %d", c.table, len(c.keys), len(c.sums), len(key), len(by))
@@ -75,7 +75,7 @@ func (c *Counters) Add(tx *Tx, key []any, by ...int64) error {
 	return nil
 }
 
-// add notes a delta for the end of the transaction.
+// add keeps a delta until the transaction ends.
 func (t *Tx) add(c *Counters, key []any, by []int64) {
 	if t.deltas == nil {
 		t.deltas = map[*Counters]map[string]delta{}
@@ -109,10 +109,10 @@ func (c *Counters) Sum(q Querier, prefix ...any) ([]int64, error) {
 	return sums, nil
 }
 
-// write adds deltas in the order of their keys, then deletes the rows of reduced keys that are zero.
+// write adds deltas in key order, then deletes reduced rows that are zero.
 func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
 	var keyKinds []kind
-	var changed, reduced []any // row after row
+	var changed, reduced []any // row by row
 	for _, id := range slices.Sorted(maps.Keys(deltas)) {
 		d := deltas[id]
 		if keyKinds == nil {
@@ -140,7 +140,7 @@ func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
 	return nil
 }
 
-// kindsOf returns the kinds of a key.
+// kindsOf returns the kinds of a key's values.
 func kindsOf(key []any) []kind {
 	kinds := make([]kind, len(key))
 	for i, value := range key {
@@ -149,7 +149,7 @@ func kindsOf(key []any) []kind {
 	return kinds
 }
 
-// each formats each name with its number, from 1 on, and joins the results.
+// each formats each name with its number, counted from 1, and joins the results.
 func each(names []string, separator, format string) string {
 	parts := make([]string, len(names))
 	for i, name := range names {
@@ -158,7 +158,8 @@ func each(names []string, separator, format string) string {
 	return strings.Join(parts, separator)
 }
 
-// encodeKey returns a text by which equal keys, and no others, are equal. Text has no NUL.
+// encodeKey returns the same text for equal keys, and different ones for others. Values contain no
+// NUL.
 func encodeKey(key []any) string {
 	var id []byte
 	for _, value := range key {

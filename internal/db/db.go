@@ -1,29 +1,29 @@
-// Package db owns the database: opening and migrating it, transactions, reads, counters, the invalidation of
-// caches, and every difference between SQLite and PostgreSQL.
+// Package db owns the database: it opens and migrates it, runs transactions and reads, counts rows,
+// invalidates caches, and hides every difference between SQLite and PostgreSQL.
 //
-// A store reads with the Querier that Read returns, and writes in a function that it passes to Write.
-// Statements are written once, in PostgreSQL's style ($1, or @name with Args), and run on both engines. Times are int64
-// microseconds, JSON is a string, bytes are []byte, and a boolean column is BOOLEAN on PostgreSQL and
-// INTEGER on SQLite (`WHERE NOT deleted` works on both).
+// A store reads with the Querier that Read returns, and writes in a function that it passes to
+// Write. You write a statement once, in PostgreSQL's style ($1, or @name with Args), and it runs on
+// both engines. Times are int64 microseconds, JSON is a string, bytes are []byte, and a boolean
+// column is BOOLEAN on PostgreSQL and INTEGER on SQLite (`WHERE NOT deleted` works on both).
 //
 // On SQLite every Write goes through a queue. One goroutine owns the only connection that writes. It
-// takes all waiting requests, has each run in its own savepoint of one transaction, and commits once
-// (group commit, sqlite.Batch): callers share the fsync, and a request that fails does not affect the
-// others. Reads run beside it on a pool of connections (reader.go). On PostgreSQL a Write is
-// a transaction of its own, which is retried if the server asks for that (postgres.go); PostgreSQL
+// takes all waiting requests, runs each in its own savepoint within one transaction, and commits
+// once (group commit, sqlite.Batch): callers share the fsync, and a request that fails does not
+// affect the others. Reads run concurrently on a pool of connections (reader.go). On PostgreSQL each
+// Write is its own transaction, which we retry if the server asks for that (postgres.go); PostgreSQL
 // groups the flushes itself.
 //
-// A context can carry a transaction: Read and Write with Tx.Context() join it. Invalidate empties caches
-// on all replicas, and Notify calls functions on them (watch.go, notify.go).
+// A context can carry a transaction: Read and Write with Tx.Context() join it. Invalidate empties
+// caches on all replicas, and Notify calls functions on them (watch.go, notify.go).
 //
-// These rules are the same on both engines, so that a test on one of them finds a violation:
-//   - Rows are read to their end or closed before the next statement of the same transaction.
-//   - After a failed statement, the transaction can only be rolled back. A joined Write that fails does
-//     not fail the outer one, unless its error is returned or the server asks for a retry.
-//   - The function passed to Write may run more than once, so effects outside of the database belong
-//     into OnCommit.
-//   - In that function, use Tx.Context() for everything: a Write with the outer context would wait for
-//     itself.
+// Both engines enforce the same rules, so that a test on either finds a violation:
+//   - Read rows to their end or close them before the next statement in the same transaction.
+//   - After a failed statement, the transaction can only roll back. A joined Write that fails does
+//     not fail the outer one, unless you return its error or the server asks for a retry.
+//   - The function passed to Write may run more than once, so effects outside the database belong in
+//     OnCommit.
+//   - In that function, use Tx.Context() for everything: a Write with the outer context would wait
+//     for itself.
 package db
 
 import (
@@ -60,29 +60,31 @@ func (d Dialect) String() string {
 	return "unknown"
 }
 
-// Options are the options of Open.
+// Options configures Open.
 type Options struct {
 	// Path is the SQLite file; its directory must exist. It is not used if URL is set.
 	Path string
-	// URL is a postgres:// URL; empty means SQLite at Path.
+	// URL is a postgres:// URL; if empty, Open uses SQLite at Path.
 	URL string
 	// Log receives errors that are not returned to a caller; nil means slog.Default().
 	Log *slog.Logger
-	// Queue is how many writes may wait on SQLite before others are refused; 0 means 4096.
+	// Queue caps the writes that wait on SQLite; more are refused. 0 means 4096.
 	Queue int
-	// Pooler is how a pooler such as PgBouncer between this process and PostgreSQL works: SessionPooler
-	// or TransactionPooler. Open returns an error if there is one and Pooler is empty.
+	// Pooler tells how a pooler such as PgBouncer between this process and PostgreSQL works:
+	// SessionPooler or TransactionPooler. Open returns an error if it finds a pooler and Pooler is
+	// empty.
 	Pooler string
-	// Replan is how long a connection to PostgreSQL uses the plans of its statements; 0 means 10 seconds.
+	// Replan limits how long a PostgreSQL connection keeps its statements' plans; 0 means 10
+	// seconds.
 	Replan time.Duration
 	// MaxConns bounds the PostgreSQL pool; 0 means 32.
 	MaxConns int
-	// Observer is called for what metrics are made of.
+	// Observer receives the events that metrics count.
 	Observer Observer
-	// Reserve is how many bytes must be free on the disk of the SQLite file for a migration; 0 means
+	// Reserve is the free disk space in bytes that migrating a SQLite file requires; 0 means
 	// disk.Reserve.
 	Reserve int64
-	// Migrations are the files of the schema, for tests; nil means those of this binary.
+	// Migrations has the schema's files, for tests; nil means the ones in this binary.
 	Migrations fs.FS
 	// Restoring opens a database that Tx.BeginRestore has closed to others.
 	Restoring bool
@@ -95,25 +97,26 @@ func (o Options) migrations() fs.FS {
 	return migrationFiles()
 }
 
-// Observer has functions that are called when something happened. They must not block; nil ones are
-// not called.
+// Observer is a set of functions called when something happens. They must not block; a nil one is
+// skipped.
 type Observer struct {
-	// Commit is called after a commit, with the number of writes in the transaction, which is 1 on
-	// PostgreSQL, and the time from the call of Write to the commit for the oldest of them.
+	// Commit is called after a commit, with the number of writes in the transaction (always 1 on
+	// PostgreSQL) and the time that the oldest one took from its call of Write to the commit.
 	Commit func(writes int, wait time.Duration)
-	// SlowWrite is called on SQLite after a write whose function held the only writer for longer than
-	// SlowWrite, with the context of its Write. For a batch of Gather that is the context of its leader.
+	// SlowWrite is called on SQLite after a write whose function held the only writer for longer
+	// than SlowWrite, with its Write's context. A Gather batch reports its leader's context.
 	SlowWrite func(ctx context.Context, held time.Duration)
-	// Begin is called when a transaction or a read outside of one begins, with the context of its caller
-	// and what it is: "write", "read" or "snapshot". The function that it returns is called at the end; it may
-	// return nil. For a write of Gather that is the time until the commit, whoever led the batch.
+	// Begin is called when a transaction, or a read outside one, begins. It gets the caller's
+	// context and the operation: "write", "read" or "snapshot". If it returns a function, we call
+	// that at the end. For a Gather write the end is the commit, whoever led the batch.
 	Begin func(ctx context.Context, operation string) (end func(error))
-	// Concern is called by Open for each thing about a PostgreSQL server that an operator should change.
+	// Concern is called by Open for each problem with a PostgreSQL server that an operator should
+	// fix.
 	Concern func(Concern)
-	// Invalidated is called when changes of other replicas were applied to the caches of this one, with
-	// the time since the oldest of them was made.
+	// Invalidated is called when we have applied other replicas' changes to our caches, with the age
+	// of the oldest change.
 	Invalidated func(lag time.Duration)
-	// Statement is called with the text of each statement before it runs. Tests check with it that
+	// Statement is called with each statement's text before it runs. Tests use it to check that
 	// every statement runs on both engines.
 	Statement func(text string)
 }
@@ -124,7 +127,7 @@ func (o Observer) commit(writes int, wait time.Duration) {
 	}
 }
 
-// begin returns what is to be called at the end of an operation, or nil.
+// begin returns a function to call when the operation ends, or nil.
 func (o Observer) begin(ctx context.Context, operation string) (end func(error)) {
 	if o.Begin == nil {
 		return nil
@@ -132,7 +135,7 @@ func (o Observer) begin(ctx context.Context, operation string) (end func(error))
 	return o.Begin(ctx, operation)
 }
 
-// SlowWrite is how long a write may hold the only writer of SQLite without being reported.
+// SlowWrite limits how long a write may hold SQLite's only writer unreported.
 const SlowWrite = 100 * time.Millisecond
 
 func (o Observer) held(ctx context.Context, took time.Duration) {
@@ -153,12 +156,12 @@ func (o Observer) invalidated(lag time.Duration) {
 	}
 }
 
-// engine is what differs between SQLite and PostgreSQL.
+// engine hides the differences between SQLite and PostgreSQL.
 type engine interface {
-	// write runs fn in a transaction of its own. If that is committed, it returns the Tx of fn.
+	// write runs fn in a transaction. If that commits, it returns fn's Tx.
 	write(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
-	// snapshot runs fn in a transaction that only reads.
+	// snapshot runs fn in a read-only transaction.
 	snapshot(ctx context.Context, d *DB, fn func(Querier) error) error
 	ping(ctx context.Context) error
 	connections() Connections
@@ -173,11 +176,12 @@ type DB struct {
 	observer Observer
 	watchers watchers
 	outbox   *outbox
-	// instance distinguishes the notifications of this process from those of other replicas.
+	// instance tells this process's notifications from other replicas'.
 	instance string
-	// othersUntil is until when, in Unix nanoseconds, other processes are taken to use the database.
+	// othersUntil is the time, in Unix nanoseconds, until which we assume that other processes use
+	// the database.
 	othersUntil atomic.Int64
-	// numbered has the statements with names, by their text.
+	// numbered maps the text of a statement with names to its numbered form.
 	numbered  sync.Map
 	bulkPlans plans
 	// poll is how often RunWatch reads the epochs.
@@ -186,7 +190,7 @@ type DB struct {
 
 // Open opens the database and migrates its schema. On PostgreSQL several processes may do so at the
 // same time. It returns an error if the schema is newer than this binary or if commits would not be
-// durable, and errs.Unavailable if the server cannot be reached.
+// durable, and errs.Unavailable if it cannot reach the server.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{
 		log:      cmp.Or(o.Log, slog.Default()),
@@ -211,18 +215,18 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// Close commits the writes that wait in the queue, then closes the connections. Later writes return
+// Close commits the writes in the queue, then closes the connections. Later writes return
 // errs.Unavailable.
 func (d *DB) Close() error { return d.engine.close() }
 
-// Dialect returns the engine of the database.
+// Dialect returns the database's engine.
 func (d *DB) Dialect() Dialect { return d.dialect }
 
-// Ping returns nil if the database can be read, and otherwise errs.Unavailable or the error of ctx.
+// Ping returns nil if the database can be read, and otherwise errs.Unavailable or ctx's error.
 func (d *DB) Ping(ctx context.Context) error { return d.engine.ping(ctx) }
 
-// Reusable returns the number of bytes in the SQLite file that deleted rows have left, and new ones can
-// use: the file does not shrink.
+// Reusable returns the bytes in the SQLite file that deleted rows left free for new ones: the file
+// does not shrink.
 func (d *DB) Reusable(ctx context.Context) (n int64, err error) {
 	err = d.Read(ctx).Row(`SELECT f.freelist_count * p.page_size FROM pragma_freelist_count f, pragma_page_size p`).Scan(&n)
 	if err != nil {
@@ -231,8 +235,8 @@ func (d *DB) Reusable(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// Read returns a Querier bound to ctx. It reads in the transaction that ctx carries, if any, and
-// otherwise what is committed.
+// Read returns a Querier bound to ctx. It reads in the transaction that ctx carries, and without one
+// it reads committed rows.
 func (d *DB) Read(ctx context.Context) Querier {
 	if t := d.joined(ctx); t != nil {
 		return t
@@ -240,16 +244,16 @@ func (d *DB) Read(ctx context.Context) Querier {
 	return reader{d, ctx}
 }
 
-// Write runs fn in a transaction. If it returns nil, everything that fn did is committed and fsynced.
-// If ctx carries a transaction, it joins that as a savepoint; then it is durable when the outer Write
-// returns nil.
+// Write runs fn in a transaction. If Write returns nil, everything that fn did is committed and
+// fsynced. If ctx carries a transaction, Write joins it as a savepoint, which is durable once the
+// outer Write returns nil.
 //
-// An error of fn rolls back the transaction and is returned unchanged. Write returns errs.Unavailable
-// if the queue is full, if the disk or the connection fails, if a statement takes too long (see Long), or
-// if retries did not help; nothing was committed then. If the connection is lost during the commit,
-// IsOutcomeUnknown reports true for the error. Write returns the error of ctx if ctx ends before fn
-// begins on SQLite, or before the commit on PostgreSQL. A panic of fn rolls back and continues in the
-// caller.
+// If fn returns an error, the transaction rolls back and Write returns that error unchanged. Write
+// returns errs.Unavailable if the queue is full, the disk or the connection fails, a statement takes
+// too long (see Long), or retries did not help; nothing was committed then. If the connection is
+// lost during the commit, IsOutcomeUnknown reports true for the error. Write returns ctx's error if
+// ctx ends before fn begins on SQLite, or before the commit on PostgreSQL. A panic in fn rolls back
+// and continues in the caller.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	if outer := d.joined(ctx); outer != nil {
 		return outer.join(ctx, fn)
@@ -270,7 +274,7 @@ func (d *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	return nil
 }
 
-// reader is the Querier outside of a transaction.
+// reader is the Querier outside a transaction.
 type reader struct {
 	db  *DB
 	ctx context.Context
@@ -296,7 +300,7 @@ func (r reader) Row(sql string, args ...any) Row {
 	return lazyRow{r.db, r.ctx, sql, args}
 }
 
-// querying is an engine, or a DB, whose observer sees the query.
+// querying is an engine, or a DB, which tells its observer about the query.
 type querying interface {
 	query(ctx context.Context, sql string, args []any) (Rows, error)
 }

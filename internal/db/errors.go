@@ -26,8 +26,8 @@ func IsUnique(err error) bool {
 	return code == sqlite.ResultConstraintUnique || code == sqlite.ResultConstraintPrimaryKey
 }
 
-// checkText returns errs.Invalid for text that PostgreSQL cannot store. SQLite could; it is refused on
-// both, so that rows can be moved from one to the other.
+// checkText returns errs.Invalid for text that PostgreSQL cannot store. SQLite could, but we refuse
+// it on both, so that rows can move from one to the other.
 func checkText(args []any) error {
 	for _, arg := range args {
 		var s string
@@ -55,8 +55,8 @@ func errBadText(cause error) error {
 	return e
 }
 
-// sqliteCode returns the extended result code of an error, be it of a migration or of a connection of
-// this package. It returns ResultError for an error that is not of SQLite, and ResultOK for nil.
+// sqliteCode returns an error's extended result code, whether it comes from a migration or from this
+// package's connections. It returns ResultError for errors from elsewhere, and ResultOK for nil.
 func sqliteCode(err error) sqlite.ResultCode {
 	var e *driver.Error
 	if errors.As(err, &e) {
@@ -65,7 +65,7 @@ func sqliteCode(err error) sqlite.ResultCode {
 	return sqlite.ErrCode(err)
 }
 
-// explainSQLite turns errors of the disk, and those of a busy database, into errs.Unavailable.
+// explainSQLite turns disk errors and a busy database into errs.Unavailable.
 func explainSQLite(err error) error {
 	switch sqliteCode(err).ToPrimary() {
 	case sqlite.ResultBusy, sqlite.ResultLocked:
@@ -79,7 +79,7 @@ func explainSQLite(err error) error {
 }
 
 // explainPostgres turns lost connections and overload into errs.Unavailable, and bad text into
-// errs.Invalid. Other errors are returned unchanged.
+// errs.Invalid. It returns other errors unchanged.
 func explainPostgres(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -94,7 +94,7 @@ func explainPostgres(err error) error {
 			return errBadText(err)
 		case isDown(pg.Code):
 			return errs.Unavailablef(err, "the database cannot be used at the moment")
-		case pg.Code == "57014", pg.Code == "25P03": // of statement_timeout, of idle_in_transaction_session_timeout
+		case pg.Code == "57014", pg.Code == "25P03": // statement_timeout, idle_in_transaction_session_timeout
 			return errs.Unavailablef(err, "the database took too long")
 		case pg.Code == "55P03":
 			return errs.Unavailablef(err, "the rows are locked by another request")
@@ -107,14 +107,14 @@ func explainPostgres(err error) error {
 	return err
 }
 
-// isDown reports whether a SQLSTATE is that of a server that starts, shuts down, is out of resources,
-// or is read-only.
+// isDown reports whether a SQLSTATE says that the server is starting, shutting down, out of
+// resources, or read-only.
 func isDown(code string) bool {
 	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57P") ||
 		code == "25006"
 }
 
-// isLost reports whether err is that of a lost connection.
+// isLost reports whether err means that the connection was lost.
 func isLost(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -124,19 +124,20 @@ func isLost(err error) bool {
 
 var errOutcomeUnknown = errors.New("the outcome of the commit is unknown")
 
-// outcomeUnknown returns the error of a commit that may or may not have succeeded. It hides its cause
-// from errors.Is: a timeout, for example, would look like an error after which nothing was written.
+// outcomeUnknown returns the error for a commit that may or may not have succeeded. It hides its
+// cause from errors.Is: a timeout, for example, would look like an error after which nothing was
+// written.
 func outcomeUnknown(cause error) error {
 	e := errs.New(errs.Internal, "the connection to the database was lost during the commit: it is not known whether the change was kept")
 	e.Cause = fmt.Errorf("%w: %s", errOutcomeUnknown, cause.Error())
 	return e
 }
 
-// IsOutcomeUnknown reports whether err is that of a Write that may have been committed.
+// IsOutcomeUnknown reports whether Write returned err although it may have committed.
 func IsOutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 
-// mustRetry reports whether the server asks to run the transaction again: a serialization failure, also
-// CockroachDB's, or a deadlock.
+// mustRetry reports whether the server asks us to run the transaction again: a serialization
+// failure, also CockroachDB's, or a deadlock.
 func mustRetry(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01" || pg.Code == "CR000")

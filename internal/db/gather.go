@@ -15,54 +15,56 @@ const (
 	// A batch ends at either bound, so that its first item does not wait for long.
 	maxGathered      = 256
 	maxGatheredBytes = 4 << 20
-	// maxOrgBytes is how much of a batch one organization fills. Others wait for that long, at most, until it is their turn.
+	// maxOrgBytes caps an organization's share in a batch. So others wait at most that long for
+	// their turn.
 	maxOrgBytes = 512 << 10
-	// largeItem is the size above which an item does not share a batch with those of other organizations.
+	// largeItem bounds the items that may share a batch with other organizations.
 	largeItem = 64 << 10
-	// maxWaiting is how many callers may wait before others are refused, and half as many of one organization.
+	// maxWaiting caps the waiting callers; one organization may have half of them. More are refused.
 	maxWaiting = 8192
-	// gatherTimeout bounds the transaction of a batch. It belongs to many callers, so it does not end
-	// with the context of one of them.
+	// gatherTimeout bounds a batch's transaction. Many callers share it, so no single caller's
+	// context ends it.
 	gatherTimeout = 30 * time.Second
 )
 
 // Gather writes the items of concurrent callers in one transaction, for the few hot paths that can
 // write many rows with one statement. A caller that finds no batch under way becomes the leader and
-// writes its item at once. Callers that come meanwhile wait. Then organizations take turns: the first caller
-// of one leads the next batch, with others that wait. There is no timer and no goroutine. One batch is under
-// way at a time: with two, batches were only smaller. The zero value is ready to use.
+// writes its item at once. Callers that come meanwhile wait. Then organizations take turns: the next
+// organization's first caller leads the next batch, and takes other waiting items along. There is no
+// timer and no goroutine. Only one batch runs at a time: a second one merely made both smaller. The
+// zero value is ready to use.
 type Gather[T Item] struct {
 	mu      sync.Mutex
 	leading bool // a batch is under way
 	waiting map[string][]*gathered[T]
-	// orgs are the keys of waiting, in the order of their turns.
+	// orgs has the keys of waiting, in the order of their turns.
 	orgs  []string
 	count int // how many wait
 }
 
-// Item is what a Gather writes.
+// Item is something that a Gather writes.
 type Item interface {
 	// Bytes estimates how much the item adds to a transaction.
 	Bytes() int
-	// Org returns the organization that the item belongs to.
+	// Org returns the organization that owns the item.
 	Org() string
 }
 
-// gathered is an item with its caller.
+// gathered is an item and its caller.
 type gathered[T Item] struct {
 	item T
 	err  error
-	// lead receives true if the caller is to lead a batch, false if its item was written.
+	// lead receives true if the caller must lead a batch, false once its item is written.
 	lead chan bool
 }
 
 var errBatchPanicked = errors.New("db: the batch of this write ended in a panic")
 
-// originKey is the key of the context of a batch's leader in that of the batch, which has nothing else
-// of it: the batch belongs to many callers.
+// originKey is the key, in a batch's context, for its leader's context. The batch belongs to many
+// callers, so it takes nothing else from there.
 type originKey struct{}
 
-// origin returns the context of the caller that a Write is for.
+// origin returns the context of the caller that asked for a Write.
 func origin(ctx context.Context) context.Context {
 	if leader, ok := ctx.Value(originKey{}).(context.Context); ok {
 		return leader
@@ -70,11 +72,11 @@ func origin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Do has work write an item, together with those of other callers. If it returns nil, the item is
-// durable. An error that concerns one item alone is kept in the item by work. If work returns an error,
-// the items are written again one by one, so that a bad one fails alone. work may run more than once
-// for an item, and must be the same for all callers of a Gather. Errors are those of Write. If ctx
-// carries a transaction, the item is written alone, as a part of that.
+// Do lets work write an item, together with other callers' items. If Do returns nil, the item is
+// durable. work keeps an error that concerns one item in that item. If work returns an error, we
+// write the items again one by one, so that a bad one fails alone. work may run more than once for
+// an item, and must be the same for all callers of a Gather. Errors are Write's. If ctx carries a
+// transaction, Do writes the item alone, within it.
 func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, batch []T) error) (err error) {
 	if d.joined(ctx) != nil {
 		return d.Write(ctx, func(tx *Tx) error { return work(tx, []T{item}) })
@@ -144,7 +146,7 @@ func (g *Gather[T]) leave(w *gathered[T]) bool {
 	return true
 }
 
-// remove removes a caller that waits. prune must follow.
+// remove takes a waiting caller out. Call prune afterwards.
 func (g *Gather[T]) remove(org string, at int) *gathered[T] {
 	w := g.waiting[org][at]
 	g.waiting[org] = slices.Delete(g.waiting[org], at, at+1)
@@ -152,7 +154,7 @@ func (g *Gather[T]) remove(org string, at int) *gathered[T] {
 	return w
 }
 
-// prune removes organizations of which nobody waits.
+// prune removes organizations without waiting callers.
 func (g *Gather[T]) prune() {
 	g.orgs = slices.DeleteFunc(g.orgs, func(org string) bool {
 		if len(g.waiting[org]) > 0 {
@@ -163,7 +165,7 @@ func (g *Gather[T]) prune() {
 	})
 }
 
-// write writes the batch of a leader and wakes its callers, also after a panic, which continues in the
+// write writes a leader's batch and wakes its callers, even after a panic, which continues in the
 // leader.
 func (g *Gather[T]) write(ctx context.Context, d *DB, leader *gathered[T], work func(tx *Tx, batch []T) error) {
 	g.yield()
@@ -180,8 +182,8 @@ func (g *Gather[T]) write(ctx context.Context, d *DB, leader *gathered[T], work 
 	writeBatch(ctx, d, batch, work)
 }
 
-// yield lets other goroutines run for as long as that adds callers and the batch is not full. It takes
-// no time if nothing else can run.
+// yield lets other goroutines run while that still adds callers and the batch is not full. If
+// nothing else can run, it takes no time.
 func (g *Gather[T]) yield() {
 	for before := -1; ; {
 		g.mu.Lock()
@@ -195,8 +197,8 @@ func (g *Gather[T]) yield() {
 	}
 }
 
-// take returns a batch: the leader and callers that wait, one of each organization after the other. A large item is
-// in a batch of its organization alone.
+// take returns a batch: the leader, then waiting callers, one from each organization in turn. A
+// large item shares its batch only with its own organization.
 func (g *Gather[T]) take(leader *gathered[T]) []*gathered[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,7 +226,7 @@ func (g *Gather[T]) take(leader *gathered[T]) []*gathered[T] {
 	return batch
 }
 
-// next makes the first caller of the organization whose turn it is the leader.
+// next lets the organization whose turn it is lead: its first caller becomes the leader.
 func (g *Gather[T]) next() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

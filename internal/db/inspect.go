@@ -11,24 +11,25 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// State is what Inspect found.
+// State describes a database, as Inspect found it.
 type State struct {
 	Dialect Dialect
-	Version string // of the engine
-	Schema  int64  // number of the last migration that was applied; 0 for an empty database
-	Newest  int64  // number of the last migration of this binary
-	Oldest  int64  // number of the last migration that a binary must know to serve the schema
-	// Skew is how far the clock of the database server is ahead of this one. It is 0 on SQLite.
+	Version string // the engine's
+	Schema  int64  // the last migration applied; 0 for an empty database
+	Newest  int64  // this binary's last migration
+	Oldest  int64  // the last migration that a binary must know to serve the schema
+	// Skew is how far the database server's clock is ahead of ours. It is 0 on SQLite.
 	Skew time.Duration
-	// Concerns are what is wrong with a PostgreSQL server.
+	// Concerns lists problems with a PostgreSQL server.
 	Concerns []Concern
-	// Writer is the oldest open transaction that writes on the PostgreSQL server, in any of its databases; nil if there is none.
+	// Writer is the oldest open transaction that writes on the PostgreSQL server, in any database;
+	// nil if there is none.
 	Writer *Writer
-	// Meta is the value that Tx.Once has stored under the key of the inspection, or "".
+	// Meta is the value that Tx.Once stored under Inspect's key, or "".
 	Meta string
 }
 
-// Inspect reads the state of a database and changes nothing: it does not migrate, and the SQLite file
+// Inspect reads a database's state and changes nothing: it does not migrate, and the SQLite file
 // must exist. The key is one of Tx.Once.
 func Inspect(ctx context.Context, o Options, key string) (State, error) {
 	pool, state, err := openInspection(o)
@@ -97,7 +98,7 @@ func (s *State) readEngine(ctx context.Context, pool *sql.DB) error {
 	return nil
 }
 
-// readServer reads the concerns, with the settings of a transaction.
+// readServer reads the concerns, in a transaction with our usual settings.
 func (s *State) readServer(ctx context.Context, pool *sql.DB, o Options) error {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -131,13 +132,14 @@ func (s *State) readServer(ctx context.Context, pool *sql.DB, o Options) error {
 
 // Writer is an open transaction that writes. Live tails show no event that is newer.
 type Writer struct {
-	ID   string // of the transaction
-	Name string // whose it is
-	// Since is when it began, or nil if the role of the inspection may not see that.
+	ID   string // transaction id
+	Name string // process or prepared transaction, with its user and database
+	// Since is when it began, or nil if our role may not see that.
 	Since *time.Time
 }
 
-// readWriter reads the oldest transaction with an id. Everybody sees those of others, but not when they began.
+// readWriter reads the oldest transaction with an id. Every role sees others' ids, but not when they
+// began.
 const readWriter = `SELECT id, name, since FROM (
 	SELECT backend_xid AS xid, CAST(backend_xid AS TEXT) AS id, xact_start AS since,
 		concat('process ', pid, ' (user ', usename, ', database ', datname, ', application ', NULLIF(application_name, ''), ')') AS name

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// versions is the table of the migrations that were applied. Its name and columns are those of goose,
-// which created it in earlier versions.
+// versions is the table that records the applied migrations. goose created it in earlier versions,
+// so it keeps goose's name and columns.
 const versions = "goose_db_version"
 
 var createVersions = map[Dialect]string{
@@ -34,8 +34,8 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// missing returns the migrations that were not applied yet, in their order. It returns an error if the
-// schema is newer than this binary and does not support it any more.
+// missing returns the migrations that were not applied yet, in order. It returns an error if the
+// schema is newer than this binary and no longer supports it.
 func missing(ctx context.Context, q querier, files fs.FS) ([]migration, error) {
 	all, err := listMigrations(files)
 	if err != nil {
@@ -57,8 +57,8 @@ func missing(ctx context.Context, q querier, files fs.FS) ([]migration, error) {
 	return left, nil
 }
 
-// checkNewest returns an error if a schema is newer than the binary with the newest migration, and does
-// not support that one.
+// checkNewest returns an error if a schema is newer than the binary, whose newest migration is
+// given, and no longer supports that one.
 func checkNewest(ctx context.Context, q querier, schema, newest int64) error {
 	if schema <= newest {
 		return nil
@@ -74,8 +74,8 @@ func checkNewest(ctx context.Context, q querier, schema, newest int64) error {
 	return nil
 }
 
-// oldestSchema returns the oldest schema whose binaries can serve the one of the database, or 0 for a
-// schema that does not tell. Migrations set it.
+// oldestSchema returns the oldest schema version whose binaries can still serve this database, or 0
+// for a schema that does not tell. Migrations set it.
 func oldestSchema(ctx context.Context, q querier) (oldest int64, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT number FROM oldest_schema`)
 	if isUndefinedTable(err) {
@@ -84,7 +84,7 @@ func oldestSchema(ctx context.Context, q querier) (oldest int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = rows.Close() }() // after the last row it is closed
+	defer func() { _ = rows.Close() }() // already closed after the last row
 	for rows.Next() {
 		if err := rows.Scan(&oldest); err != nil {
 			return 0, err
@@ -93,7 +93,7 @@ func oldestSchema(ctx context.Context, q querier) (oldest int64, err error) {
 	return oldest, rows.Err()
 }
 
-// lastOf returns the largest number, 0 if there is none.
+// lastOf returns the largest number, or 0.
 func lastOf(applied map[int64]bool) (last int64) {
 	for number := range applied {
 		last = max(last, number)
@@ -101,7 +101,7 @@ func lastOf(applied map[int64]bool) (last int64) {
 	return last
 }
 
-// listMigrations returns the migrations in files, at least one, in their order.
+// listMigrations returns the migrations in files, at least one, in order.
 func listMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted
 	if err != nil {
@@ -121,8 +121,7 @@ func listMigrations(files fs.FS) ([]migration, error) {
 	return all, nil
 }
 
-// appliedMigrations returns the numbers of the migrations that were applied, none for an empty
-// database.
+// appliedMigrations returns the numbers of the applied migrations, none for an empty database.
 func appliedMigrations(ctx context.Context, q querier) (map[int64]bool, error) {
 	rows, err := q.QueryContext(ctx, "SELECT version_id FROM "+versions+" WHERE is_applied")
 	if isUndefinedTable(err) {
@@ -131,7 +130,7 @@ func appliedMigrations(ctx context.Context, q querier) (map[int64]bool, error) {
 	if err != nil {
 		return nil, explainPostgres(explainSQLite(err))
 	}
-	defer func() { _ = rows.Close() }() // after the last row it is closed
+	defer func() { _ = rows.Close() }() // already closed after the last row
 	applied := map[int64]bool{}
 	for rows.Next() {
 		var number int64
@@ -152,8 +151,8 @@ func isUndefinedTable(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "no such table")
 }
 
-// migrate applies what is missing in one transaction, so that a database that cannot be migrated is
-// left as it was. Several processes may do so at the same time.
+// migrate applies the missing migrations in one transaction, so that a failure leaves the database
+// as it was. Several processes may do so at the same time.
 func (d *DB) migrate(ctx context.Context, pool *sql.DB, files fs.FS) error {
 	for try := 1; ; try++ {
 		err := d.migrateOnce(ctx, pool, files)
@@ -187,9 +186,9 @@ func (d *DB) migrateOnce(ctx context.Context, pool *sql.DB, files fs.FS) error {
 	return tx.Commit()
 }
 
-// lockVersions creates the table of versions and locks it until the end of the transaction. The loser
-// of a race for its creation gets an error, in spite of IF NOT EXISTS, and tries again. Other processes
-// may be serving: a migration waits only briefly for their transactions, since theirs wait behind it.
+// lockVersions creates the versions table and locks it until the transaction ends. Whoever loses a
+// race to create it gets an error, in spite of IF NOT EXISTS, and tries again. Other processes may
+// be serving: we wait only briefly for their transactions, since theirs queue behind us.
 func (d *DB) lockVersions(ctx context.Context, tx *sql.Tx) error {
 	statements := []string{createVersions[d.dialect]}
 	if d.dialect == Postgres {
@@ -215,7 +214,7 @@ func isCreateRace(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == "42P07" || pg.Code == "42710")
 }
 
-// apply runs the statements of a migration and notes that it was applied.
+// apply runs a migration's statements and records it as applied.
 func (m migration) apply(ctx context.Context, tx *sql.Tx, files fs.FS, dialect Dialect) error {
 	text, err := fs.ReadFile(files, m.name)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // migrateSQLite brings the schema up to date, while nothing else has the file open. It uses
-// database/sql, as the migration of PostgreSQL does. If something is to be done, it checks the file
-// first, and until the check has passed it only reads.
+// database/sql, as on PostgreSQL. If a migration is due, it checks the file first, and only reads
+// until the check has passed.
 func (d *DB) migrateSQLite(ctx context.Context, path string, o Options) error {
 	files := o.migrations()
 	reading, err := openSQLitePool(path, url.Values{"mode": {"ro"}})
@@ -39,7 +39,7 @@ func (d *DB) migrateSQLite(ctx context.Context, path string, o Options) error {
 		return err
 	}
 	if !hasLog(path) {
-		_ = reading.Close() // so that the writer is the last to close, which removes an unused log
+		_ = reading.Close() // so the writer closes last and removes an unused log
 	}
 	writing, err := openSQLitePool(path, url.Values{"_txlock": {"immediate"}, "_pragma": writerPragmas})
 	if err != nil {
@@ -60,15 +60,15 @@ func openSQLitePool(path string, query url.Values) (*sql.DB, error) {
 	return pool, nil
 }
 
-// hasLog reports whether a killed process has left a write-ahead log. While another connection has the
-// file open, the writer does not copy it into the file when it closes, so that a migration that fails
-// leaves both as they were.
+// hasLog reports whether a killed process has left a write-ahead log. While another connection has
+// the file open, the writer does not copy the log into the file when it closes, so that a failing
+// migration leaves both as they were.
 func hasLog(path string) bool {
 	info, err := os.Stat(path + "-wal")
 	return err == nil && info.Size() > 0
 }
 
-// checkFile returns an error if the file is damaged. It reads all of it.
+// checkFile reads the whole file and returns an error if it is damaged.
 func checkFile(ctx context.Context, pool *sql.DB) error {
 	var result string
 	err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&result)
@@ -94,7 +94,7 @@ func damaged(how string) error {
 		"restore a backup, or start the version of Steward that was used before", how)
 }
 
-// checkSpace returns an error if there is little space left on the disk.
+// checkSpace returns an error if the disk is nearly full.
 func checkSpace(path string, o Options) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
 		return nil // a new file, whose schema is small

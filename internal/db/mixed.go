@@ -7,8 +7,8 @@ import (
 	"steward/internal/errs"
 )
 
-// RequireSchema returns Conflict while a process lives that does not know a migration, and so would not enforce a
-// setting that came with it. On SQLite there is one process, which does.
+// RequireSchema returns Conflict while a live process does not know a migration, and so would not
+// enforce a setting that came with it. SQLite has a single process, which knows it.
 func RequireSchema(q Querier, now time.Time, number int64, setting string) error {
 	var older int64
 	err := q.Row(`SELECT count(*) FROM processes WHERE seen_at > $1 AND coalesce(schema, 0) < $2`,

@@ -9,45 +9,44 @@ import (
 	"unicode/utf8"
 )
 
-// Named is a row that people find by its name or id. Parent is the id of what it is part of, if it is
-// found there only.
+// Named is a row that people find by its name or id. Parent is the id that the row belongs to, if
+// people can only find it there.
 type Named struct{ ID, Name, Parent string }
 
 // lastChar sorts after all other characters.
 const lastChar = "\U0010FFFF"
 
-// maxNames is how many names of an organization are looked at for words inside of them: the first ones
-// in the order of the index. Beyond that, names are found by their beginning.
+// maxNames caps the names in an organization that we search for words inside, in index order. Past
+// that, we find names only by their beginning.
 const maxNames = 100_000
 
-// NameIndex finds rows of an organization by their id, or by words of their name (Words), in a table with
-// an index on org_id, the columns of conditions, and lower(name). The index also has the columns that are
-// read, so that looking for words inside names does not read the rows.
+// NameIndex finds an organization's rows by id, or by words in their name (Words), in a table with
+// an index on org_id, the condition columns, and lower(name). The index also covers the columns that
+// we read, so that searching names for words does not read the rows.
 type NameIndex struct {
 	Table string
-	// ID is the column of the id. Conditions that hold for all rows, such as state = 'active', are in
-	// Where.
+	// ID names the id column. Where has conditions that hold for all rows, such as state = 'active'.
 	ID, Where string
-	// Index is the index to use. SQLite prefers one without the columns of conditions.
+	// Index is the index to use. Left alone, SQLite prefers one without the condition columns.
 	Index string
 
 	conditions []condition
 }
 
-// condition is a column with the value that it must have.
+// condition requires a value in a column.
 type condition struct {
 	column string
 	value  any
 }
 
-// With returns an index of the rows that have a value in a column.
+// With returns an index limited to rows with a value in a column.
 func (n NameIndex) With(column string, value any) NameIndex {
 	n.conditions = append(slices.Clip(n.conditions), condition{column, value})
 	return n
 }
 
-// Find returns at most limit rows: the one with an id first, then those whose name begins with the text,
-// then those that have its words elsewhere.
+// Find returns at most limit rows: first the one with that id, then those whose name begins with the
+// text, then those that contain its words elsewhere.
 func (n NameIndex) Find(q Querier, orgID, text string, limit int) ([]Named, error) {
 	s := n.scan(q, orgID)
 	byID, err := s.byID(text)
@@ -79,16 +78,16 @@ func appendNew(all, more []Named) []Named {
 	return all
 }
 
-// nameScan reads the rows of an organization that an index has.
+// nameScan reads an organization's rows through an index.
 type nameScan struct {
 	NameIndex
 	q     Querier
 	where string
-	// args are the arguments of where. Those of a statement follow them.
+	// args has the arguments for where. A statement's own arguments follow them.
 	args []any
 }
 
-// scan returns what reads the rows of an organization.
+// scan prepares to read an organization's rows.
 func (n NameIndex) scan(q Querier, orgID string) nameScan {
 	s := nameScan{NameIndex: n, q: q, where: " WHERE org_id = $1", args: []any{orgID}}
 	for _, c := range n.conditions {
@@ -101,7 +100,7 @@ func (n NameIndex) scan(q Querier, orgID string) nameScan {
 	return s
 }
 
-// and returns the arguments of a statement.
+// and returns a statement's arguments: the ones for where, then its own.
 func (s nameScan) and(args ...any) []any { return append(slices.Clip(s.args), args...) }
 
 // byID returns the row with an id, if there is one.
@@ -119,11 +118,11 @@ func (s nameScan) byName(text string, limit int) ([]Named, error) {
 	return Collect(s.q, scanNamed, query, s.and(text, text+lastChar, limit)...)
 }
 
-// errEnough ends a query that has found as many rows as were wanted.
+// errEnough ends a query once it has found enough rows.
 var errEnough = errors.New("db: enough rows")
 
-// byWords returns the first rows whose names have these words, of the first maxNames names. The database
-// leaves out most other rows, by the index alone.
+// byWords returns the first rows whose names have these words, among the first maxNames names. The
+// database rules out most other rows by the index alone.
 func (s nameScan) byWords(words Words, limit int) ([]Named, error) {
 	from, name := s.source()
 	query := fmt.Sprintf(`SELECT id, name FROM (SELECT %s AS id, name, %s AS lowered FROM %s%s ORDER BY %s LIMIT %d) AS names
@@ -145,19 +144,20 @@ func (s nameScan) byWords(words Words, limit int) ([]Named, error) {
 	return found, err
 }
 
-// Words are the words of a text that people search for, in lower case: what stands between characters
-// that are neither letters nor digits.
+// Words are a search text's words in lower case. Any character that is neither a letter nor a digit
+// separates them.
 type Words []string
 
-// NewWords returns the words of a text.
+// NewWords splits a text into words.
 func NewWords(text string) Words {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !isWordChar(c) })
 }
 
-// isWordChar reports whether a character is part of a word. Marks belong to the letter before them.
+// isWordChar reports whether a character belongs to a word. Marks belong to the letter before them.
 func isWordChar(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsMark(c) }
 
-// In reports whether each word is a word of a name, or the beginning of one. There is no word in "".
+// In reports whether each word is a word in the name, or the beginning of one. Without words it
+// returns false.
 func (w Words) In(name string) bool {
 	words := NewWords(name)
 	for _, wanted := range w {
@@ -168,8 +168,8 @@ func (w Words) In(name string) bool {
 	return len(w) > 0
 }
 
-// pattern returns a pattern for LIKE that every name with these words matches when it is in lower case. It
-// has the longest word, without the characters whose case a database may not know.
+// pattern returns a LIKE pattern that matches every lower-cased name with these words. It uses the
+// longest word, and skips characters whose case a database may not know.
 func (w Words) pattern() string {
 	longest := slices.MaxFunc(w, func(a, b string) int { return len(a) - len(b) })
 	return "%" + strings.Map(func(c rune) rune {
@@ -180,7 +180,7 @@ func (w Words) pattern() string {
 	}, longest) + "%"
 }
 
-// source returns the table with the index to use, and the expression of the index.
+// source returns the table with the index to use, and the index's expression.
 func (s nameScan) source() (from, name string) {
 	if s.q.Dialect() == Postgres {
 		return s.Table, `lower(name) COLLATE "C"`

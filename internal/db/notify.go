@@ -11,42 +11,43 @@ import (
 
 const (
 	notifyChannel = "steward"
-	// notifyInterval is the time between two sends. Every NOTIFY of a database waits for the commit of
-	// the one before it.
+	// notifyInterval is the time between two sends. Each NOTIFY in a database waits for the previous
+	// one's commit.
 	notifyInterval = 20 * time.Millisecond
 	notifyTimeout  = time.Second
-	// othersFor is how long another process that was noted is taken to run.
+	// othersFor limits how long we assume that another process still runs after we noted it.
 	othersFor = 30 * time.Second
-	// epochsChanged is the name that has other replicas read the epochs at once.
+	// epochsChanged is a name that makes other replicas read the epochs at once.
 	epochsChanged = "db.epochs"
 )
 
-// Notify has the watchers of a name on other replicas called soon, for example because there is work
-// in a queue. Call it after the commit: a transaction notifies with OnCommit. It does not block. It is
-// best effort: a notification can be lost with a connection, so that watchers who depend on it have to
-// poll as well.
+// Notify soon calls a name's watchers on other replicas, for example because there is work in a
+// queue. Call it after the commit: a transaction notifies with OnCommit. It does not block. It is
+// best effort: a lost connection loses notifications, so watchers who depend on them must poll as
+// well.
 func (d *DB) Notify(name string) { d.outbox.add(name) }
 
-// Notifies reports whether Notify reaches other replicas, if there are any: behind a pooler of
-// transactions it does not.
+// Notifies reports whether Notify reaches other replicas, if there are any: behind a transaction
+// pooler it does not.
 func (d *DB) Notifies() bool {
 	e, ok := d.engine.(*postgresEngine)
 	return !ok || e.pooler != TransactionPooler
 }
 
-// NoteOthers notes that another process uses the database. A process that has heard of no other for a
-// while sends no notifications: at 50 events a second they would cost as much as a tenth of the work.
+// NoteOthers notes that another process uses the database. A process that has heard of no other for
+// a while sends no notifications: at 50 events a second they would cost as much as a tenth of the
+// work.
 func (d *DB) NoteOthers() { d.othersUntil.Store(time.Now().Add(othersFor).UnixNano()) }
 
 // hasOthers reports whether another process may use the database.
 func (d *DB) hasOthers() bool { return time.Now().UnixNano() < d.othersUntil.Load() }
 
-// outbox holds the names that RunWatch has yet to send to other replicas. On SQLite nothing takes
+// outbox holds the names that RunWatch has yet to send to other replicas. On SQLite nobody takes
 // them out.
 type outbox struct {
 	mu    sync.Mutex
 	names map[string]bool
-	ready chan struct{} // of capacity 1
+	ready chan struct{} // has capacity 1
 }
 
 func newOutbox() *outbox {
@@ -63,7 +64,7 @@ func (o *outbox) add(name string) {
 	}
 }
 
-// take returns the names and leaves none.
+// take empties the outbox and returns its names.
 func (o *outbox) take() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +73,7 @@ func (o *outbox) take() []string {
 	return names
 }
 
-// sendNotifications sends what is in the outbox until ctx ends, at most once per notifyInterval.
+// sendNotifications empties the outbox at most once per notifyInterval, until ctx ends.
 func (e *postgresEngine) sendNotifications(ctx context.Context) {
 	for {
 		select {
@@ -89,8 +90,8 @@ func (e *postgresEngine) sendNotifications(ctx context.Context) {
 	}
 }
 
-// notify sends one notification for each name, outside of any transaction that writes: NOTIFY
-// serializes commits. Behind a pooler of transactions it sends none: the other replicas poll.
+// notify sends one notification for each name, outside any writing transaction: NOTIFY serializes
+// commits. Behind a transaction pooler it sends none: the other replicas poll.
 func (e *postgresEngine) notify(ctx context.Context, names []string) {
 	if e.pooler == TransactionPooler {
 		return
@@ -107,7 +108,7 @@ func (e *postgresEngine) notify(ctx context.Context, names []string) {
 	}
 }
 
-// listen waits for notifications of other replicas and calls their watchers, until the given time, or
+// listen waits for other replicas' notifications and calls their watchers, until the given time, or
 // until another replica has changed epochs.
 func (l *listener) listen(ctx context.Context, until time.Time) {
 	limited, cancel := context.WithDeadline(ctx, until)

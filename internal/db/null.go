@@ -1,6 +1,7 @@
 package db
 
-// Null returns a pointer to a value for a column that is NULL where there is none: nil for the zero value.
+// Null returns nil for the zero value, and otherwise a pointer to the value, for a column that is
+// NULL when empty.
 func Null[T comparable](value T) *T {
 	var zero T
 	if value == zero {

@@ -2,7 +2,7 @@ package db
 
 import "context"
 
-// query runs a query outside of a transaction, and has the observer see when its rows end.
+// query runs a query outside a transaction, and tells the observer when its rows end.
 func (d *DB) query(ctx context.Context, sql string, args []any) (Rows, error) {
 	end := d.observer.begin(ctx, "read")
 	rows, err := d.engine.query(ctx, sql, args)
@@ -16,10 +16,10 @@ func (d *DB) query(ctx context.Context, sql string, args []any) (Rows, error) {
 	return &observedRows{Rows: rows, end: end}, nil
 }
 
-// observedRows are rows whose end is observed: that they were read to the end, or closed.
+// observedRows tells the observer once they were read to the end, or closed.
 type observedRows struct {
 	Rows
-	end func(error) // nil once it was called
+	end func(error) // nil once called
 }
 
 // Next implements Rows.
@@ -45,10 +45,10 @@ func (r *observedRows) ended() {
 	r.end = nil
 }
 
-// Connections are the connections of a pool: those of PostgreSQL, or those that read on SQLite.
+// Connections counts a pool's connections: all to PostgreSQL, or the readers on SQLite.
 type Connections struct{ Used, Limit int }
 
-// Connections returns how many connections are in use now.
+// Connections counts the connections in use now.
 func (d *DB) Connections() Connections { return d.engine.connections() }
 
 func (e *sqliteEngine) connections() Connections {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Once stores a value for the whole installation, unless the key has one. It returns the value that is
-// stored, and whether this call stored it; of several replicas that try at once, one does.
+// Once stores a value for the whole installation, unless the key has one. It returns the stored
+// value, and reports whether this call stored it; if several replicas try at once, one of them does.
 func (t *Tx) Once(key, value string) (stored string, first bool, err error) {
 	n, err := t.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`, key, value)
 	if err != nil {
@@ -43,8 +43,8 @@ func (t *Tx) Lock(name string) error {
 	return nil
 }
 
-// restoring is the key of meta while rows are being restored or moved into a database. Its value is byRestore, or
-// the id of the move.
+// restoring is the key in meta while rows are being restored or moved into a database. Its value is
+// byRestore, or the move's id.
 const (
 	restoring = "restoring"
 	byRestore = "1"
@@ -53,7 +53,7 @@ const (
 // errRestoring is returned by Open for a database that has only some of its rows.
 var errRestoring = errors.New("a restore into this database did not end; restore again, into an empty one")
 
-// errMoving is returned by Open for the target of a move.
+// errMoving is returned by Open for a database that rows are being moved into.
 var errMoving = errors.New("rows are being moved into this database; if the move was interrupted, run the same " +
 	"`steward migrate` again, or take an empty database")
 
@@ -71,7 +71,7 @@ func (d *DB) checkRestored(ctx context.Context) error {
 	return nil
 }
 
-// BeginRestore has Open refuse the database until EndRestore is called, unless Options.Restoring is set.
+// BeginRestore makes Open refuse the database until EndRestore, unless Options.Restoring is set.
 func (t *Tx) BeginRestore() error {
 	_, first, err := t.Once(restoring, byRestore)
 	if err == nil && !first {
@@ -80,7 +80,7 @@ func (t *Tx) BeginRestore() error {
 	return err
 }
 
-// EndRestore says that the database has all of its rows.
+// EndRestore declares the database complete.
 func (t *Tx) EndRestore() error {
 	if _, err := t.Exec(`DELETE FROM meta WHERE key = $1`, restoring); err != nil {
 		return fmt.Errorf("end the restore: %w", err)

@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// Numbers of commits give rows an order for readers who follow a table: nothing that is committed
-// later gets a number below what a reader has seen, if it reads only what is settled.
+// Commit numbers order rows for readers who follow a table: if a reader reads only settled rows,
+// later commits get no number below the ones it has seen.
 //
-// On SQLite there is one writer, so a counter will do. On PostgreSQL a number is the id of the
-// transaction, which is assigned before the commit: a transaction with a lower one may still be
-// running. Settled is the lowest id of those, of all databases of the server.
+// On SQLite there is one writer, so a counter will do. On PostgreSQL a number is the transaction's
+// id, which it gets before the commit: a transaction with a lower one may still be running. The
+// lowest running id, across all databases on the server, is the settled number.
 const (
 	sqliteNumber    = `(SELECT n FROM commit_numbers)`
 	postgresNumber  = `((SELECT n FROM commit_numbers) + CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT))`
 	sqliteSettled   = `((SELECT n FROM commit_numbers) + 1)`
 	postgresSettled = `((SELECT n FROM commit_numbers) + CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT))`
-	// postgresNext is above the numbers of all transactions that a statement sees.
+	// postgresNext is above all transactions that a statement sees.
 	postgresNext = `CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS TEXT) AS BIGINT)`
 )
 
-// NumberCommit returns an SQL expression for the number of the transaction, for the rows that it
-// inserts next.
+// NumberCommit returns an SQL expression for the transaction's number, for the rows that it inserts
+// next.
 func (t *Tx) NumberCommit() (expression string, err error) {
 	if t.Dialect() == Postgres {
 		return postgresNumber, nil
@@ -33,7 +33,7 @@ func (t *Tx) NumberCommit() (expression string, err error) {
 }
 
 // Settled returns an SQL expression for a number below which no transaction will commit any more. It
-// holds for the statement that it is part of.
+// holds within its statement.
 func Settled(dialect Dialect) string {
 	if dialect == Postgres {
 		return postgresSettled
@@ -41,15 +41,15 @@ func Settled(dialect Dialect) string {
 	return sqliteSettled
 }
 
-// ContinueNumbers has numbers of commits continue after last, which is the highest one in the
-// database. It does so after a database was restored on another PostgreSQL server, whose transaction
-// ids may be lower, and has to be called before the first commit that has a number.
+// ContinueNumbers makes commit numbers continue after last, the highest one in the database. We need
+// that after a restore on another PostgreSQL server, whose transaction ids may be lower. Call it
+// before the first commit that has a number.
 func (d *DB) ContinueNumbers(ctx context.Context, last func(q Querier) (int64, error)) error {
 	if d.dialect != Postgres {
 		return nil
 	}
 	return d.Write(ctx, func(tx *Tx) error {
-		if _, err := tx.Exec(`UPDATE commit_numbers SET n = n`); err != nil { // other replicas wait
+		if _, err := tx.Exec(`UPDATE commit_numbers SET n = n`); err != nil { // makes other replicas wait
 			return fmt.Errorf("lock numbers of commits: %w", err)
 		}
 		n, err := last(tx)
@@ -60,7 +60,7 @@ func (d *DB) ContinueNumbers(ctx context.Context, last func(q Querier) (int64, e
 	})
 }
 
-// ContinueAfter has numbers of commits continue after one, unless they are above it already.
+// ContinueAfter makes commit numbers continue after number, unless they are above it already.
 func (t *Tx) ContinueAfter(number int64) error {
 	text := `UPDATE commit_numbers SET n = $1 WHERE n < $1`
 	if t.Dialect() == Postgres {
@@ -72,7 +72,7 @@ func (t *Tx) ContinueAfter(number int64) error {
 	return nil
 }
 
-// NextNumber returns a number above those of all commits that a statement sees.
+// NextNumber returns a number above every commit that a statement sees.
 func NextNumber(q Querier) (number int64, err error) {
 	text := `SELECT n + 1 FROM commit_numbers`
 	if q.Dialect() == Postgres {

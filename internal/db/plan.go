@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// plans are the statements over many rows that a database has run, as they are on its dialect. There are
-// as many as there are texts in the program.
-type plans struct{ known sync.Map } // of *plan by planKey
+// plans caches how a database runs its statements over many rows, in its dialect. It grows no
+// further than the number of texts in the program.
+type plans struct{ known sync.Map } // planKey → *plan
 
-// planKey names a plan. The type of the rows is nil if the caller knows the columns.
+// planKey names a plan. The row type is nil if the caller knows the columns.
 type planKey struct {
 	dialect Dialect
 	row     reflect.Type
 	text    string
 }
 
-// ofRows returns the plan of a text over rows of a type.
+// ofRows returns the plan for a text over rows of a type.
 func (p *plans) ofRows(dialect Dialect, row reflect.Type, text string) *plan {
 	return p.of(planKey{dialect, row, text}, func() *plan {
 		numbered, names := numberColumns(text)
@@ -31,7 +31,7 @@ func (p *plans) ofRows(dialect Dialect, row reflect.Type, text string) *plan {
 	})
 }
 
-// ofKinds returns the plan of a text whose columns have numbers.
+// ofKinds returns the plan for a text whose columns have numbers.
 func (p *plans) ofKinds(dialect Dialect, kinds []kind, text string) *plan {
 	return p.of(planKey{dialect, nil, text}, func() *plan { return newPlan(dialect, kinds, text) })
 }
@@ -44,8 +44,8 @@ func (p *plans) of(key planKey, make func() *plan) *plan {
 	return known.(*plan)
 }
 
-// columnsOf returns the kinds and the indexes of the fields of a row that have these names. A row that is not
-// a struct is a column itself, and has no fields.
+// columnsOf returns the kinds and field indexes for these column names. A row that is not a struct
+// is a single column, and has no fields.
 func columnsOf(row reflect.Type, names []string) (kinds []kind, fields [][]int) {
 	if row.Kind() != reflect.Struct {
 		return []kind{kindOf(row)}, nil
@@ -62,22 +62,22 @@ func columnsOf(row reflect.Type, names []string) (kinds []kind, fields [][]int) 
 	return kinds, fields
 }
 
-// plan is how a statement over a table of values runs. The columns of the table are called v.column1,
+// plan tells how to run a statement over a table of values, whose columns are called v.column1,
 // v.column2 and so on.
 type plan struct {
 	dialect Dialect
 	kinds   []kind
-	fields  [][]int // of a row, if it is a struct
-	// texts has one statement for all rows on PostgreSQL, and on SQLite those for 1, 2, 4 rows and so on, or
-	// one that is run for each row.
+	fields  [][]int // indexes in a row, if it is a struct
+	// texts has one statement for all rows on PostgreSQL. On SQLite it has statements for 1, 2, 4
+	// rows and so on, or one to run for each row.
 	texts []string
 }
 
-// maxChunk is the binary logarithm of the largest number of rows of a statement on SQLite. The numbers are
-// powers of two, so that there are few texts to prepare.
+// maxChunk is the binary logarithm of the most rows in a SQLite statement. We chunk by powers of
+// two, to keep few texts prepared.
 const maxChunk = 6
 
-// newPlan returns the plan of a text with {v}, {FROM v}, {USING v} or {IN v}.
+// newPlan returns the plan for a text with {v}, {FROM v}, {USING v} or {IN v}.
 func newPlan(dialect Dialect, kinds []kind, text string) *plan {
 	before, rest, _ := strings.Cut(text, "{")
 	mark, after, _ := strings.Cut(rest, "}")
@@ -103,14 +103,14 @@ func newPlan(dialect Dialect, kinds []kind, text string) *plan {
 	return p
 }
 
-// rows returns the table on SQLite, which names its columns column1 and so on by itself. Parameters are
-// nameless: SQLite looks up the name of each one in a list of all, which takes long in a large statement.
+// rows returns the table on SQLite, which itself names the columns column1 and so on. Parameters
+// have no names: SQLite would look each one up in a list, which takes long in a large statement.
 func (p *plan) rows(n int) string {
 	row := "(" + strings.Repeat("?,", len(p.kinds)-1) + "?)"
 	return "(VALUES " + strings.Repeat(row+",", n-1) + row + ") AS v"
 }
 
-// unnest returns the table on PostgreSQL, with the number of each row.
+// unnest returns the table on PostgreSQL, with each row's number.
 func (p *plan) unnest() string {
 	var args, names strings.Builder
 	for i, kind := range p.kinds {
@@ -124,7 +124,7 @@ func (p *plan) unnest() string {
 	return "unnest(" + args.String() + ") WITH ORDINALITY AS v(" + names.String() + ", v_row)"
 }
 
-// each calls do for each statement that it takes to run the plan over values, row after row.
+// each calls do for each statement that the plan needs to cover the values, row after row.
 func (p *plan) each(values []any, do func(text string, args []any) error) error {
 	if p.dialect == Postgres && len(values) > 0 {
 		return do(p.texts[0], p.arrays(values))
@@ -137,7 +137,7 @@ func (p *plan) each(values []any, do func(text string, args []any) error) error 
 	return nil
 }
 
-// chunks returns the values of the statements on SQLite.
+// chunks splits the values into one slice for each statement on SQLite.
 func (p *plan) chunks(values []any) func(yield func([]any) bool) {
 	return func(yield func([]any) bool) {
 		for left := values; len(left) > 0; {
@@ -151,7 +151,7 @@ func (p *plan) chunks(values []any) func(yield func([]any) bool) {
 	}
 }
 
-// arrays returns the columns of values.
+// arrays turns the values into one array for each column.
 func (p *plan) arrays(values []any) []any {
 	arrays := make([]any, len(p.kinds))
 	for i, kind := range p.kinds {
@@ -172,13 +172,14 @@ func (p *plan) arrays(values []any) []any {
 	return arrays
 }
 
-// column is the values of one column: the first of each step values.
+// column selects one column: the first of every step values.
 type column struct {
 	values []any
 	step   int
 }
 
-// nullable returns a column, as pointers if there is a NULL: pgx encodes values much faster.
+// nullable returns a column, as pointers only if it contains NULL: pgx encodes plain values much
+// faster.
 func nullable[T any](c column) any {
 	values, null := valuesOf[T](c)
 	if !null {
@@ -193,7 +194,7 @@ func nullable[T any](c column) any {
 	return pointers
 }
 
-// valuesOf returns the values of a column, with zeros for NULL, and whether there is one.
+// valuesOf returns a column's values, with zeros for NULL, and reports whether it contains NULL.
 func valuesOf[T any](c column) (values []T, null bool) {
 	values = make([]T, 0, len(c.values)/c.step+1)
 	for value := range slices.Chunk(c.values, c.step) {

@@ -23,8 +23,7 @@ import (
 
 const (
 	maxTries = 10
-	// pingTimeout bounds the check of a connection that was idle. It is short, so that there is time to
-	// try others.
+	// pingTimeout bounds the check of an idle connection. It is short, to leave time to try others.
 	pingTimeout   = 2 * time.Second
 	defaultReplan = 10 * time.Second
 )
@@ -34,7 +33,7 @@ type postgresEngine struct {
 	db     *DB
 	pool   *pgxpool.Pool
 	pooler string
-	// replan is how long a connection uses the plans of its statements.
+	// replan limits how long a connection uses its statements' plans.
 	replan time.Duration
 	closed atomic.Bool
 }
@@ -68,7 +67,7 @@ func (e *postgresEngine) prepare(ctx context.Context, files fs.FS) error {
 	return errors.Join(e.migrate(ctx, migrator, files), migrator.Close())
 }
 
-// migrate brings the schema up to date. If there is nothing to do, it costs one query.
+// migrate brings the schema up to date. If it is already, that costs one query.
 func (e *postgresEngine) migrate(ctx context.Context, pool *sql.DB, files fs.FS) error {
 	left, err := missing(ctx, pool, files)
 	if err != nil || len(left) == 0 {
@@ -93,8 +92,8 @@ func (e *postgresEngine) check(ctx context.Context) error {
 	return e.checkEncoding(ctx, conn)
 }
 
-// checkEncoding returns an error if a database without tables cannot have every text. One that is in use is
-// a Concern.
+// checkEncoding returns an error if an empty database cannot store every text. A database in use
+// only gets a Concern.
 func (e *postgresEngine) checkEncoding(ctx context.Context, conn *pgxpool.Conn) error {
 	var encoding string
 	var used bool
@@ -105,7 +104,7 @@ func (e *postgresEngine) checkEncoding(ctx context.Context, conn *pgxpool.Conn) 
 	return nil
 }
 
-// acquire returns a connection of the pool.
+// acquire returns a connection from the pool.
 func (e *postgresEngine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -116,10 +115,10 @@ func (e *postgresEngine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// prelude returns statements that are sent before the first one of a transaction, or of a read outside
-// of one: they set parameters that differ from those of the connection, and now and then they have
-// its statements planned again. The server keeps a plan until autovacuum analyzes the tables, which may
-// take minutes, and one that was made when a table was empty scans all of it.
+// prelude returns the statements that precede the first one in a transaction, or a read outside one.
+// They set the parameters that differ from the connection's, and now and then they discard its
+// plans: the server keeps a plan until autovacuum analyzes the tables, which may take minutes, and a
+// plan made when a table was empty scans all of it.
 func (e *postgresEngine) prelude(ctx context.Context, conn *pgx.Conn) []statement {
 	l := limitsOf(ctx)
 	if e.pooler == TransactionPooler { // plans are not kept
@@ -137,7 +136,7 @@ func (e *postgresEngine) prelude(ctx context.Context, conn *pgx.Conn) []statemen
 
 const plannedKey = "planned"
 
-// plansAreOld reports whether the statements of a connection have to be planned again.
+// plansAreOld reports whether a connection has to plan its statements again.
 func (e *postgresEngine) plansAreOld(conn *pgx.Conn) bool {
 	data := conn.PgConn().CustomData()
 	planned, known := data[plannedKey].(time.Time)
@@ -159,7 +158,7 @@ func (e *postgresEngine) ping(ctx context.Context) error {
 	return e.explain(explainLimit(ctx, conn.Ping(ctx)))
 }
 
-// explain is explainPostgres for errors of the pool, which after close has one of its own.
+// explain is explainPostgres, and turns the pool's own error after close into errClosed.
 func (e *postgresEngine) explain(err error) error {
 	if err != nil && e.closed.Load() {
 		return errClosed
@@ -173,8 +172,8 @@ func (e *postgresEngine) close() error {
 	return nil
 }
 
-// query runs a statement outside of a transaction. With a prelude, both are one transaction, since they
-// are sent together.
+// query runs a statement outside a transaction. A prelude runs in one transaction with it, since we
+// send them together.
 func (e *postgresEngine) query(ctx context.Context, sql string, args []any) (Rows, error) {
 	conn, err := e.acquire(ctx)
 	if err != nil {
@@ -190,8 +189,8 @@ func (e *postgresEngine) query(ctx context.Context, sql string, args []any) (Row
 	return rows, nil
 }
 
-// postgresRows are rows with the errors of this package. When they end, so do the batch that they came
-// in and what bounds their time, and a connection that was acquired for them returns to the pool.
+// postgresRows returns this package's errors. When the rows end, it closes the batch that they came
+// in, stops their timer, and returns a connection acquired for them to the pool.
 type postgresRows struct {
 	pgx.Rows
 	ctx     context.Context
@@ -226,7 +225,7 @@ func (r *postgresRows) Close() {
 	}
 	r.Rows.Close()
 	if r.batch != nil {
-		_ = r.batch.Close() // repeats the error of the rows
+		_ = r.batch.Close() // repeats the rows' error
 	}
 	r.err = r.Err()
 	r.closed = true
@@ -236,7 +235,7 @@ func (r *postgresRows) Close() {
 	}
 }
 
-// write runs fn until it commits or fails. It retries only what the server asks to retry: after a lost
+// write runs fn until it commits or fails. It retries only if the server asks for that: after a lost
 // connection the server may be away for long, and the caller knows better whether to wait.
 func (e *postgresEngine) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	began := time.Now()
@@ -259,14 +258,14 @@ func (e *postgresEngine) write(ctx context.Context, fn func(*Tx) error) (*Tx, er
 	}
 }
 
-// pause waits a random time, which grows with each try, so that transactions that collided do not
-// collide again.
+// pause waits for a random time, which grows with each try, so that transactions that collided do
+// not collide again.
 func pause(ctx context.Context, try int) error {
 	limit := min(time.Millisecond<<try, 250*time.Millisecond)
 	return sleep(ctx, rand.N(limit))
 }
 
-// sleep returns after a time, or with the error of ctx when that ends before.
+// sleep returns after d, or with ctx's error if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -306,25 +305,25 @@ func (e *postgresEngine) session(ctx context.Context, conn *pgxpool.Conn, begin 
 	return &postgresSession{conn: conn.Conn(), prelude: prelude, end: limitsOf(ctx).respond}
 }
 
-// postgresSession is a transaction on a connection of the pool, or a single statement.
+// postgresSession is a transaction on a pooled connection, or a single statement.
 type postgresSession struct {
 	conn *pgx.Conn
-	// prelude are the statements that begin the transaction. They are sent with the first statement.
+	// prelude has the statements that begin the transaction. They travel with the first statement.
 	prelude []statement
-	// pending are statements of Send. They are sent with the next statement or with COMMIT, without a
-	// round trip of their own.
+	// pending has the statements passed to Send. They travel with the next statement or with COMMIT,
+	// and need no round trip for themselves.
 	pending []statement
-	// scanned is the error of the first row of a pending statement that could not be read.
+	// scanned is the error from the first pending statement whose row we could not scan.
 	scanned error
-	// end bounds COMMIT and ROLLBACK. They do not end with the caller's context, which would leave their
-	// outcome unknown.
+	// end bounds COMMIT and ROLLBACK. They ignore the caller's context: if it ended them, we would
+	// not know their outcome.
 	end time.Duration
 }
 
 type statement struct {
 	sql  string
 	args []any
-	into *Result // nil if the result is not needed
+	into *Result // nil if nobody needs the result
 }
 
 func (s *postgresSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
@@ -341,7 +340,7 @@ func (s *postgresSession) exec(ctx context.Context, sql string, args []any) (int
 	return tag.RowsAffected(), explainPostgres(explainLimit(ctx, err))
 }
 
-// run runs a statement, with those that have to be sent before it.
+// run runs a statement, with everything that must be sent before it.
 func (s *postgresSession) run(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
 	if s.alone() {
 		return s.conn.Exec(ctx, sql, args...)
@@ -358,7 +357,7 @@ func (s *postgresSession) run(ctx context.Context, sql string, args []any) (pgco
 	return tag, results.Close()
 }
 
-// alone reports whether there is nothing to send before the next statement.
+// alone reports whether nothing must be sent before the next statement.
 func (s *postgresSession) alone() bool {
 	return len(s.pending) == 0 && len(s.prelude) == 0
 }
@@ -393,8 +392,8 @@ func (s *postgresSession) rows(ctx context.Context, sql string, args []any) (*po
 	return &postgresRows{Rows: rows, batch: results}, nil
 }
 
-// batch sends the prelude, the pending statements and sql, all in one round trip. The next result to
-// read is that of sql.
+// batch sends the prelude, the pending statements and sql in one round trip. It leaves sql's result
+// to be read.
 func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	b := pgx.Batch{}
 	before := slices.Concat(s.prelude, s.pending)
@@ -414,8 +413,8 @@ func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pg
 	return results, nil
 }
 
-// commit commits the transaction. If the connection is lost here, the outcome is unknown and the error
-// says so.
+// commit commits the transaction. If the connection is lost meanwhile, the returned error says that
+// the outcome is unknown.
 func (s *postgresSession) commit() error {
 	if !s.begun() && len(s.pending) == 0 {
 		return nil // there was no statement
@@ -431,28 +430,29 @@ func (s *postgresSession) commit() error {
 	if tag.String() == "ROLLBACK" {
 		return errors.New("db: the server rolled back the transaction")
 	}
-	// The server warns if it has committed, but stopped to wait for its standbys: after a failover the
-	// change may be gone.
+	// The server warns if it has committed, but stopped waiting for its standbys: after a failover
+	// the change may be gone.
 	if warning := takeWarning(s.conn); warning != "" {
 		return outcomeUnknown(errors.New(warning))
 	}
 	return nil
 }
 
-// notCommitted reports whether an error of COMMIT means that nothing was committed.
+// notCommitted reports whether COMMIT's error means that nothing was committed.
 func (s *postgresSession) notCommitted(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// After an error the server goes on, without the transaction. A server that ends the connection may
-		// have committed before; 40003 is statement_completion_unknown, and 08 of a pooler.
+		// After an ERROR the server goes on, without the transaction. A server that ends the
+		// connection may have committed first; 40003 is statement_completion_unknown, and class 08
+		// comes from a pooler.
 		severity := cmp.Or(pg.SeverityUnlocalized, pg.Severity)
 		return severity == "ERROR" && pg.Code != "40003" && !strings.HasPrefix(pg.Code, "08")
 	}
 	return !s.conn.IsClosed() || pgconn.SafeToRetry(err)
 }
 
-// rollback rolls back the transaction if it is still open. The pool discards a connection on which that
-// fails.
+// rollback rolls back the transaction if it is still open. If that fails, the pool discards the
+// connection.
 func (s *postgresSession) rollback() {
 	s.pending = nil
 	if s.conn.IsClosed() || !s.begun() {
@@ -461,8 +461,8 @@ func (s *postgresSession) rollback() {
 	_, _ = s.finish("ROLLBACK")
 }
 
-// finish runs COMMIT or ROLLBACK. It bounds the time by a deadline of the socket: for a context with a
-// deadline pgx would start a goroutine.
+// finish runs COMMIT or ROLLBACK. A deadline on the socket bounds it: for a context with a deadline
+// pgx would start a goroutine.
 func (s *postgresSession) finish(sql string) (pgconn.CommandTag, error) {
 	socket := s.conn.PgConn().Conn()
 	_ = socket.SetDeadline(time.Now().Add(s.end))

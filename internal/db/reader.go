@@ -11,7 +11,7 @@ import (
 
 const readerCount = 6
 
-// readers is the pool of connections that read on SQLite.
+// readers is the pool of read connections on SQLite.
 type readers struct {
 	free   chan *sqlite.Conn
 	closed chan struct{}
@@ -32,8 +32,8 @@ func newReaders(path string) (*readers, error) {
 	return p, nil
 }
 
-// query returns rows that return their connection to the pool when they end. They are interrupted when
-// ctx or their time ends.
+// query returns rows whose connection goes back to the pool when they end. They are interrupted when
+// ctx ends or their time is up.
 func (p *readers) query(ctx context.Context, text string, args []any) (Rows, error) {
 	ctx, cancel := limited(ctx)
 	conn, err := p.take(ctx)
@@ -52,7 +52,7 @@ func (p *readers) query(ctx context.Context, text string, args []any) (Rows, err
 	return rows, nil
 }
 
-// explainRead returns the error of a connection that was taken with ctx.
+// explainRead explains the error from a connection that was taken with ctx.
 func explainRead(ctx context.Context, err error) error {
 	if sqliteCode(err) == driver.ResultInterrupt {
 		return explainLimit(ctx, ctx.Err())
@@ -60,7 +60,7 @@ func explainRead(ctx context.Context, err error) error {
 	return explainSQLite(err)
 }
 
-// take returns a connection whose statements are interrupted when ctx, one of limited, ends.
+// take returns a connection whose statements are interrupted when ctx ends. ctx comes from limited.
 func (p *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *readers) put(conn *sqlite.Conn) {
 	p.free <- conn
 }
 
-// close waits for the connections that are in use: each comes back when its rows are closed.
+// close waits for the connections in use: each comes back when its rows are closed.
 func (p *readers) close() error {
 	close(p.closed)
 	var all []error

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// There is one file per slice at first; since then, files are only added. They are written once, in
-// the words of PostgreSQL, and WITHOUT ROWID, which stores a table of SQLite by its primary key.
+// The first version has one file per slice; after it, we only add files. They are written once, in
+// PostgreSQL's words, and WITHOUT ROWID, which makes SQLite store a table by its primary key.
 //
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// migrationFiles returns the migrations of this binary, for translate.
+// migrationFiles returns this binary's migrations, for translate.
 func migrationFiles() fs.FS {
 	files, err := fs.Sub(embedded, "migrations")
 	if err != nil {
@@ -22,8 +22,8 @@ func migrationFiles() fs.FS {
 	return files
 }
 
-// sqliteWords maps what SQLite has other words for. Its text is compared byte by byte unless a
-// collation is named.
+// sqliteWords maps the words that SQLite spells differently. SQLite compares text byte by byte
+// unless you name a collation.
 var sqliteWords = strings.NewReplacer(
 	"BIGINT", "INTEGER",
 	"BOOLEAN", "INTEGER",
@@ -34,20 +34,20 @@ var sqliteWords = strings.NewReplacer(
 	"\n) WITHOUT ROWID;", "\n) STRICT, WITHOUT ROWID;",
 )
 
-// postgresWords maps what PostgreSQL does not have.
+// postgresWords drops words that PostgreSQL does not have.
 var postgresWords = strings.NewReplacer(") WITHOUT ROWID;", ");")
 
-// A line that ends in the name of an engine is for that engine alone.
+// A line that ends in an engine's name is for that engine alone.
 var (
 	onlySQLite   = regexp.MustCompile(`(?m)^.* -- sqlite\n`)
 	onlyPostgres = regexp.MustCompile(`(?m)^.* -- postgres\n`)
 )
 
-// included matches the columns that an index of PostgreSQL holds beside its key. SQLite has no such
-// columns.
+// included matches the columns that a PostgreSQL index holds in addition to its key. SQLite has no
+// such columns.
 var included = regexp.MustCompile(` INCLUDE \([^)]*\)`)
 
-// translate returns the text of a migration as the engine understands it.
+// translate returns a migration's text as the engine understands it.
 func translate(dialect Dialect, text string) string {
 	if dialect == Postgres {
 		return postgresWords.Replace(onlySQLite.ReplaceAllString(text, ""))

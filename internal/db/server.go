@@ -7,32 +7,33 @@ import (
 	"time"
 )
 
-// Concern is something about a PostgreSQL server that makes Steward slow, or less safe than it
+// Concern is a problem with a PostgreSQL server that makes Steward slow, or less safe than it
 // promises.
 type Concern struct {
 	Problem string
 	Advice  string
 }
 
-// minVersion is that of the oldest supported PostgreSQL, as server_version_num has it.
+// minVersion is the oldest supported PostgreSQL, written like server_version_num.
 const minVersion = 150000
 
-// hasEveryText reports whether a database with an encoding can have every text. SQL_ASCII takes it as it is.
+// hasEveryText reports whether a database with an encoding can store every text. SQL_ASCII takes it
+// as it is.
 func hasEveryText(encoding string) bool { return encoding == "UTF8" || encoding == "SQL_ASCII" }
 
-// serverSettings are the settings of a server for our transactions: those of the server may be replaced
-// by those of a role, a database or a pooler.
+// serverSettings has the settings that apply to our transactions: a role, a database or a pooler may
+// override the server's.
 type serverSettings struct {
 	version           int64
 	jit               string
 	synchronousCommit string
-	standbys          string // that a commit waits for
+	standbys          string // a commit waits for these
 	fsync             string
 	fullPageWrites    string
-	planner           string // planner methods that are disabled
-	encoding          string // of the database
-	connections       int64  // that this role may have
-	replicas          int64  // that are alive, and have a row
+	planner           string // disabled planner methods
+	encoding          string // the database's
+	connections       int64  // how many this role may open
+	replicas          int64  // alive, with a row
 }
 
 const readServer = `SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('jit'),
@@ -51,12 +52,12 @@ func (s *serverSettings) fields() []any {
 	}
 }
 
-// aliveFor is how long a process counts after it was last seen.
+// aliveFor limits how long a process counts as alive after it was last seen.
 const aliveFor = 30 * time.Second
 
 const countProcesses = `SELECT count(*) FROM processes WHERE seen_at > $1`
 
-// concerns returns what an operator should change.
+// concerns lists the settings that an operator should change.
 func (s serverSettings) concerns(o Options) []Concern {
 	var all []Concern
 	add := func(bad bool, advice, format string, args ...any) {
@@ -81,7 +82,7 @@ func (s serverSettings) concerns(o Options) []Concern {
 	return all
 }
 
-// observe calls the observer for what is wrong with the server.
+// observe tells the observer about the server's problems.
 func (e *postgresEngine) observe(ctx context.Context, o Options) {
 	if o.Observer.Concern == nil {
 		return

@@ -8,11 +8,11 @@ import (
 	"steward/internal/sqlite"
 )
 
-// Snapshot calls fn with a Querier whose statements all see the same committed state, for answers
-// that are read with several statements and must agree. fn cannot write. If ctx carries a
-// transaction, fn reads in that.
+// Snapshot calls fn with a Querier whose statements all see the same committed state. Use it when an
+// answer takes several statements that must agree. fn cannot write. If ctx carries a transaction, fn
+// reads in that.
 //
-// An error of fn is returned unchanged. Other errors are those of Querier.
+// Snapshot returns fn's error unchanged. Other errors are the Querier's.
 func (d *DB) Snapshot(ctx context.Context, fn func(q Querier) error) (err error) {
 	if t := d.joined(ctx); t != nil {
 		return fn(t)
@@ -42,7 +42,7 @@ func (e *sqliteEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) err
 	return newTx(ctx, d, s, nil).run(func(tx *Tx) error { return fn(tx) })
 }
 
-// readSession is a connection of the pool that reads, in a transaction.
+// readSession is a pooled read connection in a transaction.
 type readSession struct{ conn *sqlite.Conn }
 
 var errReadOnly = errors.New("db: a snapshot cannot be written")
@@ -61,8 +61,7 @@ func (s readSession) query(ctx context.Context, text string, args []any) (Rows, 
 	return rows, nil
 }
 
-// snapshot runs fn in a transaction that is rolled back. Its beginning is sent with the first
-// statement.
+// snapshot runs fn in a transaction that it rolls back. BEGIN travels with the first statement.
 func (e *postgresEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) error) error {
 	conn, err := e.acquire(ctx)
 	if err != nil {

@@ -68,8 +68,8 @@ func (d *DB) startSQLite(ctx context.Context, path string, o Options) error {
 	return nil
 }
 
-// createPrivate creates the file if it does not exist. SQLite would make it readable for everybody;
-// the -wal and -shm files get the permissions of this one.
+// createPrivate creates the file if it does not exist. SQLite would let everybody read it; the -wal
+// and -shm files inherit its permissions.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -78,8 +78,8 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// assertDurable checks the result of the pragmas: some file systems do not support WAL, and falling
-// back without an error would break the promise of Write.
+// assertDurable checks that the pragmas took effect: some file systems do not support WAL, and
+// silently falling back would break Write's promise.
 func assertDurable(conn *sqlite.Conn) error {
 	var mode string
 	if err := conn.ScanFirst("PRAGMA journal_mode", &mode); err != nil {

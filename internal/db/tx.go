@@ -11,40 +11,40 @@ import (
 	"strings"
 )
 
-// ErrNoRows is returned by Row.Scan if there is no row, on both engines.
+// ErrNoRows is returned by Row.Scan on both engines if there is no row.
 var ErrNoRows = sql.ErrNoRows
 
 // Querier reads. It is bound to the context that it was made with. It returns errs.Invalid for text
-// with a NUL or that is not UTF-8, and errs.Unavailable if the connection is lost or a statement takes
-// longer than its limit (see Long).
+// that contains a NUL or is not UTF-8, and errs.Unavailable if the connection is lost or a statement
+// exceeds its time limit (see Long).
 type Querier interface {
-	// Dialect returns the engine, for the few statements that have a text for each.
+	// Dialect returns the engine, for the few statements that differ between the two.
 	Dialect() Dialect
-	// Query returns the rows of a statement. They must be closed, or read to their end, before the next
+	// Query returns a statement's rows. Close them, or read them to their end, before the next
 	// statement.
 	Query(sql string, args ...any) (Rows, error)
-	// Row returns the first row of a statement. Its Scan returns ErrNoRows if there is none.
+	// Row returns a statement's first row. Its Scan returns ErrNoRows if there is none.
 	Row(sql string, args ...any) Row
 
 	plans() *plans
 }
 
-// Rows are the result of a query, one row at a time.
+// Rows is a query's result, one row at a time.
 type Rows interface {
 	Next() bool
-	// Scan copies the columns of the row into variables.
+	// Scan copies the row's columns into variables.
 	Scan(dest ...any) error
 	Err() error
 	Close()
 }
 
-// Row is a row of a result.
+// Row is one row in a result.
 type Row interface {
 	Scan(dest ...any) error
 }
 
-// Collect reads all rows of a statement with scan. The slice is not nil unless there is an error.
-// Errors are those of the Querier and of scan.
+// Collect reads all rows with scan. The slice is not nil unless there is an error, from the Querier
+// or from scan.
 func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...any) ([]T, error) {
 	rows, err := q.Query(sql, args...)
 	if err != nil {
@@ -65,19 +65,20 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 	return all, nil
 }
 
-// Value scans a row of one column, for Collect and for rows of a Querier.
+// Value scans a row with one column; use it with Collect or on a Querier's rows.
 func Value[T any](row Row) (value T, err error) { return value, row.Scan(&value) }
 
 // session is a connection in a transaction.
 type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
-	// send runs a statement, at once or together with a later one. r is nil if its result is not needed.
+	// send runs a statement, at once or together with a later one. r is nil if nobody needs the
+	// result.
 	send(ctx context.Context, r *Result, sql string, args []any) error
 }
 
-// Tx is a transaction, or a savepoint within one. It is used by one goroutine at a time, and not after
-// the function that received it has returned.
+// Tx is a transaction, or a savepoint within one. Only one goroutine at a time may use it, and only
+// until the function that received it returns.
 type Tx struct {
 	db          *DB
 	s           session
@@ -86,10 +87,10 @@ type Tx struct {
 	ctx         context.Context
 	hooks       []func()
 	invalidated []string
-	// deltas are what Counters.Add adds at the end, by the encoded key.
+	// deltas holds the sums that Counters.Add adds at the end, by the encoded key.
 	deltas map[*Counters]map[string]delta
-	// failed is the first error of a statement. PostgreSQL refuses all statements after one; SQLite
-	// would not, so this package does it for both.
+	// failed is the first statement's error. After one, PostgreSQL refuses all further statements;
+	// SQLite would not, so this package does it for both.
 	failed error
 	open   *txRows
 	over   bool
@@ -111,8 +112,8 @@ func newTx(ctx context.Context, d *DB, s session, parent *Tx) *Tx {
 	return t
 }
 
-// joined returns the transaction of this database that ctx carries, or nil. It also returns one that
-// is over, whose statements then fail: beginning a new transaction instead would break the promise
+// joined returns this database's transaction that ctx carries, or nil. It also returns one that is
+// over, so that its statements fail: silently beginning a new transaction would break the promise
 // that there is one.
 func (d *DB) joined(ctx context.Context) *Tx {
 	if t, ok := ctx.Value(txKey{}).(*Tx); ok && t.db == d {
@@ -121,20 +122,20 @@ func (d *DB) joined(ctx context.Context) *Tx {
 	return nil
 }
 
-// Dialect returns the engine, for statements that have a text of their own on each.
+// Dialect returns the engine, for statements that differ between the two.
 func (t *Tx) Dialect() Dialect { return t.db.dialect }
 
 func (t *Tx) plans() *plans { return &t.db.bulkPlans }
 
-// Context returns the context of the Write, carrying this transaction.
+// Context returns the context passed to Write, carrying this transaction.
 func (t *Tx) Context() context.Context { return t.ctx }
 
-// OnCommit registers fn to be called after the commit, by the goroutine of the caller, before Write
-// returns; it is not called after a rollback. In a joined Write it is called after the outer commit.
+// OnCommit registers fn. The caller's goroutine calls it after the commit, before Write returns; a
+// rollback drops it. In a joined Write it runs after the outer commit.
 func (t *Tx) OnCommit(fn func()) { t.hooks = append(t.hooks, fn) }
 
 // Exec runs a statement and returns the number of affected rows. IsUnique recognizes a violated key;
-// other errors are those of Querier.
+// other errors are the Querier's.
 func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
 	sql, args, err = t.prepare(sql, args)
 	if err != nil {
@@ -144,14 +145,14 @@ func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
 	return n, t.check(err)
 }
 
-// Send runs a statement whose result is not needed, such as an insert. On PostgreSQL it is sent
-// together with the next statement or with the commit, so that a Write that only sends takes one round
-// trip. Its error is returned by Send, by a later statement, or by Write.
+// Send runs a statement whose result nobody needs, such as an insert. On PostgreSQL it travels with
+// the next statement or with the commit, so that a Write that only sends takes one round trip. Send,
+// a later statement, or Write returns its error.
 func (t *Tx) Send(sql string, args ...any) error {
 	return t.sendFor(nil, sql, args)
 }
 
-// Query runs a statement as described by Querier.
+// Query runs a statement as Querier describes.
 func (t *Tx) Query(sql string, args ...any) (Rows, error) {
 	sql, args, err := t.prepare(sql, args)
 	if err != nil {
@@ -165,7 +166,7 @@ func (t *Tx) Query(sql string, args ...any) (Rows, error) {
 	return t.open, nil
 }
 
-// Row runs a statement as described by Querier.
+// Row runs a statement as Querier describes.
 func (t *Tx) Row(sql string, args ...any) Row {
 	rows, err := t.Query(sql, args...)
 	if err != nil {
@@ -174,7 +175,7 @@ func (t *Tx) Row(sql string, args ...any) Row {
 	return firstRow{rows}
 }
 
-// prepare returns a statement and its arguments by number, or an error if it must not run.
+// prepare numbers a statement's arguments, or returns an error if it must not run.
 func (t *Tx) prepare(sql string, args []any) (string, []any, error) {
 	if err := t.ready(); err != nil {
 		return "", nil, err
@@ -195,7 +196,7 @@ func (t *Tx) ready() error {
 	return nil
 }
 
-// check keeps the first error of a statement, and returns err.
+// check keeps the first statement's error, and returns err.
 func (t *Tx) check(err error) error {
 	if err != nil && t.failed == nil {
 		t.failed = err
@@ -203,8 +204,8 @@ func (t *Tx) check(err error) error {
 	return err
 }
 
-// run calls fn, and at the end of the outermost transaction writes what was deferred until then. It
-// returns an error if a statement failed, even if fn ignored that.
+// run calls fn, and at the end of the outermost transaction writes everything deferred until then.
+// It returns an error if a statement failed, even if fn ignored that.
 func (t *Tx) run(fn func(*Tx) error) error {
 	defer func() {
 		t.closeRows()
@@ -241,19 +242,19 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	kept := false
-	// Deferred for panics: the outer function may recover from one and go on.
+	// Deferred because of panics: the outer function may recover from one and go on.
 	defer func() {
 		if !kept {
-			_ = t.control("ROLLBACK TO SAVEPOINT " + name) // an error is kept in t
+			_ = t.control("ROLLBACK TO SAVEPOINT " + name) // t keeps the error
 		}
 		if mustRetry(sub.failed) {
-			_ = t.check(sub.failed) // the server asks for a retry of the whole transaction
+			_ = t.check(sub.failed) // the server wants the whole transaction retried
 		}
 	}()
 	if err := sub.run(fn); err != nil {
 		return err
 	}
-	// An error may be that of a statement that sub has sent, which is rolled back with it. So it is kept
+	// The error may come from a statement that sub sent, which is rolled back with it. So we keep it
 	// in sub, not in t.
 	if err := sub.control("RELEASE SAVEPOINT " + name); err != nil {
 		return err
@@ -274,8 +275,8 @@ func (t *Tx) control(sql string) error {
 	return t.check(err)
 }
 
-// finish writes what was deferred until the end of the transaction: counters and epochs are rows that
-// many transactions change. Written last they are locked briefly, and in order they cause no deadlock.
+// finish writes counters and epochs at the end of the transaction. Many transactions change these
+// rows: written last they stay locked only briefly, and in order they cause no deadlock.
 func (t *Tx) finish() error {
 	byTable := func(a, b *Counters) int { return strings.Compare(a.table, b.table) }
 	for _, c := range slices.SortedFunc(maps.Keys(t.deltas), byTable) {
@@ -292,7 +293,7 @@ func (t *Tx) finish() error {
 	return nil
 }
 
-// txRows allow the next statement of the transaction when they end.
+// txRows lets the transaction run its next statement once they end.
 type txRows struct {
 	Rows
 	t *Tx
@@ -314,12 +315,11 @@ func (r *txRows) Close() {
 	}
 }
 
-// failedRow is the row of a query that failed.
 type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
-// firstRow is the first one of rows, which it closes.
+// firstRow scans the first row and closes the rest.
 type firstRow struct{ rows Rows }
 
 func (r firstRow) Scan(dest ...any) error {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// defaultPoll is how often RunWatch reads the epochs. If it cannot read them for twice as long, it
-	// treats all caches as stale: so a change is applied within 500 ms, or nothing cached is used.
+	// defaultPoll is how often RunWatch reads the epochs. After failing for twice as long, it treats
+	// all caches as stale: so within 500 ms we either apply a change or stop using anything cached.
 	defaultPoll = 250 * time.Millisecond
 
-	// postgresNow is the time in microseconds, also within a transaction.
+	// postgresNow is the time in microseconds. Unlike now(), it advances within a transaction.
 	postgresNow = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 	sqliteNow   = `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`
 
@@ -31,21 +31,21 @@ func raiseEpochAt(now string) string {
 		ON CONFLICT (name) DO UPDATE SET n = epochs.n + 1, raised_at = excluded.raised_at, raised_by = excluded.raised_by`
 }
 
-// watchers are the functions registered by Watch.
+// watchers holds the functions that Watch registered.
 type watchers struct {
 	mu     sync.Mutex
 	byName map[string][]func()
 }
 
-// Watch registers fn to be called for a name, most often to empty a cache:
-//   - after each committed transaction that called Invalidate(name): in this process before its Write
-//     returns, on other replicas within 500 ms, and within milliseconds as a rule;
-//   - after each Notify(name): in this process before Notify returns, on other replicas soon, or never
-//     if the notification is lost.
+// Watch registers fn for a name, usually to empty a cache. We call it
+//   - after each committed transaction that called Invalidate(name): in this process before its
+//     Write returns, on other replicas within 500 ms, and usually within milliseconds;
+//   - after each Notify(name): in this process before Notify returns, on other replicas soon, or
+//     never if the notification is lost.
 //
 // Other replicas call it only while RunWatch runs there. fn must not block, and may be called more
 // often than needed and by several goroutines. A value that was being loaded when fn was called must
-// not enter the cache afterwards: it may be from before the change.
+// not enter the cache afterwards: it may predate the change.
 func (d *DB) Watch(name string, fn func()) {
 	d.watchers.mu.Lock()
 	defer d.watchers.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *DB) Watch(name string, fn func()) {
 	d.watchers.byName[name] = append(d.watchers.byName[name], fn)
 }
 
-// call calls the watchers of some names.
+// call calls the watchers for some names.
 func (w *watchers) call(names ...string) {
 	for _, name := range names {
 		for _, fn := range w.of(name) {
@@ -76,8 +76,8 @@ func (w *watchers) names() []string {
 	return slices.Collect(maps.Keys(w.byName))
 }
 
-// Invalidate invalidates the caches of a name, here and on every other replica, when the transaction
-// commits: it has the functions that Watch registered called.
+// Invalidate invalidates a name's caches, here and on every other replica, when the transaction
+// commits: it calls the functions that Watch registered.
 func (t *Tx) Invalidate(name string) error {
 	if err := t.ready(); err != nil {
 		return err
@@ -90,23 +90,23 @@ func (t *Tx) Invalidate(name string) error {
 	return nil
 }
 
-// notifyWatchers calls the watchers of names whose epochs were raised by this process, and has other
+// notifyWatchers calls the watchers for names whose epochs this process raised, and makes other
 // replicas read the epochs.
 func (d *DB) notifyWatchers(names ...string) {
 	d.watchers.call(names...)
 	d.outbox.add(epochsChanged)
 }
 
-// RunWatch calls the watchers for what other replicas change, and sends the notifications of this
-// one, until ctx ends. On SQLite there are no other replicas, so it only waits. If the epochs cannot
-// be read for longer than 500 ms, it calls all watchers at every attempt to read them.
+// RunWatch calls the watchers when other replicas change something, and sends our notifications,
+// until ctx ends. SQLite has no other replicas, so there it only waits. If it cannot read the epochs
+// for longer than 500 ms, it calls all watchers at every attempt.
 func (d *DB) RunWatch(ctx context.Context) {
 	e, ok := d.engine.(*postgresEngine)
 	if !ok {
 		<-ctx.Done()
 		return
 	}
-	d.NoteOthers() // they have to hear of this one
+	d.NoteOthers() // they have to hear from us
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	sender.Go(func() { e.sendNotifications(ctx) })
@@ -120,12 +120,12 @@ func (d *DB) RunWatch(ctx context.Context) {
 	}
 }
 
-// listener is a running RunWatch. Its connection is outside of the pool: a full pool must not look
-// like a lost database.
+// listener is a running RunWatch. Its connection is outside the pool: a full pool must not look like
+// a lost database.
 type listener struct {
 	db     *DB
 	config *pgx.ConnConfig
-	// pollOnly is whether notifications cannot be received, since the connection of the server changes.
+	// pollOnly is true if notifications cannot reach us, because the server's connection changes.
 	pollOnly bool
 	conn     *pgx.Conn // nil before the first connection
 	epochs   map[string]epoch
@@ -133,14 +133,14 @@ type listener struct {
 	confirmed time.Time
 }
 
-// epoch is a row of epochs as it was read.
+// epoch is a row of epochs as we read it.
 type epoch struct {
 	n        int64
 	raisedBy string
 	age      time.Duration // since it was raised
 }
 
-// poll reads the epochs once and calls the watchers of those that changed.
+// poll reads the epochs once and calls the watchers for those that changed.
 func (l *listener) poll(ctx context.Context) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, l.db.poll)
@@ -157,8 +157,8 @@ func (l *listener) poll(ctx context.Context) {
 	}
 }
 
-// apply calls the watchers of the epochs that changed since the last reading. At the first one it calls
-// all: what was cached before may be stale.
+// apply calls the watchers for the epochs that changed since the last reading. The first time it
+// calls them all: anything cached earlier may be stale.
 func (l *listener) apply(epochs map[string]epoch) {
 	before := l.epochs
 	l.epochs = epochs
@@ -166,7 +166,7 @@ func (l *listener) apply(epochs map[string]epoch) {
 		l.db.watchers.call(l.db.watchers.names()...)
 		return
 	}
-	var lag time.Duration // the longest of another replica
+	var lag time.Duration // the longest for another replica's change
 	for name, e := range epochs {
 		if before[name].n == e.n {
 			continue
@@ -202,7 +202,7 @@ func (l *listener) read(ctx context.Context) (map[string]epoch, error) {
 }
 
 // connect opens the connection if there is none, and listens on it. A server or proxy that does not
-// know LISTEN is polled only.
+// know LISTEN is only polled.
 func (l *listener) connect(ctx context.Context) error {
 	if l.conn != nil && !l.conn.IsClosed() {
 		return nil

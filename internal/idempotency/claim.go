@@ -10,10 +10,10 @@ import (
 	"steward/internal/stamp"
 )
 
-// A claim that is committed before the effects of its request has no response for as long as these
-// take. Until then its request renews it. A repeat that has waited for maxWait, and has not seen the
-// claim being renewed, takes it over: the process has died, or was stopped for as long. No clock of
-// another process is involved. A request that has lost its claim cannot store a response, and so its
+// A claim that is committed before its request's effects has no response while these take place.
+// Until then its request renews it. A repeat that has waited for maxWait without seeing a renewal
+// takes the claim over: the process has died, or was stopped for as long. We never compare with
+// another process's clock. A request that has lost its claim cannot store a response, and so its
 // transaction fails.
 
 const (
@@ -23,9 +23,9 @@ const (
 
 func (s *Store) maxWait() time.Duration { return cmp.Or(s.wait, maxWait) }
 
-// Claim claims the key of a request before effects outside of the database begin. If another request
-// has it, Claim waits for that. It returns Conflict if that was successful, and Unavailable if it takes
-// too long. It does nothing for a request without an Idempotency-Key.
+// Claim claims the request's key before effects outside the database begin. If another request has
+// the key, Claim waits for it. It returns Conflict if that one succeeded, and Unavailable if it
+// takes too long. Without an Idempotency-Key, Claim does nothing.
 func Claim(ctx context.Context) error {
 	p := of(ctx)
 	if p == nil {
@@ -39,15 +39,15 @@ func Claim(ctx context.Context) error {
 	return nil
 }
 
-// await commits the claim as soon as no other request has the key. It goes on when its client has gone: a proxy may
-// cut every repeat before maxWait, and a dead process would keep the key.
+// await commits the claim as soon as no other request has the key. It goes on after its client is
+// gone: a proxy may cut every repeat before maxWait, and then a dead process would keep the key.
 func (p *pending) await(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	timeout := time.NewTimer(p.store.maxWait())
 	defer timeout.Stop()
-	var first *stored // the claim of another request, as it was at first
+	var first *stored // another request's claim, as we first saw it
 	for {
 		found, err := p.claim.get(p.store.DB.Read(ctx))
 		if err != nil {
@@ -71,7 +71,7 @@ func (p *pending) await(ctx context.Context) error {
 	}
 }
 
-// commit commits the claim. Errors are those of write.
+// commit commits the claim. Errors are write's.
 func (p *pending) commit(ctx context.Context, dead stamp.Time) error {
 	return p.write(ctx, dead, func(*db.Tx) error { return nil })
 }
@@ -100,7 +100,7 @@ func (p *pending) startRenewing(ctx context.Context) {
 	}
 }
 
-// forget deletes the claim of a request that failed. If that fails, a repeat takes it over.
+// forget deletes a failed request's claim. If that fails, a repeat takes it over.
 func (p *pending) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), p.store.maxWait())
 	defer cancel()

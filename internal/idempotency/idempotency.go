@@ -1,18 +1,20 @@
-// Package idempotency replays the stored response of a POST that is repeated with the same Idempotency-Key.
+// Package idempotency replays the stored response to a POST that is repeated with the same
+// Idempotency-Key.
 //
-// Serve reads what is stored for the key, and calls the handler if that is nothing. The handler runs
-// outside of any transaction, and says where its effects begin:
+// Serve looks for a response stored under the key, and calls the handler if there is none. The
+// handler runs outside any transaction, and tells us where its effects begin:
 //
-//   - Once, if they are in the database: one transaction claims the key, makes the effects, and stores
-//     the response. So the response is stored if and only if its effects are. A concurrent repeat waits
-//     for that transaction: on SQLite for the writer, on PostgreSQL for the row.
-//   - Claim, if they are elsewhere, such as in an engine (claim.go): the claim is committed before they
-//     begin. Keep stores the response in the transaction that makes them visible, if there is one.
+//   - Once, if they are in the database: one transaction claims the key, makes the effects, and
+//     stores the response. So the response is stored if and only if its effects are. A concurrent
+//     repeat waits for that transaction: on SQLite for the writer, on PostgreSQL for the row.
+//   - Claim, if they are elsewhere, such as in an engine (claim.go): the claim is committed before
+//     they begin. Keep stores the response in the transaction that makes them visible, if there is
+//     one.
 //   - Neither, if it has none, such as a dry run.
 //
-// What was not stored by then is stored by Serve after the handler. A response that is not 2xx is not
-// stored, and its key is free: for the same request, which runs again, or for another one. A repeat that
-// has waited for it runs, too.
+// If the response is not stored by then, Serve stores it after the handler. We store only 2xx
+// responses; any other frees its key, for the same request, which runs again, or for another one. A
+// repeat that has waited for it runs, too.
 package idempotency
 
 import (
@@ -34,17 +36,17 @@ import (
 )
 
 const (
-	// TTL is how long a response is stored.
+	// TTL limits how long we keep a response.
 	TTL = 24 * time.Hour
-	// maxWait is how long a repeat waits for the first request, and a request for the database.
+	// maxWait limits how long a repeat waits for the first request, and a request for the database.
 	maxWait = 10 * time.Second
 )
 
 var (
-	// errStored is returned to a handler whose request was executed by another one in the meantime; Serve
-	// replaces it by the response of that.
+	// errStored is returned to a handler whose request another one executed meanwhile; Serve
+	// replaces it by that one's response.
 	errStored = errs.New(errs.Conflict, "another request with this Idempotency-Key was executed in the meantime")
-	// errFree is returned to a repeat that has waited for a request that has failed.
+	// errFree is returned to a repeat that has waited for a request that failed.
 	errFree      = errors.New("idempotency: the key is free again")
 	errBusy      = errs.New(errs.Unavailable, "a request with this Idempotency-Key is still being processed")
 	errOtherBody = errs.InvalidField("header.Idempotency-Key", "this key was already used with a different body")
@@ -66,23 +68,24 @@ type pending struct {
 	store  *Store
 	claim  claim
 	r      *http.Request
-	status int // of a successful response on the root face
-	// claimed is true if the claim was committed without a response, and renewed until end is called.
+	status int // if successful, on the root face
+	// claimed is true if the claim was committed without a response. We renew it until end is
+	// called.
 	claimed bool
 	end     func()
-	// kept is the response that was stored in a transaction of the handler.
+	// kept is the response that the handler stored in a transaction.
 	kept *response
 }
 
 type pendingKey struct{}
 
-// of returns the request that ctx belongs to, or nil if that has no Idempotency-Key.
+// of returns ctx's request, or nil if that has no Idempotency-Key.
 func of(ctx context.Context) *pending {
 	p, _ := ctx.Value(pendingKey{}).(*pending)
 	return p
 }
 
-// Serve writes the stored response for a key, or the response of the handler, which it stores. It
+// Serve writes the response stored for a key, or calls the handler and stores its response. It
 // implements web.Idempotent.
 func (s *Store) Serve(w http.ResponseWriter, r *http.Request, k web.Keyed) {
 	res, err := s.serve(r, k)
@@ -116,8 +119,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// newClaim scopes a key to its caller, method and path. The path includes the prefix of the face,
-// since the response depends on it.
+// newClaim scopes a key to its caller, method and path. The path includes the face's prefix, since
+// the response depends on it.
 func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
 	caller := auth.From(r.Context())
 	who := caller.KeyID + caller.ClientID + "/" + caller.UserID
@@ -132,8 +135,8 @@ func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
 	}
 }
 
-// replay returns the stored response, or nil if there is none. It returns Invalid if the request that was
-// successful had another body.
+// replay returns the stored response, or nil if there is none. It returns Invalid if that answered
+// another body.
 func (s *Store) replay(ctx context.Context, c claim) (*response, error) {
 	found, err := c.get(s.DB.Read(ctx))
 	if err != nil || found == nil || found.createdAt < c.now.Add(-TTL) {
@@ -153,7 +156,7 @@ func (p *pending) run(next http.Handler) (*response, error) {
 	res := &response{header: http.Header{}, status: http.StatusInternalServerError}
 	defer func() {
 		p.end()
-		if p.claimed && res.status >= 300 { // also if next panics
+		if p.claimed && res.status >= 300 { // even if next panics
 			p.forget()
 		}
 	}()
@@ -164,13 +167,13 @@ func (p *pending) run(next http.Handler) (*response, error) {
 		return p.kept, nil
 	case res.status < 300:
 		return p.keepAlone(res)
-	case res.status < 500: // perhaps because another request has had the effects of this one
+	case res.status < 500: // perhaps because another request already had these effects
 		return p.earlierOr(res), nil
 	}
 	return res, nil
 }
 
-// earlierOr returns the stored response of another request, or res if there is none.
+// earlierOr returns another request's stored response, or res if there is none.
 func (p *pending) earlierOr(res *response) *response {
 	earlier, err := p.store.replay(context.WithoutCancel(p.r.Context()), p.claim)
 	if err != nil || earlier == nil {
@@ -179,8 +182,9 @@ func (p *pending) earlierOr(res *response) *response {
 	return earlier
 }
 
-// keepAlone stores the response of a request that had no effects in the database. If that fails after
-// effects elsewhere, it returns the response nevertheless: a client would repeat the request.
+// keepAlone stores the response to a request that had no effects in the database. If that fails
+// after effects elsewhere, it returns the response nevertheless: otherwise the client would repeat
+// the request.
 func (p *pending) keepAlone(res *response) (*response, error) {
 	ctx := context.WithoutCancel(p.r.Context())
 	sealed, err := res.seal(p.store.Ring)
@@ -200,9 +204,9 @@ func (p *pending) keepAlone(res *response) (*response, error) {
 	return nil, err
 }
 
-// Once calls fn, which has all effects of a request. If the request has an Idempotency-Key, fn runs in
-// a transaction that it joins by its context, and in which its value is stored as the response. So fn
-// must be quick, must not do work outside of the database, and may be called more than once.
+// Once calls fn, which has all the request's effects. If the request has an Idempotency-Key, fn runs
+// in a transaction, which it joins by its context and in which we store its value as the response.
+// So fn must be quick, must not do work outside the database, and may be called more than once.
 func Once[T any](ctx context.Context, fn func(context.Context) (T, error)) (value T, err error) {
 	p := of(ctx)
 	if p == nil {
@@ -217,8 +221,8 @@ func Once[T any](ctx context.Context, fn func(context.Context) (T, error)) (valu
 	return value, err
 }
 
-// Keep stores the value of a handler as the response, in the transaction that has its effects. It does
-// nothing for a request without an Idempotency-Key.
+// Keep stores a handler's value as the response, in the transaction that has its effects. Without an
+// Idempotency-Key, it does nothing.
 func Keep(tx *db.Tx, value any) error {
 	p := of(tx.Context())
 	if p == nil {
@@ -240,8 +244,8 @@ func Keep(tx *db.Tx, value any) error {
 	return nil
 }
 
-// write runs fn in a transaction that claims the key, unless the claim was committed before. It also
-// claims it in place of a claim that was last renewed at dead. It returns errStored, errBusy or
+// write runs fn in a transaction that claims the key, unless the claim was committed earlier. It
+// also takes over a claim that was last renewed at dead. It returns errStored, errBusy or
 // errOtherBody if another request has the key, and Unavailable if it has to wait for too long.
 func (p *pending) write(ctx context.Context, dead stamp.Time, fn func(*db.Tx) error) error {
 	limited, cancel := context.WithTimeout(ctx, p.store.maxWait())
@@ -256,7 +260,7 @@ func (p *pending) write(ctx context.Context, dead stamp.Time, fn func(*db.Tx) er
 	return err
 }
 
-// try is one attempt of write. It returns errFree if another request had the key, and has failed.
+// try is write's single attempt. It returns errFree if another request had the key, and has failed.
 func (p *pending) try(ctx context.Context, dead stamp.Time, fn func(*db.Tx) error) error {
 	claimed := p.claimed
 	err := p.store.DB.Write(ctx, func(tx *db.Tx) (err error) {
@@ -264,7 +268,7 @@ func (p *pending) try(ctx context.Context, dead stamp.Time, fn func(*db.Tx) erro
 			claimed, err = p.claim.insert(tx, dead)
 		}
 		if err != nil || !claimed {
-			return err // if nil, Write returns when the row in the way is committed
+			return err // if nil, Write returns once the row in the way is committed
 		}
 		return fn(tx)
 	})

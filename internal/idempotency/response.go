@@ -12,16 +12,15 @@ import (
 // sealPurpose binds sealed responses to this package.
 const sealPurpose = "idempotency.response"
 
-// head is the beginning of what is sealed of a response, as JSON. The body follows as it is: it may be
-// large, and is sealed while the transaction waits.
+// head begins a sealed response, as JSON. The body follows as it is: it may be large, and we seal it
+// while the transaction waits.
 type head struct {
 	Header http.Header
-	// Body is the body of a response that an earlier version has stored.
+	// Body is the body of a response that an earlier version stored.
 	Body []byte `json:",omitempty"`
 }
 
-// response buffers a response until its transaction is committed. It implements
-// http.ResponseWriter.
+// response buffers a response until its transaction is committed. It implements http.ResponseWriter.
 type response struct {
 	header http.Header
 	status int
@@ -40,7 +39,7 @@ func (r *response) writeTo(w http.ResponseWriter) {
 	w.Write(r.body.Bytes())
 }
 
-// seal returns header and body as they are stored.
+// seal returns header and body as we store them.
 func (r *response) seal(ring *seal.Ring) ([]byte, error) {
 	plain, err := json.Marshal(head{Header: r.header})
 	if err != nil {
@@ -49,7 +48,7 @@ func (r *response) seal(ring *seal.Ring) ([]byte, error) {
 	return ring.Seal(sealPurpose, append(plain, r.body.Bytes()...)), nil
 }
 
-// openResponse returns a response that was stored.
+// openResponse opens a stored response.
 func openResponse(ring *seal.Ring, status int, sealed []byte) (*response, error) {
 	plain, err := ring.Open(sealPurpose, sealed)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"steward/internal/stamp"
 )
 
-// claim is the row of a request that takes effect once.
+// claim is the row for a request that takes effect once.
 type claim struct {
 	orgID    string
 	scope    []byte
 	bodyHash []byte
-	// owner distinguishes this request from others with the same scope. It is stored in the place of the
-	// response until there is one.
+	// owner tells this request from others with the same scope. It stands in the response's place
+	// until there is one.
 	owner []byte
 	// now is when the request began.
 	now stamp.Time
 }
 
-// stored is a row. Its status is 0 while there is no response; then createdAt is when the claim was
-// renewed.
+// stored is a row. Its status is 0 while there is no response; then createdAt is the claim's last
+// renewal.
 type stored struct {
 	bodyHash  []byte
 	status    int
@@ -30,9 +30,9 @@ type stored struct {
 	createdAt stamp.Time
 }
 
-// insert inserts the claim, unless another request has the key, and reports whether it did. It replaces
-// a row older than TTL, a claim without a response that was last renewed at dead, and an error that an
-// earlier version has stored.
+// insert inserts the claim, unless another request has the key, and reports whether it did. It
+// replaces a row older than TTL, a claim without a response that was last renewed at dead, and an
+// error that an earlier version stored.
 func (c claim) insert(tx *db.Tx, dead stamp.Time) (inserted bool, err error) {
 	n, err := tx.Exec(`INSERT INTO idempotency (org_id, scope, body_hash, status, answer, created_at)
 		VALUES (@org_id, @scope, @body_hash, 0, @owner, @created_at) ON CONFLICT (org_id, scope) DO UPDATE
@@ -49,7 +49,7 @@ func (c claim) insert(tx *db.Tx, dead stamp.Time) (inserted bool, err error) {
 	return n == 1, nil
 }
 
-// renew shows that the request is alive. The time of the row moves even if the clock does not.
+// renew shows that the request is alive. The row's time moves even if the clock does not.
 func (c claim) renew(tx *db.Tx, now stamp.Time) error {
 	if _, err := tx.Exec(`UPDATE idempotency SET created_at = CASE WHEN created_at < $4 THEN $4 ELSE created_at + 1 END
 		WHERE org_id = $1 AND scope = $2 AND status = 0 AND answer = $3`, c.orgID, c.scope, c.owner, now); err != nil {
@@ -58,8 +58,8 @@ func (c claim) renew(tx *db.Tx, now stamp.Time) error {
 	return nil
 }
 
-// store stores the sealed response of the claim. It returns Conflict if another request has taken it
-// over.
+// store stores the claim's sealed response. It returns Conflict if another request has taken the
+// claim over.
 func (c claim) store(tx *db.Tx, status int, sealed []byte) error {
 	n, err := tx.Exec(`UPDATE idempotency SET status = @status, answer = @answer
 		WHERE org_id = @org_id AND scope = @scope AND status = 0 AND answer = @owner`,
@@ -82,8 +82,8 @@ func (c claim) delete(tx *db.Tx) error {
 	return nil
 }
 
-// get returns the row of the scope, whichever request has inserted it, or nil. It does not return an error
-// that an earlier version has stored.
+// get returns the scope's row, whichever request inserted it, or nil. It skips an error that an
+// earlier version stored.
 func (c claim) get(q db.Querier) (*stored, error) {
 	var s stored
 	err := q.Row(`SELECT body_hash, status, answer, created_at FROM idempotency

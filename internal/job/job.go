@@ -1,5 +1,5 @@
-// Package job runs work in the background: loops, leases for work that only one replica at a time may do,
-// and jobs that run at an interval over all replicas.
+// Package job runs work in the background: loops, leases for work that only one replica may do at a
+// time, and jobs that run at an interval across all replicas.
 package job
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Group runs loops in goroutines of their own. The zero value is ready to use.
+// Group runs loops, each in its own goroutine. The zero value is ready to use.
 type Group struct {
 	loops []loop
 }
@@ -29,8 +29,8 @@ func (g *Group) Go(run func(context.Context)) {
 	}()
 }
 
-// Stop cancels all loops and waits for them. A loop that others depend on belongs into a group that is
-// stopped after theirs.
+// Stop cancels all loops and waits for them. If other loops depend on a loop, put it into a group
+// that you stop after theirs.
 func (g *Group) Stop() {
 	for _, l := range g.loops {
 		l.cancel()
@@ -57,11 +57,11 @@ func Every(log *slog.Logger, name string, interval time.Duration, do func(contex
 	}
 }
 
-// finalTimeout bounds the last call of a loop that is stopped.
+// finalTimeout bounds the last call when a loop is stopped.
 const finalTimeout = 5 * time.Second
 
-// Flush returns a loop as Every does, for what a process has in memory: it calls flush once more when
-// it is stopped.
+// Flush returns a loop as Every does, for data that a process holds in memory: it calls flush once
+// more when it is stopped.
 func Flush(log *slog.Logger, name string, interval time.Duration, flush func(context.Context) error) func(context.Context) {
 	loop := Every(log, name, interval, flush)
 	return func(ctx context.Context) {

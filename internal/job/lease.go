@@ -21,13 +21,13 @@ type Lease struct {
 	TTL   time.Duration
 }
 
-// Acquire acquires or renews the lease and reports whether the owner holds it. It does not wait: a
-// lease whose row another transaction has locked is not acquired now.
+// Acquire acquires or renews the lease and reports whether the owner holds it. It does not wait: if
+// another transaction has locked the lease's row, it does not get the lease now.
 func (l *Lease) Acquire(ctx context.Context) (held bool, err error) {
 	return l.acquire(ctx, stamp.Time(math.MaxInt64))
 }
 
-// acquire is Acquire for a job that is due if it last ran at a time or before.
+// acquire is Acquire for a job that is due unless it ran after the time due.
 func (l *Lease) acquire(ctx context.Context, due stamp.Time) (held bool, err error) {
 	now := stamp.Of(l.Now())
 	until := now.Add(l.TTL)
@@ -47,8 +47,8 @@ func (l *Lease) acquire(ctx context.Context, due stamp.Time) (held bool, err err
 	return taken+added > 0, nil
 }
 
-// Renew extends the lease if nobody else has acquired it since, and reports whether the owner still holds
-// it. Unlike Acquire, it does not take a lease that was lost.
+// Renew extends the lease if nobody else has acquired it since, and reports whether the owner still
+// holds it. Unlike Acquire, it does not take back a lost lease.
 func (l *Lease) Renew(ctx context.Context) (held bool, err error) {
 	n, err := l.DB.Exec(ctx, `UPDATE leases SET until = $3 WHERE name = $1 AND owner = $2`,
 		l.Name, l.Owner, stamp.Of(l.Now()).Add(l.TTL))
@@ -58,7 +58,7 @@ func (l *Lease) Renew(ctx context.Context) (held bool, err error) {
 	return n > 0, nil
 }
 
-// Held returns a condition of SQL that is true while all of the leases are held by their owners, and adds
+// Held returns an SQL condition that is true while all the leases are held by their owners, and adds
 // its arguments.
 func Held(leases []*Lease, args db.Args) string {
 	condition := "TRUE"
@@ -75,10 +75,10 @@ func Held(leases []*Lease, args db.Args) string {
 // Release ends the lease if the owner holds it, so that others need not wait until it expires.
 func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, 0) }
 
-// release is Release for a job that has run at a time, or not if that is 0.
+// release is Release for a job that ran at a time, or 0 if it did not.
 func (l *Lease) release(ctx context.Context, ran stamp.Time) error {
-	// Another process that finds the lease taken locks its row for a moment. If we gave up then, the lease would
-	// stay held until it expires.
+	// Another process that finds the lease taken locks its row for a moment. If we gave up then, the
+	// lease would stay held until it expires.
 	for try := 1; ; try++ {
 		released, err := l.DB.Exec(ctx, `UPDATE leases SET owner = '', until = 0, ran_at = CASE WHEN ran_at < $3 THEN $3 ELSE ran_at END
 			WHERE name IN (SELECT name FROM leases WHERE name = $1 AND owner = $2`+db.SkipLocked(l.DB.Dialect())+`)`,
@@ -94,20 +94,19 @@ func (l *Lease) release(ctx context.Context, ran stamp.Time) error {
 }
 
 const (
-	// A release finds the row of its lease locked for a moment at most, unless a process has stopped in the
+	// A release finds its lease's row locked only for a moment, unless a process has stopped in the
 	// middle of a transaction. It tries releaseTries times, with pauses between.
 	releaseTries = 5
 	releasePause = 10 * time.Millisecond
-	// firstCheck is when a job is looked at after the start of a process, and checkEvery how often
-	// later.
+	// firstCheck is the delay before a starting process looks at a job; later it looks every
+	// checkEvery.
 	firstCheck = 5 * time.Second
 	checkEvery = time.Minute
 )
 
-// Job is work that is done once in an interval, by one replica at a time. When it was last done is
-// stored with its lease, so that the interval holds over replicas and restarts. The lease is held
-// while the job runs: it is renewed meanwhile, and released at the end and when the process stops. It
-// may be short.
+// Job is work that one replica at a time does, once in an interval. We store its last run with its
+// lease, so that the interval holds across replicas and restarts. The job holds and renews the lease
+// while it runs, and releases it at the end and when the process stops. So the lease may be short.
 type Job struct {
 	Lease
 	Log      *slog.Logger
@@ -115,8 +114,8 @@ type Job struct {
 	Interval time.Duration
 	// Pending reports whether there is work, if it is set. A job without work writes nothing.
 	Pending func(context.Context) (bool, error)
-	// Do does the work. It must return soon after its context ends, which it also does when the lease
-	// is lost.
+	// Do does the work. It must return soon after its context ends, which also happens when the
+	// lease is lost.
 	Do func(context.Context) error
 }
 
@@ -132,7 +131,7 @@ func (j *Job) Run(ctx context.Context) {
 	}
 }
 
-// runIfDue does the work if it is due, and nobody else does it.
+// runIfDue does the work if it is due and nobody else does it.
 func (j *Job) runIfDue(ctx context.Context) error {
 	if j.Pending != nil {
 		pending, err := j.Pending(ctx)
@@ -141,7 +140,7 @@ func (j *Job) runIfDue(ctx context.Context) error {
 		}
 	}
 	began := stamp.Of(j.Now())
-	// Checks are an interval apart, more or less.
+	// Checks are not exactly an interval apart.
 	held, err := j.acquire(ctx, began.Add(-j.Interval*9/10))
 	if err != nil || !held {
 		return err
@@ -158,7 +157,7 @@ func (j *Job) runIfDue(ctx context.Context) error {
 	return err
 }
 
-// Hold waits until the owner has the lease, calls do, and releases the lease. The context of do ends when
+// Hold waits until the owner has the lease, calls do, and releases the lease. do's context ends when
 // the lease is lost.
 func (l *Lease) Hold(ctx context.Context, do func(context.Context) error) error {
 	for {
@@ -174,7 +173,7 @@ func (l *Lease) Hold(ctx context.Context, do func(context.Context) error) error 
 	}
 }
 
-// TryHold is Hold without waiting: it reports whether the owner got the lease, and do was called.
+// TryHold is Hold without waiting: it reports whether the owner got the lease and do was called.
 func (l *Lease) TryHold(ctx context.Context, do func(context.Context) error) (held bool, err error) {
 	if held, err := l.Acquire(ctx); err != nil || !held {
 		return false, err
@@ -191,8 +190,8 @@ func (l *Lease) TryHold(ctx context.Context, do func(context.Context) error) (he
 // holdEvery is how often Hold tries to acquire a lease.
 const holdEvery = 200 * time.Millisecond
 
-// during does work and renews the lease meanwhile. It ends the work if that fails until the lease has
-// expired.
+// during does work and renews the lease meanwhile. If renewals fail until the lease has expired, it
+// ends the work.
 func (l *Lease) during(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var renewing sync.WaitGroup

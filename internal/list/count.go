@@ -18,8 +18,8 @@ func (l Query[T]) Count(q db.Querier) (n int64, err error) {
 	return n, nil
 }
 
-// CountedPage is Page for a list that may be long. Its rows are counted up to page.MaxCounted; of a longer
-// list, which cache remembers, Total is page.Unknown.
+// CountedPage is Page for a list that may be long. It counts rows up to page.MaxCounted; a longer
+// list has the Total page.Unknown, which cache remembers.
 func (l Query[T]) CountedPage(q db.Querier, p page.Paging, cache *page.CountCache, now time.Time) (page.Page[T], error) {
 	found, err := l.Page(q, p, page.Unknown)
 	if err != nil {
@@ -33,13 +33,13 @@ func (l Query[T]) CountedPage(q db.Querier, p page.Paging, cache *page.CountCach
 	return found, err
 }
 
-// isEnd reports whether the list ends with the n rows of a page, so that its length is known.
+// isEnd reports whether the list ends with a page's n rows, which tells us its length.
 func isEnd(p page.Paging, n int, next page.Cursor) bool {
 	return p.Cursor == "" && p.Limit > 0 && next == "" && (n > 0 || p.Offset == 0)
 }
 
-// countUpToMax counts in the order of the list, in which the first of a million rows are counted as fast as
-// those of a few.
+// countUpToMax counts in the list's order, in which the first of a million rows are counted as fast
+// as those in a short list.
 func (l Query[T]) countUpToMax(q db.Querier, cache *page.CountCache, now time.Time) (n int64, err error) {
 	limit := strconv.Itoa(page.MaxCounted + 1)
 	counted := Text(`SELECT count(*) FROM (? LIMIT `+limit+`) counted`, l.rows(l.Order.columns(), l.Order.Begin))

@@ -1,13 +1,13 @@
-// Package list reads the pages of lists.
+// Package list reads pages of lists.
 //
-// A store describes a list as a Query: its tables, the Conditions of a filter, and an Order. Each filter
-// has a statement of its own, and so its own plan, in which the parameters are numbered as they come.
-// Page reads one row more than a page has, which tells whether there is a next one. A page begins after
-// the position of a cursor, which the first columns of an index lead to, or at an offset; rows before a
-// page deep in a list are skipped in the index, without reading them.
+// A store describes a list as a Query: its tables, a filter's Conditions, and an Order. Each filter
+// has its own statement, and so its own plan, in which the parameters are numbered as they come.
+// Page reads one row more than it needs, which tells whether there is a next page. A page begins
+// after a cursor's position, which the first columns in an index lead to, or at an offset; if it
+// lies deep in a list, we skip the rows before it in the index, without reading them.
 //
-// The number of all rows is what a store knows, what Count counts, or, for lists that may be long, what
-// CountedPage counts up to page.MaxCounted.
+// The number of all rows comes from the store, from Count, or, for lists that may be long, from
+// CountedPage, which counts up to page.MaxCounted.
 package list
 
 import (
@@ -21,34 +21,34 @@ import (
 
 // Query is a list, for one request.
 type Query[T any] struct {
-	// Name is what the rows are called in errors.
+	// Name is the rows' name in errors.
 	Name string
 	// From has the table, or several.
 	From SQL
-	// Where has the conditions of all rows.
+	// Where has the conditions that every row meets.
 	Where Conditions
 	Order Order[T]
-	// Columns are what Scan reads. Scan may count large fields in a page.Budget.
+	// Columns are read by Scan, which may count large fields in a page.Budget.
 	Columns string
 	Scan    func(db.Row) (T, error)
-	// Join joins the tables that have the columns, if From has not, with the entries of a page: the values
-	// of the order's columns.
+	// Join joins the tables that have the columns, unless From has them, with a page's entries: the
+	// values of the order's columns.
 	Join SQL
 	// End ends a list whose conditions do not, if not nil.
 	End *End[T]
 }
 
-// End is where a list ends whose statements read on: what they read is bounded by their limit, and what is
-// past the end is left out.
+// End ends a list whose statements read further. Their limit bounds how far, and we drop rows past
+// the end.
 type End[T any] struct {
-	// Past reports whether a row is past the end. All rows after it are, too.
+	// Past reports whether a row is past the end. If so, all later rows are, too.
 	Past func(T) bool
-	// Before is the condition on the columns of the order that a row is not past the end.
+	// Before is the condition, on the order's columns, that a row is not past the end.
 	Before SQL
 }
 
-// Page returns a page of a list that has a total, which may be page.Unknown. It returns Invalid for a
-// cursor of another list.
+// Page returns a page from a list that has a total, which may be page.Unknown. It returns Invalid
+// for another list's cursor.
 func (l Query[T]) Page(q db.Querier, p page.Paging, total int64) (page.Page[T], error) {
 	after, err := l.Order.start(p.Cursor)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l Query[T]) cut(rows []T) []T {
 	return rows
 }
 
-// Statement returns the statement of a page and its arguments.
+// Statement returns a page's statement and its arguments.
 func (l Query[T]) Statement(p page.Paging) (text string, args []any, err error) {
 	after, err := l.Order.start(p.Cursor)
 	if err != nil {
@@ -110,12 +110,13 @@ func (l Query[T]) read(after []any, limit, offset int) SQL {
 	return Text(`SELECT `+l.Columns+` FROM (?) entries ?`+l.Order.by(`entries.`), entries, l.Join)
 }
 
-// rows selects columns of the rows after a position, in the order of the list.
+// rows selects columns from the rows after a position, in the list's order.
 func (l Query[T]) rows(columns string, after []any) SQL {
 	return Text(`SELECT `+columns+` FROM ?`+l.Order.by(``), l.within(after))
 }
 
-// within returns the tables and the conditions of the rows after a position, or of all if that is nil.
+// within returns the tables and conditions for the rows after a position, or for all rows if that is
+// nil.
 func (l Query[T]) within(after []any) SQL {
 	if after == nil {
 		return Text(`? WHERE ?`, l.From, l.Where)
@@ -123,8 +124,8 @@ func (l Query[T]) within(after []any) SQL {
 	return Text(`? WHERE ? AND ?`, l.From, l.Where, l.Order.beyond(after))
 }
 
-// rowAt returns the position of the nth row after another, or db.ErrNoRows. It reads the columns of the
-// order only.
+// rowAt returns the position of the nth row after another, or db.ErrNoRows. It reads only the
+// order's columns.
 func (l Query[T]) rowAt(q db.Querier, after []any, n int) ([]any, error) {
 	text, args := Text(`? LIMIT 1 OFFSET ?`, l.rows(l.Order.columns(), after), n).Statement()
 	return l.Order.scan(q.Row(text, args...))

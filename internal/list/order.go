@@ -11,10 +11,10 @@ import (
 	"steward/internal/page"
 )
 
-// Order is the order of a list's rows, and what their cursors have. A position is a value for each
-// column: a string, an int64 or []byte.
+// Order orders a list's rows and makes their cursors. A position has a value for each column: a
+// string, an int64 or []byte.
 type Order[T any] struct {
-	// Columns are what rows are ordered by. No two rows have the same values.
+	// Columns order the rows. No two rows have the same values.
 	Columns []string
 	// Ascending lists the row with the smallest values first.
 	Ascending bool
@@ -22,17 +22,17 @@ type Order[T any] struct {
 	Begin []any
 	// Cursor returns the cursor after a row.
 	Cursor func(T) page.Cursor
-	// Position returns the position of a cursor, or Invalid for the cursor of another list.
+	// Position returns a cursor's position, or Invalid for another list's cursor.
 	Position func(page.Cursor) ([]any, error)
 }
 
-// ByID returns the order of rows with identifiers of a kind, newest first.
+// ByID orders rows by an identifier of some kind, newest first.
 func ByID[T any](column, kind string, id func(T) string) Order[T] {
 	return ByKey([]string{column}, kind, id, func(id string) []any { return []any{id} })
 }
 
-// ByKey is ByID for rows that have other columns than one with the identifier, for which position returns
-// the values.
+// ByKey is ByID for rows whose columns are not the identifier itself; position returns their values
+// for one.
 func ByKey[T any](columns []string, kind string, id func(T) string, position func(id string) []any) Order[T] {
 	return Order[T]{
 		Columns: columns,
@@ -50,7 +50,7 @@ func ByKey[T any](columns []string, kind string, id func(T) string, position fun
 	}
 }
 
-// ByTime returns the order of rows by a time, newest first. Rows of the same time are ordered by id.
+// ByTime orders rows by a time, newest first, and rows with the same time by id.
 func ByTime[T any, At ~int64](atColumn, idColumn string, key func(T) (at At, id string)) Order[T] {
 	return Order[T]{
 		Columns: []string{atColumn, idColumn},
@@ -69,8 +69,8 @@ func ByTime[T any, At ~int64](atColumn, idColumn string, key func(T) (at At, id 
 	}
 }
 
-// start returns the position of a cursor, if there is one, but not before the beginning of the list: given
-// both as conditions, SQLite may read all rows between them.
+// start returns the cursor's position, if there is a cursor, but never one before the beginning of
+// the list: given both as conditions, SQLite may read all rows between them.
 func (o Order[T]) start(c page.Cursor) ([]any, error) {
 	if c == "" {
 		return o.Begin, nil
@@ -107,7 +107,6 @@ func compare(a, b any) int {
 	panic(fmt.Sprintf("list: a position has a %T", a))
 }
 
-// scan reads a position.
 func (o Order[T]) scan(row db.Row) ([]any, error) {
 	position := make([]any, len(o.Columns))
 	dest := make([]any, len(o.Columns))
@@ -133,7 +132,7 @@ func (o Order[T]) beyond(position []any) SQL {
 
 func (o Order[T]) columns() string { return strings.Join(o.Columns, `, `) }
 
-// by returns the ORDER BY clause for columns of a table.
+// by returns the ORDER BY clause for a table's columns.
 func (o Order[T]) by(prefix string) string {
 	direction := ` DESC`
 	if o.Ascending {

@@ -11,8 +11,8 @@ type SQL struct {
 	args []any
 }
 
-// Text returns a statement or a part of one. Each ? in the text stands for an argument, which may be SQL
-// or Conditions too.
+// Text returns a statement or a part of one. Each ? in the text stands for an argument, which may be
+// SQL or Conditions too.
 func Text(text string, args ...any) SQL { return SQL{text, args} }
 
 // Statement returns the text with numbered parameters, and the arguments.
@@ -22,23 +22,22 @@ func (s SQL) Statement() (text string, args []any) {
 	return w.text.String(), w.args
 }
 
-// Conditions are what all rows of a list meet.
+// Conditions must all hold for a list's rows.
 type Conditions []SQL
 
-// Where returns a condition, to which others can be added. Each ? in it stands for an argument.
+// Where returns a condition, to which you can add others. Each ? in it stands for an argument.
 func Where(condition string, args ...any) Conditions { return Conditions{{condition, args}} }
 
 // Add adds a condition. Each ? in it stands for an argument.
 func (c *Conditions) Add(condition string, args ...any) { *c = append(*c, SQL{condition, args}) }
 
-// Equal adds the condition that an expression has a value, unless that is empty.
+// Equal requires an expression to have a value, unless that is empty.
 func (c *Conditions) Equal(expression, value string) {
 	if value != "" {
 		c.Add(expression+` = ?`, value)
 	}
 }
 
-// writer writes a statement.
 type writer struct {
 	text strings.Builder
 	args []any

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// MaxCounted is the number up to which the matches of a filter are counted; the Total of a longer
-// list is Unknown.
+// MaxCounted limits how many of a filter's matches we count; a longer list has the Total Unknown.
 const MaxCounted = 10_000
 
 const (
@@ -14,12 +13,12 @@ const (
 	maxCounts = 10_000 // entries; a full cache is emptied
 )
 
-// CountCache caches for a minute that a filter matches more than MaxCounted rows, which takes as long
-// to find out as counting MaxCounted rows. A filter is a text that no other one has. It is never
-// invalidated: a list that shrinks is noticed a minute later. The zero value is ready to use.
+// CountCache remembers for a minute that a filter matches more than MaxCounted rows, which takes as
+// long to find out as counting MaxCounted rows. Each filter needs its own text. Nothing invalidates
+// an entry: we notice a minute later that a list has shrunk. The zero value is ready to use.
 type CountCache struct {
 	mu    sync.Mutex
-	large map[string]time.Time // until when
+	large map[string]time.Time // filter → until when
 }
 
 // IsLarge reports whether a filter is known to match more than MaxCounted rows.
@@ -29,7 +28,7 @@ func (c *CountCache) IsLarge(filter string, now time.Time) bool {
 	return now.Before(c.large[filter])
 }
 
-// SetLarge caches that a filter matches more than MaxCounted rows.
+// SetLarge remembers that a filter matches more than MaxCounted rows.
 func (c *CountCache) SetLarge(filter string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"steward/internal/errs"
 )
 
-// ETag returns the strong entity tag of a row's version.
+// ETag returns the strong entity tag for a row's version.
 func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
 // Versioned is implemented by values whose responses carry an ETag.
 type Versioned interface{ ETag() string }
 
-// Moving is implemented by Versioned values of which a part changes without their version, such as the
-// time of their last use. Their ETag is for If-Match only: If-None-Match does not get a 304.
+// Moving is implemented by Versioned values that may partly change while their version stays, such
+// as the time of their last use. Their ETag is for If-Match only: If-None-Match does not get a 304.
 type Moving interface {
 	Versioned
 	// MovesWithoutVersion does nothing.
 	MovesWithoutVersion()
 }
 
-// IfMatch is the part of an update's input that makes the update conditional.
+// IfMatch makes an update conditional; embed it in the update's input.
 type IfMatch struct {
 	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags" example:"\"3\""`
 }
@@ -35,14 +35,14 @@ func (m IfMatch) Check(row Versioned) error {
 	return errs.New(errs.PreconditionFailed, "the resource has changed since it was read")
 }
 
-// NoneMatch reports whether the value of an If-None-Match header names the ETag, which means that
-// the client has the current version already. The weak form matches too, since a proxy that
-// compresses a response weakens its ETag.
+// NoneMatch reports whether an If-None-Match header names the ETag: the client has the current
+// version already. The weak form matches too, since a proxy that compresses a response weakens its
+// ETag.
 func NoneMatch(header, tag string) bool {
 	return header != "" && (names(header, tag) || names(header, "W/"+tag))
 }
 
-// names reports whether a header that is `*` or a list of ETags names a tag. Our own tags contain
+// names reports whether a header, either `*` or a list of ETags, names a tag. Our own tags contain
 // no commas.
 func names(header, tag string) bool {
 	if strings.TrimSpace(header) == "*" {

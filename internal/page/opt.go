@@ -8,8 +8,7 @@ import (
 	"steward/internal/decode"
 )
 
-// Opt is a field of a partial update, or a parameter of a query. It distinguishes one that is absent, null,
-// or has a value.
+// Opt is a field in a partial update, or a query parameter. It may be absent, null, or have a value.
 type Opt[T any] struct {
 	Sent  bool
 	Null  bool
@@ -19,7 +18,7 @@ type Opt[T any] struct {
 // Some returns an Opt that was sent with a value.
 func Some[T any](v T) Opt[T] { return Opt[T]{Sent: true, Value: v} }
 
-// FromPtr returns an Opt that was sent with a value, or with null if there is none.
+// FromPtr returns an Opt that was sent with a value, or with null if value is nil.
 func FromPtr[T any](value *T) Opt[T] {
 	if value == nil {
 		return Opt[T]{Sent: true, Null: true}
@@ -37,7 +36,7 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	return decode.JSON(b, &o.Value)
 }
 
-// Receiver implements huma.ParamWrapper: it is what a parameter of a query is parsed into.
+// Receiver implements huma.ParamWrapper: huma parses a query parameter into it.
 func (o *Opt[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.Value).Elem() }
 
 // OnParamSet implements huma.ParamReactor.

@@ -1,9 +1,9 @@
-// Package page owns the parts of requests and responses that all lists and all updates share.
+// Package page owns the parts that all lists and all updates share in their requests and responses.
 //
 // A list's input embeds Paging. Its store reads one row more than the limit and passes the rows to
 // New, which returns a Page; package web writes that as a JSON array, with X-Total-Count and Link
-// headers. An update's input embeds IfMatch, which is checked against the ETag of the row, and its
-// body consists of Opt fields.
+// headers. An update's input embeds IfMatch, which we check against the row's ETag, and its body
+// consists of Opt fields.
 package page
 
 import (
@@ -23,7 +23,7 @@ import (
 	"steward/internal/errs"
 )
 
-// MaxLimit is the maximum number of items of one page.
+// MaxLimit is the maximum number of items on a page.
 const MaxLimit = 1000
 
 // Paging is the part of a list's query that selects a page.
@@ -33,19 +33,18 @@ type Paging struct {
 	Cursor Cursor `query:"cursor" doc:"Cursor from the next link; as fast for the last page as for the first" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 }
 
-// MaxSkipped is the greatest offset up to which the rows before a page are read.
+// MaxSkipped is the largest offset for which we still read the rows before a page.
 const MaxSkipped = 10_000
 
-// IsDeep reports whether so many rows are before a page that its store skips them in an index and
-// reads on after the last of them, as after a cursor.
+// IsDeep reports whether the page has too many rows before it to read them. Then its store skips
+// them in an index and reads on after the last of them, as after a cursor.
 func (p Paging) IsDeep() bool { return p.Cursor == "" && p.Offset > MaxSkipped }
 
-// Cursor is a position in a list: the sort values of the last row before it. It is opaque to
-// clients and checked when it is sent back.
+// Cursor is a position in a list: the sort values of the row just before it. It is opaque to
+// clients, and we check it when they send it back.
 type Cursor string
 
-// NewCursor returns the cursor after a row with the given sort values, each of them a string or an
-// int64.
+// NewCursor returns the cursor after a row with the given sort values, each a string or an int64.
 func NewCursor(values ...any) Cursor {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -54,8 +53,8 @@ func NewCursor(values ...any) Cursor {
 	return Cursor(base64.RawURLEncoding.EncodeToString(text))
 }
 
-// Scan copies the sort values into dest, pointers to string or int64. It returns Invalid for a
-// cursor of another list.
+// Scan copies the sort values into dest, pointers to string or int64. It returns Invalid for another
+// list's cursor.
 func (c Cursor) Scan(dest ...any) error {
 	if err := c.scan(dest); err != nil {
 		return errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
@@ -86,19 +85,19 @@ func (c Cursor) scan(dest []any) error {
 // Unknown is the Total of a list that is too expensive to count.
 const Unknown = -1
 
-// Page is a part of a list. Its JSON is the array of its items; everything else is sent in headers.
+// Page is a part of a list. Its JSON is the array of its items; headers carry everything else.
 type Page[T any] struct {
 	Items []T
 	// Total is the number of items in the whole list, or Unknown.
 	Total int64
-	// Next is the cursor of the next page; it is empty on the last page.
+	// Next is the cursor for the next page; it is empty on the last page.
 	Next Cursor
-	// Paging is what was requested.
+	// Paging is the client's request.
 	Paging Paging
 }
 
-// New returns a page of rows. The caller has read one row more than the limit if there is one,
-// which tells New that a next page exists. cursor returns the cursor after a row.
+// New returns a page. If there are more rows than the limit, the caller has read one extra, which
+// tells New that a next page exists. cursor returns the cursor after a row.
 func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] {
 	page := Page[T]{Items: rows, Total: total, Paging: p}
 	if len(rows) <= p.Limit {
@@ -111,8 +110,8 @@ func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] 
 	return page
 }
 
-// sample is the number of items from which AppendJSON estimates the size of a page. Growing the
-// buffer once saves the copies that append would make of a long page.
+// sample is the number of items from which AppendJSON estimates a page's size. Growing the buffer
+// once saves the copies that append would make of a long page.
 const sample = 16
 
 // AppendJSON appends the array of items.

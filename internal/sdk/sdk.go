@@ -1,7 +1,8 @@
-// Package sdk serves the API under /sdk with the envelopes that existing platform SDKs and CLIs expect:
-// values as {"success": true, "data": …}, errors as {"success": false, "code", "message", "details"}.
+// Package sdk serves the API under /sdk with the envelopes that existing platform SDKs and CLIs
+// expect: values as {"success": true, "data": …}, errors as {"success": false, "code", "message",
+// "details"}.
 //
-// Routes and handlers are the same as at the root. Values that need another form in an envelope
+// Routes and handlers are the same as at the root. Values that look different in an envelope
 // implement SDK() any.
 package sdk
 
@@ -20,7 +21,7 @@ import (
 const Prefix = "/sdk"
 
 // Face puts values and errors into envelopes. Status 204 becomes 200, since these clients expect a
-// body. The message of an error contains its first fault, since these clients do not show details.
+// body. An error's message contains its first fault, since these clients do not show details.
 var Face = &web.Face{
 	Prefix: Prefix,
 	Success: func(status int, value any) (int, any) {
@@ -39,8 +40,8 @@ var Face = &web.Face{
 	FailureType: "application/json",
 }
 
-// message returns the message of an error with its first fault, unless it says already that there
-// are too many.
+// message returns an error's message with its first fault, unless it says already that there are too
+// many.
 func message(e *errs.Error) string {
 	if len(e.Faults) == 0 || e.Omitted > 0 {
 		return e.Message
@@ -48,7 +49,7 @@ func message(e *errs.Error) string {
 	return e.Message + ": " + e.Faults[0].Location + ": " + e.Faults[0].Message
 }
 
-// success is the envelope of a value.
+// success is a value's envelope.
 type success struct{ data any }
 
 func (s success) AppendJSON(to []byte) ([]byte, error) {
@@ -56,7 +57,7 @@ func (s success) AppendJSON(to []byte) ([]byte, error) {
 	return append(to, '}'), err
 }
 
-// done is the envelope of a value that has no data.
+// done is the envelope for a value without data.
 type done struct {
 	Success bool `json:"success"`
 }
@@ -74,7 +75,7 @@ type details struct {
 	RequestID string       `json:"request_id"`
 }
 
-// converter is implemented by values that have another form in an envelope.
+// converter is implemented by values that look different in an envelope.
 type converter interface{ SDK() any }
 
 func wrap(value any) any {
@@ -87,8 +88,7 @@ func wrap(value any) any {
 	return success{value}
 }
 
-// datedPath matches the routes to which SDKs append a version of the API, which is ignored: there
-// is only one.
+// datedPath matches the routes to which SDKs append an API version. We ignore it: there is only one.
 var datedPath = regexp.MustCompile(`^(/session|/evalrun)/\d{4}-\d{2}-\d{2}$`)
 
 // Mount returns a handler that serves an API under Prefix.

@@ -25,32 +25,32 @@ const orgHeader = "X-Agentuity-Orgid"
 // Authenticator authenticates requests by their Authorization header, which has an API key or an
 // access token, and authorizes them.
 type Authenticator struct {
-	// Key returns the caller of an API key, or Unauthorized.
+	// Key returns an API key's caller, or Unauthorized.
 	Key func(ctx context.Context, value string) (*auth.Caller, error)
-	// Token returns the caller of an access token that our own provider issued and that is not bound
-	// to a key, or Unauthorized.
+	// Token returns the caller for an access token that our own provider issued and that is not
+	// bound to a key, or Unauthorized.
 	Token func(ctx context.Context, token string) (*auth.Caller, error)
-	// Bound returns the caller of an access token that is bound to a key, of which the request has a
-	// DPoP proof, or Unauthorized. It may add to the headers of the response.
+	// Bound returns the caller for an access token that is bound to a key, if the request has that
+	// key's DPoP proof, or Unauthorized. It may add to the response's headers.
 	Bound func(h http.Header, r *http.Request, token string) (*auth.Caller, error)
-	// Session returns the caller of a request of the console, or Unauthorized.
+	// Session returns the caller for a request from the console, or Unauthorized.
 	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
 	// Active returns Forbidden if an organization was deleted. It may be nil.
 	Active func(ctx context.Context, orgID string) error
 	// Accounts knows the first organization, which alone has the installation's permissions.
 	Accounts *account.Store
-	// Seen is called for each request that is authorized. It may be nil.
+	// Seen is called for each authorized request. It may be nil.
 	Seen func(caller *auth.Caller)
-	// PerSecond limits the requests of each caller; 0 means no limit.
+	// PerSecond limits each caller's requests; 0 means no limit.
 	PerSecond float64
-	// ResourceMetadata is the URL of the metadata of this API (RFC 9728), which challenges name. It may be
-	// empty.
+	// ResourceMetadata is the URL of this API's metadata (RFC 9728), which challenges name. It may
+	// be empty.
 	ResourceMetadata string
 
 	limiters db.Cache[string, *rate.Limiter] // by caller
 }
 
-// identify returns the caller of a request, or Unauthorized. It may add to the headers of the response.
+// identify returns a request's caller, or Unauthorized. It may add to the response's headers.
 type identify func(h http.Header, r *http.Request) (*auth.Caller, error)
 
 // Guard implements web.Guard for requests with an Authorization header.
@@ -58,7 +58,7 @@ func (a *Authenticator) Guard(route web.Route, w http.ResponseWriter, r *http.Re
 	return a.guard(a.caller)(route, w, r)
 }
 
-// guard returns a web.Guard for requests whose caller who returns.
+// guard returns a web.Guard that learns a request's caller from who.
 func (a *Authenticator) guard(who identify) web.Guard {
 	return func(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
 		caller, err := who(w.Header(), r)
@@ -73,7 +73,7 @@ func (a *Authenticator) guard(who identify) web.Guard {
 	}
 }
 
-// challenge adds the metadata of this API to the challenge of Unauthorized, so that OAuth clients find the
+// challenge adds this API's metadata to an Unauthorized challenge, so that OAuth clients find the
 // provider. It returns any other error unchanged.
 func (a *Authenticator) challenge(err error) error {
 	var e *errs.Error
@@ -124,9 +124,9 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	return nil
 }
 
-// Reauthorize returns the sender of a request that is being served for long, with the current role, or an
-// error if they have no longer a permission: the key was deleted, the token has expired, the session has
-// ended, the role was changed.
+// Reauthorize checks again, during a long request, that its sender may make it. It returns the
+// sender with the current role, or an error if the permission is gone: the key was deleted, the
+// token has expired, the session has ended, the role has changed.
 func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) (*auth.Caller, error) {
 	caller, err := a.again(r)
 	if err != nil {
@@ -141,7 +141,7 @@ func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) (*auth.C
 	return caller, caller.Require(p)
 }
 
-// active returns Forbidden if the organization of a caller was deleted.
+// active returns Forbidden if the caller's organization was deleted.
 func (a *Authenticator) active(ctx context.Context, caller *auth.Caller) error {
 	if a.Active == nil {
 		return nil
@@ -149,7 +149,7 @@ func (a *Authenticator) active(ctx context.Context, caller *auth.Caller) error {
 	return a.Active(ctx, caller.OrgID)
 }
 
-// inFirst returns Forbidden if a caller acts in another organization than the first one.
+// inFirst returns Forbidden unless the caller acts in the first organization.
 func (a *Authenticator) inFirst(ctx context.Context, p auth.Permission, caller *auth.Caller) error {
 	first, _, err := a.Accounts.FirstOrg(ctx)
 	if err != nil || caller.OrgID == first {
@@ -158,8 +158,7 @@ func (a *Authenticator) inFirst(ctx context.Context, p auth.Permission, caller *
 	return errs.New(errs.Forbidden, "the role %s in the first organization of this installation is required to %s", p.RoleNames(), p.Name)
 }
 
-// IdentifyActive is Identify for callers whose organization was not deleted: otherwise it returns
-// Forbidden.
+// IdentifyActive is Identify, but returns Forbidden if the caller's organization was deleted.
 func (a *Authenticator) IdentifyActive(ctx context.Context, bearer string) (*auth.Caller, error) {
 	caller, err := a.Identify(ctx, bearer)
 	if err != nil {
@@ -168,8 +167,8 @@ func (a *Authenticator) IdentifyActive(ctx context.Context, bearer string) (*aut
 	return caller, a.active(ctx, caller)
 }
 
-// again returns the caller of a request that was accepted before. A DPoP proof can be used only once, so
-// that its sender has to send a new request. A request without credentials in its header is one of the
+// again returns the caller of a request that we accepted earlier. A DPoP proof works only once, so
+// its sender has to send a new request. A request without credentials in its header comes from the
 // console.
 func (a *Authenticator) again(r *http.Request) (*auth.Caller, error) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -194,7 +193,7 @@ func (a *Authenticator) caller(h http.Header, r *http.Request) (*auth.Caller, er
 	return nil, errs.New(errs.Unauthorized, "authentication required: send the header Authorization: Bearer <API key>")
 }
 
-// Identify returns the caller of an API key or of an access token that is not bound to a key, or
+// Identify returns the caller for an API key or an access token that is not bound to a key, or
 // Unauthorized.
 func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Caller, error) {
 	if isToken(bearer) {

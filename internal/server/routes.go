@@ -1,9 +1,9 @@
-// Package server owns the route table, the authentication of requests, and the handler that serves
+// Package server owns the route table, authenticates requests, and provides the handler that serves
 // everything.
 //
-// Routes lists all routes of the management API with the permission that each requires.
-// Authenticator turns the bearer token of a request into an auth.Caller and checks that permission.
-// Handler mounts the table at the root and under /sdk, next to the handlers of protocols.
+// Routes lists all routes in the management API with the permission that each requires.
+// Authenticator turns a request's bearer token into an auth.Caller and checks that permission.
+// Handler mounts the table at the root and under /sdk, next to the handlers for protocols.
 package server
 
 import (
@@ -16,8 +16,8 @@ import (
 	"steward/internal/webhook/replay"
 )
 
-// Routes returns the route table of the management API. All routes are served on both faces and are
-// in the OpenAPI document.
+// Routes returns the management API's route table. Both faces serve all of it, and the OpenAPI
+// document lists it.
 func (s *Server) Routes() []web.Route {
 	account := s.Account
 	key := s.Key

@@ -56,33 +56,33 @@ type Server struct {
 	// Databases serves databases to their clients, at /db/{id}/.
 	Databases http.Handler
 
-	// Protocol mounts the endpoints and pages of the OpenID Connect provider.
+	// Protocol mounts the OpenID Connect provider's endpoints and pages.
 	Protocol func(handle func(pattern string, h http.Handler))
 
 	Console *console.Console
 
 	Auth        *Authenticator
 	Idempotency *idempotency.Store
-	// Memory is for the bodies of requests and for large responses.
+	// Memory holds request bodies and large responses.
 	Memory *budget.Pool
-	// Decoding is that of the bodies.
+	// Decoding decodes large bodies one after the other.
 	Decoding *web.Decoding
 	Proxies  web.Proxies
 	Log      *slog.Logger
-	// Ready returns an error if requests cannot be served.
+	// Ready returns an error if we cannot serve requests.
 	Ready func(context.Context) error
-	// Disk is that of the database, unless it is elsewhere.
+	// Disk is the database's disk, unless that is elsewhere.
 	Disk *disk.Space
-	// Trace wraps the handler of all requests; nil for none.
+	// Trace wraps the handler for all requests; nil for none.
 	Trace func(http.Handler) http.Handler
 	// Done is called after each request, for log and metrics.
 	Done func(web.Served)
 }
 
-// IngestRoute is the pattern of the URLs at which webhooks accept events.
+// IngestRoute is the pattern for the URLs at which webhooks accept events.
 const IngestRoute = "/in/{id}/{token}"
 
-// Handler returns the handler of all paths: the table at the root, under /sdk and for the console,
+// Handler returns the handler for all paths: the table at the root, under /sdk and for the console,
 // protocols, documentation and health checks.
 func (s *Server) Handler() http.Handler {
 	api := web.NewAPI(s.Routes(), s.guard(s.Auth.Guard), s.Idempotency.Serve)
@@ -105,8 +105,8 @@ func (s *Server) Handler() http.Handler {
 	return web.Behind(s.Proxies, observed)
 }
 
-// consoleAPI returns the handler of the table for the console. It is made with the first request: a
-// process that serves no console has the table once.
+// consoleAPI returns the table's handler for the console. It builds it with the first request: a
+// process that serves no console has the table only once.
 func (s *Server) consoleAPI() http.Handler {
 	made := sync.OnceValue(func() *web.API {
 		api := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
@@ -117,8 +117,8 @@ func (s *Server) consoleAPI() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
 }
 
-// guard returns a guard that also refuses what would make the database grow while its disk is almost
-// full, so that there is space left for deleting things.
+// guard returns a guard that also refuses additions to the database while its disk is almost full,
+// so that there is space left for deleting things.
 func (s *Server) guard(next web.Guard) web.Guard {
 	return func(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
 		r = next(route, w, r)
@@ -143,16 +143,17 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	web.Write(w, r, http.StatusOK, health{Status: "ok"})
 }
 
-// ErrStopping is what Ready returns while the process is stopping.
+// ErrStopping is returned by Ready while the process is stopping.
 var ErrStopping = errors.New("the process is stopping")
 
-// ready responds with 503 while the database is unreachable or the process is stopping. An almost full
-// disk is told in the body of a 200: things can be read and deleted.
+// ready responds with 503 while the database is unreachable or the process is stopping. An almost
+// full disk still gets a 200, whose body says so: clients can read and delete things.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	err := s.Ready(ctx)
-	// HAProxy lets the requests of a server end that answers 404, and cuts off those of one that fails.
+	// HAProxy lets requests finish on a server that answers 404, and cuts them off on one that
+	// fails.
 	if errors.Is(err, ErrStopping) && r.URL.RawQuery == "draining=404" {
 		web.Fail(w, r, errs.New(errs.NotFound, "the process is stopping"))
 		return

@@ -7,14 +7,14 @@ import (
 	driver "zombiezen.com/go/sqlite"
 )
 
-// Backup writes a copy of a database to a new file, as it is at one moment. Others may write to the
-// database meanwhile, if it has a write-ahead log. The copy is not synced.
+// Backup copies a database to a new file, as it is at one moment. Others may write to the database
+// meanwhile, if it has a write-ahead log. The copy is not synced.
 func Backup(from, to string) error {
 	source, err := driver.OpenConn(from, driver.OpenReadWrite)
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
-	defer func() { _ = source.Close() }() // nothing was written
+	defer func() { _ = source.Close() }() // we wrote nothing
 	source.SetBusyTimeout(busyTimeout)
 	copied, err := open(to, driver.OpenReadWrite|driver.OpenCreate, []string{"journal_mode(OFF)", "synchronous(OFF)"})
 	if err != nil {

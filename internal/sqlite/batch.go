@@ -10,47 +10,47 @@ import (
 	"time"
 )
 
-// A batch ends after this many writes, or about this many bytes, so that its first write does not wait
-// for long.
+// A batch ends after this many writes, or about this many bytes, so that its first write does not
+// wait for long.
 const (
 	maxBatch      = 512
 	maxBatchBytes = 8 << 20
 )
 
-// The errors of Batch.Write that are not those of the write itself.
+// Batch.Write returns these errors in addition to the write's own.
 var (
 	// ErrQueueFull is returned if too many writes wait.
 	ErrQueueFull = errors.New("sqlite: too many writes are waiting")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("sqlite: the batch is closed")
-	// ErrNotBegun wraps the reason for which there is no transaction.
+	// ErrNotBegun wraps the reason why we could not begin a transaction.
 	ErrNotBegun = errors.New("sqlite: no transaction could be begun")
-	// ErrRolledBack wraps the reason for which a whole transaction was rolled back.
+	// ErrRolledBack wraps the reason why the whole transaction was rolled back.
 	ErrRolledBack = errors.New("sqlite: the transaction was rolled back")
 
 	errNotReturned = errors.New("sqlite: the function of a write did not return")
 	errBySQLite    = errors.New("a statement ended the transaction")
 )
 
-// connection is what a Batch needs of a connection: a Conn, or a struct that embeds one.
+// connection is the part of a Conn that a Batch needs. A struct that embeds one has it too.
 type connection interface {
 	Exec(text string, args ...any) error
 	AutocommitEnabled() bool
 }
 
-// Batch is a group commit. Its goroutine takes writes from a queue and lets each one's caller run its
-// function, one after the other in one transaction, each in a savepoint. When no more writes wait, or
-// the batch is full, it commits and replies to all, so that callers share the fsync.
+// Batch is a group commit. Its goroutine takes writes from a queue and lets each caller run its own
+// function, one after the other in one transaction, each in a savepoint. When no more writes wait,
+// or the batch is full, it commits and replies to all, so that callers share the fsync.
 type Batch[C connection] struct {
-	// Acquire returns the connection for a transaction, and Release takes it back at the end. broken says
-	// that it is in an unknown state and must not be used again.
+	// Acquire returns the connection for a transaction, and Release takes it back at the end. If
+	// broken is true, its state is unknown and nobody may use it again.
 	Acquire func() (C, error)
 	Release func(conn C, broken bool)
-	// Queue is how many writes may wait before others are refused.
+	// Queue caps the waiting writes; more are refused.
 	Queue int
-	// MaxTime is how long a batch takes more writes; 0 means for as long as it is not full.
+	// MaxTime limits how long a batch takes more writes; 0 means until it is full.
 	MaxTime time.Duration
-	// Committed is called after a commit with the number of writes in it, and the time since the oldest of
+	// Committed is called after a commit with its number of writes, and the time since the oldest of
 	// them was queued.
 	Committed func(writes int, wait time.Duration)
 
@@ -66,25 +66,25 @@ type Batch[C connection] struct {
 	conn  C
 	inTx  bool
 	began time.Time
-	// batch are the writes that ran and wait for the commit.
+	// batch has the writes that ran and wait for the commit.
 	batch []*write[C]
 	ran   int
 	bytes int
 }
 
-// write is a call of Write.
+// write is one call to Write.
 type write[C connection] struct {
 	ctx    context.Context
 	again  func(error) bool
 	queued time.Time
-	// start has the caller run its function. It is unbuffered: either both sides take part, or the
-	// caller has given up waiting.
+	// start tells the caller to run its function. It is unbuffered: either both sides take part, or
+	// the caller has given up waiting.
 	start chan C
 	ran   chan error
 	done  chan error
-	// err is the result of the last run.
+	// err is the last run's result.
 	err error
-	// alone is whether the write is repeated in a transaction of its own.
+	// alone is true if the write is repeated in its own transaction.
 	alone bool
 }
 
@@ -95,7 +95,7 @@ func (b *Batch[C]) Start() {
 	go b.serve()
 }
 
-// Close refuses new writes and waits until the queued ones are done. It may be called more than once.
+// Close refuses new writes and waits until the queued ones are done. You may call it more than once.
 func (b *Batch[C]) Close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -109,18 +109,19 @@ func (b *Batch[C]) Close() {
 // Waiting returns the number of writes that have not begun to run.
 func (b *Batch[C]) Waiting() int { return int(b.waiting.Load()) }
 
-// Grow counts bytes that the function that is running writes.
+// Grow counts bytes that the running function writes.
 func (b *Batch[C]) Grow(bytes int) { b.bytes += bytes }
 
-// Write queues a write, runs fn when it is due, and waits for the commit: nil means that what fn did is
-// durable. If ctx ends before fn is due, Write returns its error and fn never runs; later ctx makes no
-// difference. An error of fn rolls back what it did and is returned unchanged.
+// Write queues a write, runs fn when its turn comes, and waits for the commit: nil means that
+// everything fn did is durable. If ctx ends before fn's turn, Write returns its error and fn never
+// runs; from then on ctx makes no difference. If fn returns an error, its writes are rolled back and
+// Write returns that error unchanged.
 //
 // SQLite rolls back the whole transaction after some errors, and COMMIT itself can fail. If again is
-// nil, Write then returns ErrRolledBack to all writes of the batch. Otherwise again is called with the
-// result of fn and reports whether to run fn again, in a transaction of its own; if not, Write returns
-// the result. A result for which again is true is also returned only after the commit, since it may
-// depend on other writes of the batch.
+// nil, Write then returns ErrRolledBack to all writes in the batch. Otherwise again gets fn's result
+// and reports whether to run fn again, in its own transaction; if not, Write returns the result. A
+// result for which again is true also waits for the commit, since it may depend on other writes in
+// the batch.
 func (b *Batch[C]) Write(ctx context.Context, fn func(C) error, again func(error) bool) error {
 	w := &write[C]{
 		ctx:    ctx,
@@ -147,7 +148,7 @@ func (b *Batch[C]) Write(ctx context.Context, fn func(C) error, again func(error
 	}
 }
 
-// await waits until the write is due, and returns the connection for it.
+// await waits for the write's turn, and returns the connection for it.
 func (w *write[C]) await(waiting *atomic.Int64) (conn C, err error) {
 	waiting.Add(1)
 	defer waiting.Add(-1)
@@ -160,7 +161,7 @@ func (w *write[C]) await(waiting *atomic.Int64) (conn C, err error) {
 	return conn, err
 }
 
-// run runs fn and reports its result, also if fn panics.
+// run runs fn and reports its result, even if fn panics.
 func (w *write[C]) run(conn C, fn func(C) error) {
 	err := errNotReturned
 	defer func() { w.ran <- err }()
@@ -215,7 +216,7 @@ func (b *Batch[C]) full() bool {
 	return b.ran >= maxBatch || b.bytes >= maxBatchBytes || b.MaxTime > 0 && time.Since(b.began) >= b.MaxTime
 }
 
-// add has one write run in the transaction, and keeps or undoes what it did.
+// add lets one caller run its write in the transaction, and keeps or undoes it.
 func (b *Batch[C]) add(w *write[C]) {
 	if err := w.ctx.Err(); err != nil {
 		w.done <- err // the caller may have given up
@@ -241,7 +242,7 @@ func (b *Batch[C]) add(w *write[C]) {
 	}
 }
 
-// runCaller has the caller run its function, and returns the result.
+// runCaller lets the caller run its function, and returns the result.
 func (b *Batch[C]) runCaller(w *write[C]) error {
 	select {
 	case w.start <- b.conn:
@@ -259,7 +260,7 @@ func (b *Batch[C]) keep(w *write[C]) {
 	b.batch = append(b.batch, w)
 }
 
-// undo rolls back what a write did.
+// undo rolls back a write.
 func (b *Batch[C]) undo(w *write[C]) {
 	for _, text := range []string{"ROLLBACK TO SAVEPOINT request", "RELEASE SAVEPOINT request"} {
 		if err := b.conn.Exec(text); err != nil {
@@ -274,8 +275,8 @@ func (b *Batch[C]) undo(w *write[C]) {
 	w.done <- w.err
 }
 
-// begin begins a transaction, if there is none. A connection on which that fails is replaced: it is in
-// an unknown state.
+// begin begins a transaction, if there is none. If BEGIN fails, the connection's state is unknown,
+// so begin replaces it.
 func (b *Batch[C]) begin() error {
 	if b.inTx {
 		return nil
@@ -340,8 +341,8 @@ func (b *Batch[C]) take() []*write[C] {
 	return all
 }
 
-// abort rolls back the transaction. Of the batch and more writes, it repeats those that can be, each in
-// a transaction of its own, and replies to the others.
+// abort rolls back the transaction. It repeats the writes that ask for it, from the batch and from
+// more, each in its own transaction, and replies to the others.
 func (b *Batch[C]) abort(cause error, more ...*write[C]) {
 	// SQLite may have rolled back already; a worse error shows at the next BEGIN.
 	_ = b.conn.Exec("ROLLBACK")
@@ -361,7 +362,7 @@ func (b *Batch[C]) abort(cause error, more ...*write[C]) {
 	}
 }
 
-// failure returns the result of a write whose transaction was rolled back for a cause.
+// failure returns a write's result after its transaction was rolled back.
 func (w *write[C]) failure(cause error) error {
 	if w.again != nil && w.err != nil {
 		return w.err

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// maxStatements bounds the prepared statements of a connection. The product has a few hundred texts.
+	// maxStatements caps a connection's prepared statements. The product has a few hundred texts.
 	maxStatements = 512
 
 	busyTimeout = 10 * time.Second
 )
 
-// Conn is a connection with its prepared statements. It keeps them itself, since the library looks at
-// each statement that it keeps whenever a context is set: with 200 of them a lookup by key took 20 µs
-// instead of 9. One goroutine uses it at a time.
+// Conn is a connection with its prepared statements. It keeps them itself, because the library looks
+// at every statement that it keeps whenever a context is set: with 200 of them a lookup by key took
+// 20 µs instead of 9. Only one goroutine may use it at a time.
 type Conn struct {
 	*driver.Conn
 	statements Statements[*driver.Stmt]
 	hooked     uintptr   // the handle under which it has Hooks, or 0
-	tls        *libc.TLS // for calls of SQLite that the library does not have; nil without Hooks
+	tls        *libc.TLS // for SQLite calls that the library does not have; nil without Hooks
 }
 
 // Open opens an existing file and sets pragmas, such as "journal_mode(WAL)".
@@ -58,8 +58,8 @@ func (c *Conn) Close() error {
 }
 
 // boundLimit finds limits that are parameters. SQLite plans by their values, and so prepares the
-// statement again whenever one is bound: an empty page took 27 µs of CPU instead of 8. It does not look
-// into expressions.
+// statement again whenever one is bound: an empty page took 27 µs of CPU instead of 8. It does not
+// look into expressions.
 var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$\d+)`)
 
 // prepare returns a statement without bindings, ready to run.
@@ -93,7 +93,7 @@ func (c *Conn) Exec(text string, args ...any) error {
 	return rows.Err()
 }
 
-// ScanFirst scans the first row of a statement. It returns sql.ErrNoRows if there is none.
+// ScanFirst scans a statement's first row. It returns sql.ErrNoRows if there is none.
 func (c *Conn) ScanFirst(text string, dest ...any) error {
 	rows, err := c.Query(text, nil, unchanged)
 	if err != nil {
@@ -111,9 +111,9 @@ func (c *Conn) ScanFirst(text string, dest ...any) error {
 
 func unchanged(err error) error { return err }
 
-// Query runs a statement up to its first row; one that writes has written everything then. ended is
-// called once with the error of the statement, nil as a rule, and returns that of the rows. It is also
-// called if Query returns an error.
+// Query runs a statement up to its first row; one that writes has written everything then. It calls
+// ended once, even if Query itself fails, with the statement's error, which is usually nil. The rows
+// return the error that ended returns.
 func (c *Conn) Query(text string, args []any, ended func(error) error) (*Rows, error) {
 	stmt, err := c.prepare(text)
 	if err != nil {
@@ -131,10 +131,10 @@ func (c *Conn) Query(text string, args []any, ended func(error) error) (*Rows, e
 	return r, nil
 }
 
-// Rows are the rows of a running statement.
+// Rows is a running statement's rows.
 type Rows struct {
 	stmt *driver.Stmt // nil when the rows have ended
-	// ahead is whether the row for the next call of Next was already read.
+	// ahead is true if we have already read the row for the next call to Next.
 	ahead bool
 	err   error
 	ended func(error) error
@@ -161,7 +161,7 @@ func (r *Rows) step() bool {
 
 var errNoRow = errors.New("sqlite: Scan without a row")
 
-// Scan copies the columns of the row into variables.
+// Scan copies the row's columns into variables.
 func (r *Rows) Scan(dest ...any) error {
 	if r.stmt == nil {
 		return errNoRow
@@ -169,10 +169,10 @@ func (r *Rows) Scan(dest ...any) error {
 	return scan(r.stmt, dest)
 }
 
-// Err returns the error with which the rows ended.
+// Err returns the error that ended the rows.
 func (r *Rows) Err() error { return r.err }
 
-// Close ends the rows. It may be called more than once.
+// Close ends the rows. You may call it more than once.
 func (r *Rows) Close() {
 	if r.stmt != nil {
 		r.end(nil)

@@ -13,39 +13,40 @@ import (
 	driver "zombiezen.com/go/sqlite"
 )
 
-// Hooks are called while a statement of a connection runs, by the goroutine that uses the connection.
+// Hooks are called while a connection runs a statement, on the goroutine that uses the connection.
 type Hooks struct {
-	// Progress is called every few instructions. The statement is interrupted unless it returns true.
+	// Progress is called every few instructions. Unless it returns true, the statement is
+	// interrupted.
 	Progress func() bool
-	// Busy is called when another connection has a lock, with the number of calls before. It reports
-	// whether to try again.
+	// Busy is called when another connection has a lock, with the number of earlier calls. It
+	// reports whether to try again.
 	Busy func(count int) bool
 	// Commit is called before a transaction is written.
 	Commit func()
 }
 
-// progressSteps is the number of SQLite's instructions between two calls of Progress. They take a few
-// microseconds, unless one of them calls a function with a large value.
+// progressSteps is the number of SQLite's instructions between two calls to Progress. They take a
+// few microseconds, unless one of them calls a function with a large value.
 const progressSteps = 100
 
-// SQLite passes numbers to the functions that it calls, such as its handle of a connection.
+// SQLite passes numbers to the functions that it calls, such as its handle for a connection.
 var (
-	// handles has the handles of connections that are being opened, by the numbers in their URIs.
-	handles sync.Map // of int64 to uintptr
-	// hooks has the Hooks of each open connection by its handle.
-	hooks sync.Map // of uintptr to *Hooks
+	// handles maps the number in a connection's URI to its handle, while it is being opened.
+	handles sync.Map // int64 → uintptr
+	// hooks maps each open connection's handle to its Hooks.
+	hooks sync.Map // uintptr → *Hooks
 
 	lastNumber atomic.Int64
 	register   = sync.OnceValues(registerCallbacks)
 )
 
-// numberParameter is the name of a connection's number in its URI.
+// numberParameter names the URI parameter with a connection's number.
 const numberParameter = "connection"
 
 // callbacks has the addresses of the functions that SQLite calls.
 type callbacks struct{ opened, progress, busy, commit uintptr }
 
-// registerCallbacks has SQLite call onOpened for each connection of the process.
+// registerCallbacks makes SQLite call onOpened for each connection in the process.
 func registerCallbacks() (*callbacks, error) {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -61,19 +62,19 @@ func registerCallbacks() (*callbacks, error) {
 	return all, nil
 }
 
-// callback returns the address of a declared function, in the form in which the translated SQLite has
-// all functions: as the address of a word with the address of the code. The word is never freed.
+// callback returns a declared function's address in the form that the translated SQLite uses: the
+// address of a word that holds the code's address. The word is never freed.
 func callback(tls *libc.TLS, f any) uintptr {
 	word := libc.Xcalloc(tls, 1, 8)
 	libc.AtomicStorePUintptr(word, reflect.ValueOf(f).Pointer())
 	return word
 }
 
-// OpenWithHooks opens an existing file as Open does, and has SQLite call hooks until the connection is
-// closed.
+// OpenWithHooks opens an existing file as Open does, and lets SQLite call hooks until the connection
+// is closed.
 //
-// The library has no method for that and does not show SQLite's handle of the connection. SQLite passes
-// it to onOpened, which knows the connection by a number in the URI.
+// The library has no method for that and hides SQLite's handle for the connection. SQLite passes it
+// to onOpened, which knows the connection by a number in the URI.
 func OpenWithHooks(path string, pragmas []string, h *Hooks) (*Conn, error) {
 	all, err := register()
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *Conn) setHooks(all *callbacks, handle uintptr, h *Hooks) {
 	lib.Xsqlite3_commit_hook(c.tls, handle, all.commit, handle)
 }
 
-// removeHooks forgets the hooks of a connection that is closed.
+// removeHooks forgets a closed connection's hooks.
 func (c *Conn) removeHooks() {
 	if c.tls != nil {
 		hooks.Delete(c.hooked)
@@ -108,15 +109,14 @@ func (c *Conn) removeHooks() {
 	}
 }
 
-// ClearRowID has LastInsertRowID return 0 until the next row is inserted. The connection must have
-// hooks.
+// ClearRowID makes LastInsertRowID return 0 until the next insert. The connection must have hooks.
 func (c *Conn) ClearRowID() { lib.Xsqlite3_set_last_insert_rowid(c.tls, c.hooked, 0) }
 
-// SetDefensive refuses statements by which a client can damage the file, such as PRAGMA writable_schema. The
-// connection must have hooks.
+// SetDefensive refuses statements that let a client damage the file, such as PRAGMA writable_schema.
+// The connection must have hooks.
 //
-// It replaces the library's method of this name. That passes one argument where SQLite reads two, the second
-// of which is an address that SQLite writes to unless it is 0.
+// It replaces the library's method of this name, which passes one argument where SQLite reads two.
+// SQLite takes the second one for an address and writes to it, unless it is 0.
 func (c *Conn) SetDefensive(on bool) error {
 	value := int32(0)
 	if on {

@@ -1,19 +1,19 @@
 package sqlite
 
-// Statements keeps prepared statements by their texts. When there are Max of them, one makes room for
-// the next.
+// Statements keeps prepared statements by their texts. Once it has Max of them, it drops one for
+// each new one.
 type Statements[S interface{ Finalize() error }] struct {
 	Max    int
 	byText map[string]S
 }
 
-// Get returns the statement of a text. It reports whether there is one.
+// Get returns the statement for a text. It reports whether there is one.
 func (s *Statements[S]) Get(text string) (S, bool) {
 	stmt, ok := s.byText[text]
 	return stmt, ok
 }
 
-// Put keeps a statement, which is finalized when it is removed.
+// Put keeps a statement, and finalizes it when it is removed.
 func (s *Statements[S]) Put(text string, stmt S) {
 	if s.byText == nil {
 		s.byText = map[string]S{}
@@ -35,6 +35,6 @@ func (s *Statements[S]) Clear() {
 }
 
 func (s *Statements[S]) remove(text string) {
-	_ = s.byText[text].Finalize() // repeats the error of its last run
+	_ = s.byText[text].Finalize() // repeats its last run's error
 	delete(s.byText, text)
 }

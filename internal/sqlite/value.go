@@ -9,8 +9,8 @@ import (
 	driver "zombiezen.com/go/sqlite"
 )
 
-// bind binds the arguments of a statement. Parameters are $1, $2 and so on, each as often as needed, or
-// all are nameless.
+// bind binds a statement's arguments. Parameters are $1, $2 and so on, each as often as needed, or
+// all nameless.
 func bind(stmt *driver.Stmt, args []any) error {
 	used := 0
 	for param := 1; param <= stmt.BindParamCount(); param++ {
@@ -32,8 +32,8 @@ func bind(stmt *driver.Stmt, args []any) error {
 	return nil
 }
 
-// argumentOf returns the number of the argument for a parameter. SQLite numbers parameters in the
-// order of the text, so that $2 may be its first one.
+// argumentOf returns the number of a parameter's argument. SQLite numbers parameters as they come in
+// the text, so that $2 may be its first one.
 func argumentOf(stmt *driver.Stmt, param int) (int, error) {
 	name := stmt.BindParamName(param)
 	if name == "" {
@@ -75,7 +75,7 @@ func Bind(stmt *driver.Stmt, param int, arg any) error {
 	return nil
 }
 
-// basicValue returns the value of a pointer or of a named type.
+// basicValue returns the value behind a pointer or a named type.
 func basicValue(v reflect.Value) (any, error) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -104,7 +104,7 @@ func basicValue(v reflect.Value) (any, error) {
 	return nil, fmt.Errorf("unsupported type %s", v.Type())
 }
 
-// scan copies the columns of a row into variables. It converts nothing: text is not a number, and NULL
+// scan copies a row's columns into variables. It converts nothing: text is not a number, and NULL
 // needs a pointer to a pointer, or bytes.
 func scan(stmt *driver.Stmt, dest []any) error {
 	if columns := stmt.ColumnCount(); columns != len(dest) {
@@ -118,7 +118,7 @@ func scan(stmt *driver.Stmt, dest []any) error {
 	return nil
 }
 
-// column is a column of the current row.
+// column is a column in the current row.
 type column struct {
 	stmt  *driver.Stmt
 	index int
@@ -196,7 +196,7 @@ func (c column) text() (string, error) {
 	return c.stmt.ColumnText(c.index), nil
 }
 
-// bytes returns nil for NULL. Text is its bytes.
+// bytes returns nil for NULL, and the bytes of text.
 func (c column) bytes() ([]byte, error) {
 	switch kind := c.kind(); kind {
 	case driver.TypeNull:
@@ -229,9 +229,9 @@ func (c column) float() (float64, error) {
 	return c.stmt.ColumnFloat(c.index), nil
 }
 
-// Value returns a column of the current row, from 0, as nil, int64, float64, string or []byte.
+// Value returns a column from the current row, from 0, as nil, int64, float64, string or []byte.
 func Value(stmt *driver.Stmt, i int) any {
-	v, _ := column{stmt, i}.any() // any kind of column has a value
+	v, _ := column{stmt, i}.any() // every kind of column has a value
 	return v
 }
 

@@ -18,7 +18,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// settings are the settings that say where an installation is.
+// settings returns the names of the settings that locate an installation.
 func settings() []string {
 	return []string{"config", "data", "database-url", "database-pooler", "blob-url"}
 }
@@ -76,7 +76,7 @@ with the same passphrase, or for the same recipients.`,
 	return cmd
 }
 
-// creation says what a backup has and where it goes.
+// creation describes a backup to make: its content and its place.
 type creation struct {
 	path       string
 	request    Request
@@ -126,7 +126,8 @@ func createBackup(ctx context.Context, p session.Program, cfg config.Config, c c
 	return err
 }
 
-// interrupted returns the error of a command, or what a signal that ended it has left.
+// interrupted returns the command's error. If a signal ended the command, the error says what
+// remains.
 func interrupted(ctx context.Context, err error, message string) error {
 	if ctx.Err() == nil {
 		return err
@@ -137,7 +138,7 @@ func interrupted(ctx context.Context, err error, message string) error {
 // bar shows progress on a terminal, and nothing elsewhere.
 type bar struct{ shown *progressbar.ProgressBar }
 
-// newBar returns a bar for a number of bytes, or -1 if that is not known.
+// newBar returns a bar for a number of bytes, or -1 if that is unknown.
 func newBar(p session.Program, total int64, title string) bar {
 	if !session.IsTerminal(p.Err) {
 		return bar{}
@@ -159,11 +160,11 @@ func (b bar) end() {
 	}
 }
 
-// opened is a backup that is read.
+// opened is a backup to read.
 type opened struct {
 	*backup.Reader
 	from  *repository // nil for a file
-	id    string      // of a backup in a repository
+	id    string      // in a repository
 	close func()
 }
 
@@ -175,7 +176,8 @@ func (o *opened) verify(ctx context.Context) (*contents, error) {
 	return o.from.verifyBackup(ctx, o.id, o.Reader)
 }
 
-// openBackup opens a backup in a file, or one of a repository: the newest, or that of --backup.
+// openBackup opens a backup in a file or a repository; there it takes the one that --backup names,
+// or the newest.
 func openBackup(ctx context.Context, p session.Program, target string, s *secrets) (*opened, error) {
 	if !isRepository(target) {
 		return openFile(ctx, p, target, s)
@@ -238,11 +240,11 @@ func openFile(ctx context.Context, p session.Program, path string, s *secrets) (
 	return &opened{Reader: in, close: func() {
 		bar.end()
 		in.Close()
-		_ = f.Close() // it was only read
+		_ = f.Close() // we only read it
 	}}, nil
 }
 
-// listCommand returns the command that lists the backups of a repository.
+// listCommand returns the command that lists a repository's backups.
 func listCommand(p session.Program) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
@@ -379,8 +381,8 @@ func printRestored(p session.Program, cfg config.Config, r *Restored) error {
 	return err
 }
 
-// otherSettings returns the settings besides the data directory with which a server finds what was restored. It
-// leaves out URLs, which have passwords.
+// otherSettings returns the settings, in addition to the data directory, with which a server finds
+// the restored data. It leaves out URLs, which have passwords.
 func otherSettings(cfg config.Config) (text string) {
 	if cfg.DatabaseURL != "" {
 		text += " --database-url …"

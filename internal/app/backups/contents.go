@@ -16,15 +16,15 @@ import (
 	"steward/internal/db/tablecopy"
 )
 
-// resourceRow is what a row of a database or a key-value store says about its files.
+// resourceRow identifies a database's or key-value store's files, as its row does.
 type resourceRow struct{ id, node string }
 
-// needed is what rows need besides themselves.
+// needed collects the files that rows refer to.
 type needed struct {
 	databases, stores []resourceRow
 }
 
-// add adds what a row needs. It calls blob with each blob that is referred to.
+// add adds the files that a row refers to. It calls blob with each blob.
 func (n *needed) add(table tablecopy.Table, line []byte, blob func(id string) error) error {
 	if table.Name != "blobs" && table.Name != "resources" {
 		return nil
@@ -61,23 +61,24 @@ func (n *needed) add(table tablecopy.Table, line []byte, blob func(id string) er
 	return nil
 }
 
-// isNull reports whether a column is NULL, as it is in the database if the backup does not have it.
+// isNull reports whether a column is NULL. A column that the backup lacks will be NULL in the
+// database.
 func isNull(table tablecopy.Table, row []any, column string) bool {
 	i := slices.Index(table.Names(), column)
 	return i < 0 || row[i] == nil
 }
 
-// contents compares the parts of a backup with what its rows need.
+// contents compares a backup's parts with the files that its rows need.
 type contents struct {
 	node string
-	// tables has the columns of the tables, of a schema.
+	// tables has the columns of a schema's tables.
 	tables map[string]tablecopy.Table
 	rows   map[string]int64
 	needs  needed
-	// The ids of blobs are in order in the rows and in the parts, so that their hashes can be compared.
+	// Blob ids come in order in the rows and in the parts, so that we can compare their hashes.
 	neededBlobs, foundBlobs hash.Hash
 	blobs                   int64
-	// external has the blobs that are kept beside the backup.
+	// external has the blobs that are kept outside the backup.
 	external          blobSum
 	databases, stores []string
 }
@@ -89,7 +90,7 @@ func newContents(h backup.Header) *contents {
 	}
 }
 
-// blobSum is a hash of a list of blobs.
+// blobSum hashes a list of blobs.
 type blobSum struct{ hash.Hash }
 
 // add adds the next blob.
@@ -98,7 +99,6 @@ func (s blobSum) add(info backup.Info) error {
 	return err
 }
 
-// row adds a row.
 func (c *contents) row(table tablecopy.Table, line []byte) error {
 	c.rows[table.Name]++
 	return c.needs.add(table, line, func(blobID string) error {
@@ -107,7 +107,7 @@ func (c *contents) row(table tablecopy.Table, line []byte) error {
 	})
 }
 
-// found adds a part that is not rows.
+// found adds a part other than rows.
 func (c *contents) found(section backup.Section, id string) {
 	switch section {
 	case backup.Databases:
@@ -120,7 +120,7 @@ func (c *contents) found(section backup.Section, id string) {
 	}
 }
 
-// foundBeside adds a blob that is kept beside the backup.
+// foundBeside adds a blob that is kept outside the backup.
 func (c *contents) foundBeside(info backup.Info) error {
 	section, blobID, _ := backup.Parse(info.Name)
 	c.found(section, blobID)
@@ -143,7 +143,7 @@ func (c *contents) check(s backup.Summary) error {
 	return c.sameFiles("key-value stores", c.needs.stores, c.stores)
 }
 
-// sameFiles compares the resources of the rows with the files that were found.
+// sameFiles compares the resources in the rows with the files found.
 func (c *contents) sameFiles(what string, rows []resourceRow, found []string) error {
 	var want []string
 	for _, r := range rows {
@@ -158,7 +158,7 @@ func (c *contents) sameFiles(what string, rows []resourceRow, found []string) er
 	return nil
 }
 
-// readAll reads the parts of a backup up to its end, and checks it. part is called with each.
+// readAll calls part with each part of a backup up to its end, and checks the backup.
 func readAll(r *backup.Reader, part func(*backup.Part) error) error {
 	for {
 		p, err := r.Next()
@@ -177,8 +177,8 @@ func readAll(r *backup.Reader, part func(*backup.Part) error) error {
 // maxLine is the size of the largest row.
 const maxLine = 256 << 20
 
-// readRows calls f with each line of a part with rows, and the table with the columns that its first line
-// names.
+// readRows calls f with each line in a part with rows, and with the table that has the columns named
+// in the part's first line.
 func (c *contents) readRows(p *backup.Part, f func(table tablecopy.Table, line []byte) error) error {
 	lines := bufio.NewScanner(p)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -213,7 +213,7 @@ func lineError(p *backup.Part, err error) error {
 	return fmt.Errorf("%w: %s does not begin with its columns", backup.ErrDamaged, p.Name)
 }
 
-// openTables reads the columns of the tables that are copied, as far as a schema has them.
+// openTables reads the columns of the tables that we copy, as far as a schema has them.
 func (c *contents) openTables(q db.Querier) error {
 	names, err := db.Tables(q)
 	if err != nil {
@@ -230,10 +230,11 @@ func (c *contents) openTables(q db.Querier) error {
 	return nil
 }
 
-// maxNumber bounds the numbers of commits: beyond it, none would be left for the installation.
+// maxNumber bounds commit numbers: beyond it, none would be left for the installation.
 const maxNumber = 1 << 62
 
-// checkHeader returns an error for a backup of a later version, or with values that no installation has.
+// checkHeader returns an error for a backup from a later version, or with values that no
+// installation has.
 func checkHeader(h backup.Header) error {
 	newest, err := db.NewestSchema()
 	if err != nil {

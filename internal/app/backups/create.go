@@ -23,8 +23,8 @@ import (
 	"steward/internal/id"
 )
 
-// writeBackup writes a backup to w: the server that uses the data directory makes it, or this process if none
-// runs.
+// writeBackup writes a backup to w. The server that uses the data directory makes it; if none runs,
+// this process does.
 func writeBackup(ctx context.Context, cfg config.Config, version string, w io.Writer, r Request) error {
 	err := ask(ctx, cfg.Data, w, r)
 	if !errors.Is(err, operator.ErrNoServer) {
@@ -48,13 +48,13 @@ func writeBackup(ctx context.Context, cfg config.Config, version string, w io.Wr
 	return lease.Hold(ctx, func(ctx context.Context) error { return source.Write(ctx, w, r) })
 }
 
-// openSource opens an installation that no server of this data directory uses.
+// openSource opens an installation whose data directory no server uses.
 func openSource(ctx context.Context, cfg config.Config, version string) (s *Source, closeAll func(), err error) {
 	d, err := db.Open(ctx, cfg.Database())
 	if err != nil {
 		return nil, nil, err
 	}
-	closeAll = func() { _ = d.Close() } // what was written is committed
+	closeAll = func() { _ = d.Close() } // all writes are committed
 	if err := move.CheckHere(d.Read(ctx)); err != nil {
 		closeAll()
 		return nil, nil, err
@@ -64,7 +64,7 @@ func openSource(ctx context.Context, cfg config.Config, version string) (s *Sour
 		closeAll()
 		return nil, nil, err
 	}
-	last, _ := datadir.ReadAddresses(cfg.Data) // of the last start, if there was one here
+	last, _ := datadir.ReadAddresses(cfg.Data) // from the last start, if there was one here
 	s = &Source{
 		DB: d, Data: cfg.Data, Node: "local", Version: version, BaseURL: cmp.Or(cfg.BaseURL, last.BaseURL), KeyID: ring.KeyID(), Now: time.Now,
 		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, cfg) },
@@ -79,7 +79,7 @@ func openSource(ctx context.Context, cfg config.Config, version string) (s *Sour
 	return s, closeAll, nil
 }
 
-// createFile makes a backup in a file. The file has its name only when it is complete and on disk.
+// createFile makes a backup in a file, which gets its name only when it is complete and on disk.
 func createFile(ctx context.Context, path string, e backup.Encryption, write func(context.Context, io.Writer) error) (size int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, errs.New(errs.Conflict, "%s exists; give the backup another name", path)

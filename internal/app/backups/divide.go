@@ -18,24 +18,26 @@ import (
 	"steward/internal/errs"
 )
 
-// dividing is a whole backup that is divided into blobs and an archive that refers to them.
+// dividing splits a whole backup into blobs and an archive that refers to them.
 type dividing struct {
 	to  *repository
 	in  *backup.Reader
 	out *backup.Writer
-	// list refers to the blobs as well, for those who cannot decrypt the archive. It is nil if all can.
+	// list refers to the blobs as well, for those who cannot decrypt the archive. It is nil if
+	// everybody can.
 	list *backup.Writer
 
-	// base is the context of all groups, and ctx that of the one that runs.
+	// base is the parent context of every group, and ctx the current group's.
 	base, ctx context.Context
 	group     *errgroup.Group
 	pending   bool
 	mu        sync.Mutex
-	// stored are the blobs since the last index, as they are stored. mu guards it.
+	// stored has the blobs since the last index, as they are stored. mu guards it.
 	stored map[string]backup.Info
 }
 
-// divide reads a whole backup, stores its blobs and their list, and writes an archive that refers to them.
+// divide reads a whole backup, stores its blobs and their list, and writes an archive that refers to
+// them.
 func (r *repository) divide(ctx context.Context, archiveID string, from io.Reader, to io.Writer) error {
 	in, err := backup.NewReader(from)
 	if err != nil {
@@ -96,7 +98,7 @@ func (d *dividing) run() error {
 		}
 		return d.out.Add(p.Name, p.Size, p)
 	})
-	if failed := d.group.Wait(); failed != nil { // the cause of err, if that is a canceled context
+	if failed := d.group.Wait(); failed != nil { // causes err, if that is a canceled context
 		return failed
 	}
 	return err
@@ -108,7 +110,7 @@ func (d *dividing) begin() {
 	d.pending = false
 }
 
-// keep stores a blob. Small ones are stored several at a time.
+// keep stores a blob. It stores several small ones at a time.
 func (d *dividing) keep(p *backup.Part) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
@@ -137,7 +139,7 @@ func (d *dividing) put(ctx context.Context, p *backup.Part, content io.Reader) e
 	return nil
 }
 
-// listed refers to a blob when its index was read: those of the index are stored then.
+// listed refers to a blob once we have read its index: the blobs in that index are stored by then.
 func (d *dividing) listed(info backup.Info) error {
 	if section, _, _ := backup.Parse(info.Name); section != backup.Blobs {
 		return nil
@@ -162,8 +164,8 @@ func (d *dividing) listed(info backup.Info) error {
 	return d.out.Refer(info)
 }
 
-// put stores a blob, and returns its size and its hash as it is stored. What a backup that failed has left of
-// it is used if it is whole, and removed otherwise.
+// put stores a blob, and returns its stored size and hash. If a failed backup left the blob behind,
+// put uses it if it is whole, and replaces it otherwise.
 func (r *repository) put(ctx context.Context, p *backup.Part, content io.Reader) (backup.Info, error) {
 	size := r.cipher.EncryptedSize(p.Name, p.Size)
 	there, err := r.blobs.Size(ctx, p.ID)
@@ -187,8 +189,8 @@ func (r *repository) put(ctx context.Context, p *backup.Part, content io.Reader)
 	return backup.Info{Name: p.Name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// compare returns the size and the hash of a blob that is stored. It removes one that has other bytes, as far
-// as that can be told: a new backup must not refer to what somebody has put there.
+// compare returns a stored blob's size and hash. It removes one that has other bytes, as far as it
+// can tell: a new backup must not refer to bytes that somebody else has put there.
 func (r *repository) compare(ctx context.Context, p *backup.Part, content io.Reader) (info backup.Info, err error) {
 	if r.cipher == nil {
 		return info, nil // verify reads it

@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// errorTrailer is the trailer of a response that ended before the backup was complete: an operator.Failure.
+	// errorTrailer is the trailer after an incomplete backup: an operator.Failure.
 	errorTrailer = "Steward-Error"
-	// stallTimeout is how long the command may read nothing. The snapshot of the rows is held meanwhile.
+	// stallTimeout bounds how long the command may stop reading. We hold the snapshot of the rows
+	// meanwhile.
 	stallTimeout = 2 * time.Minute
 	maxRequest   = 64 << 10
-	// maxKnown is the size of the largest list of known blobs: about 60 million.
+	// maxKnown is the largest list of known blobs, in bytes: about 60 million blobs.
 	maxKnown = 8 << 30
 )
 
@@ -33,8 +34,8 @@ type Handler struct {
 	Log    *slog.Logger
 }
 
-// ServeHTTP implements http.Handler. An error after the first byte is told in a trailer; what was sent
-// then is an incomplete backup.
+// ServeHTTP implements http.Handler. It reports an error after the first byte in a trailer; the
+// backup sent so far is incomplete.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lease := h.Source.exclusive(id.New("bak"))
 	held, err := lease.TryHold(r.Context(), func(ctx context.Context) error {
@@ -60,7 +61,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer closeList()
-	// A deadline for reads would end the context of the request, although nothing is read any more.
+	// A read deadline would end the request's context, although we read nothing any more.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		http.Error(w, `{"error": "the connection cannot be used"}`, http.StatusInternalServerError)
 		return
@@ -77,7 +78,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	h.Log.Info("a backup was made", "bytes", out.n, "with_key", request.WithKey)
 }
 
-// logFailure logs why a backup was not made. The context ends if the command does.
+// logFailure logs why there is no backup. The context ends if the command does.
 func (h *Handler) logFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		h.Log.Warn("the backup was interrupted")
@@ -86,7 +87,7 @@ func (h *Handler) logFailure(ctx context.Context, err error) {
 	h.Log.Error("the backup failed", "error", err)
 }
 
-// receive reads a request, and the list of known blobs into a file.
+// receive reads a request, and spools the list of known blobs into a file.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (request Request, closeList func(), err error) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
 		return request, nil, err
@@ -128,7 +129,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ask asks the server of a data directory for a backup, and writes it to w. It returns
+// ask asks a data directory's server for a backup, and writes it to w. It returns
 // operator.ErrNoServer if none runs.
 func ask(ctx context.Context, dir string, w io.Writer, r Request) error {
 	body, err := json.Marshal(r)

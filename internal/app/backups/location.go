@@ -8,8 +8,8 @@ import (
 	"steward/internal/errs"
 )
 
-// checkTarget returns Conflict if backups would be among the files of the installation that they are made of:
-// the bytes of its objects and those of the backups would be the same files, and each would delete them.
+// checkTarget returns Conflict if backups would end up among their own installation's files: the
+// objects' bytes and the backups' would be the same files, and each would delete them.
 func checkTarget(target, data string) error {
 	if strings.HasPrefix(target, "s3://") {
 		return nil
@@ -31,7 +31,7 @@ func checkTarget(target, data string) error {
 			return nil
 		}
 		dir = parent
-		own = folders // a directory beside them is fine
+		own = folders // a directory next to them is fine
 	}
 }
 

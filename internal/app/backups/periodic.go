@@ -15,31 +15,31 @@ import (
 	"steward/internal/job"
 )
 
-// checkEvery is how often a replica looks whether a backup is due.
+// checkEvery is the interval at which a replica checks whether a backup is due.
 const checkEvery = 10 * time.Second
 
-// Periodic makes backups at a schedule, on one replica at a time and not while a command makes one. How they
-// are doing is in a row that the replicas share, so that the schedule holds over restarts.
+// Periodic makes scheduled backups, on one replica at a time and not while a command makes one. The
+// replicas share a row with the backups' state, so that the schedule survives restarts.
 type Periodic struct {
 	Source *Source
-	// Environ has the credentials of an S3 server, in the variables of the AWS tools.
+	// Environ has the credentials for an S3 server, in the AWS tools' variables.
 	Environ []string
 	// Target is a directory or an s3:// URL.
 	Target string
-	// Encryption says for which recipients the backups are encrypted, if they are.
+	// Encryption names the backups' recipients, if they are encrypted.
 	Encryption backup.Encryption
 	Schedule   backup.Schedule
-	// Keep is how many backups are kept.
+	// Keep is the number of backups to keep.
 	Keep int
 	Log  *slog.Logger
-	// Failed is called when a backup fails, or older ones are not removed. It may be nil.
+	// Failed is called when a backup fails, or older ones cannot be removed. It may be nil.
 	Failed func()
 
 	// logged is the last problem that this process has logged.
 	logged string
 }
 
-// Job returns the job that makes the backups of a replica.
+// Job returns the job that makes a replica's backups.
 func (p *Periodic) Job(owner string) *job.Job {
 	return &job.Job{
 		Lease: p.Source.exclusive(owner), Log: p.Log, Title: "make backups", Interval: checkEvery,
@@ -50,7 +50,7 @@ func (p *Periodic) Job(owner string) *job.Job {
 // Due returns when a backup is or was due by the schedule.
 func (p *Periodic) Due(s State) time.Time { return s.due(p.Schedule, p.Source.Now()) }
 
-// Next returns when the next backup is made or tried again.
+// Next returns when we make or try the next backup.
 func (p *Periodic) Next(s State) time.Time { return s.next(p.Schedule, p.Source.Now()) }
 
 // pending reports whether it is time for a backup.
@@ -76,7 +76,7 @@ func (p *Periodic) run(ctx context.Context) error {
 	return p.failed(ctx, explain("the backup failed", err))
 }
 
-// finish stores a backup that was made, and removes older ones.
+// finish stores a new backup's result, and removes older backups.
 func (p *Periodic) finish(ctx context.Context, before State, m made) error {
 	if err := p.succeeded(ctx, m, ""); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (p *Periodic) finish(ctx context.Context, before State, m made) error {
 	return nil
 }
 
-// report counts a problem, and logs it unless it is the one that is known and in the log of this process.
+// report counts a problem, and logs it unless this process has logged the same one already.
 func (p *Periodic) report(before State, problem string, err error) {
 	if p.Failed != nil {
 		p.Failed()
@@ -107,7 +107,7 @@ func (p *Periodic) report(before State, problem string, err error) {
 	p.Log.Log(context.Background(), level, problem, "error", err)
 }
 
-// made is a backup that was made.
+// made describes a new backup.
 type made struct {
 	id               string
 	to               *repository
@@ -136,8 +136,8 @@ func (p *Periodic) create(ctx context.Context) (made, error) {
 	return m, err
 }
 
-// explain returns a problem with its cause if the operating system tells it, without names and addresses: all
-// organizations see it.
+// explain returns a problem with its cause if the operating system tells it, without names and
+// addresses, since all organizations see it.
 func explain(problem string, err error) string {
 	var cause syscall.Errno
 	if errors.As(err, &cause) {

@@ -22,16 +22,16 @@ import (
 	"steward/internal/id"
 )
 
-// repository is a directory, or a prefix of a bucket, with backups that share the bytes of objects.
+// repository is a directory, or a prefix in a bucket, with backups that share the objects' bytes.
 type repository struct {
-	// archives has the backups without the bytes of objects. Their ids sort by time.
+	// archives has the backups without the objects' bytes. Their ids sort by time.
 	archives store
-	// blobs has the bytes of objects.
+	// blobs has the objects' bytes.
 	blobs store
-	// lists has the names, sizes and hashes of the blobs of each archive that whoever adds backups cannot decrypt,
-	// in the clear. It is nil if there are none.
+	// lists tells, in the clear, which blobs each archive refers to, with names, sizes and hashes,
+	// for archives that those who add backups cannot decrypt. It is nil if there are none.
 	lists store
-	// keys has the file that says how everything is encrypted. It is nil if nothing is.
+	// keys has the file that tells how everything is encrypted. It is nil if nothing is.
 	keys store
 	// cipher is nil if nothing is encrypted.
 	cipher *backup.Cipher
@@ -41,7 +41,7 @@ type repository struct {
 type Listed struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	// Bytes is the size without the bytes of objects.
+	// Bytes is the size without the objects' bytes.
 	Bytes int64 `json:"bytes"`
 }
 
@@ -56,7 +56,7 @@ func (r *repository) list(ctx context.Context) ([]Listed, error) {
 		for _, info := range found {
 			size, err := r.archives.Size(ctx, info.ID)
 			if errors.Is(err, blob.ErrNotFound) {
-				continue // what an interrupted backup has left
+				continue // an interrupted backup left it
 			}
 			if err != nil {
 				return nil, fmt.Errorf("list backups: %w", err)
@@ -87,12 +87,12 @@ func (r *repository) choose(ctx context.Context, archiveID string) (Listed, erro
 	return Listed{}, errs.New(errs.NotFound, "there is no such backup; see steward backup list")
 }
 
-// open opens a backup. closeAll must be called at the end.
+// open opens a backup. Call closeAll at the end.
 func (r *repository) open(ctx context.Context, archiveID string) (in *backup.Reader, closeAll func(), err error) {
 	return openObject(ctx, r.archives, archiveID, r.cipher)
 }
 
-// archiveName returns the name of a backup among the objects of its repository.
+// archiveName returns a backup's object name in its repository.
 func archiveName(archiveID string) string { return "archives/" + archiveID }
 
 // openObject opens a backup or a list in a store.
@@ -111,12 +111,12 @@ func openObject(ctx context.Context, from store, archiveID string, c *backup.Cip
 	}
 	return in, func() {
 		in.Close()
-		_ = object.Close() // it was only read
+		_ = object.Close() // we only read it
 	}, nil
 }
 
-// create adds a backup. write writes a whole one, without the blobs that are known; it has returned when create
-// does.
+// create adds a backup. write writes a whole one, except for the known blobs; it has returned when
+// create does.
 func (r *repository) create(ctx context.Context, now time.Time, write func(context.Context, io.Writer, Request) error) (Listed, error) {
 	base, known, closeKnown, err := r.known(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *repository) create(ctx context.Context, now time.Time, write func(conte
 	from, to := io.Pipe()
 	running.Go(func() { to.CloseWithError(write(ctx, to, Request{Known: true, known: known})) })
 	defer func() { _ = from.Close() }()
-	l := Listed{ID: id.Blob(now), CreatedAt: now.UTC().Truncate(time.Millisecond)} // as the id has it
+	l := Listed{ID: id.Blob(now), CreatedAt: now.UTC().Truncate(time.Millisecond)} // with the id's precision
 	archive, out := io.Pipe()
 	running.Go(func() { out.CloseWithError(r.divide(ctx, l.ID, from, out)) })
 	defer func() { _ = archive.Close() }()
@@ -147,7 +147,8 @@ func (r *repository) create(ctx context.Context, now time.Time, write func(conte
 	return l, r.checkBase(ctx, l.ID, base)
 }
 
-// checkBase removes a new backup if the one that it shares blobs with was removed meanwhile, with the blobs.
+// checkBase removes a new backup if the one that it shares blobs with was removed meanwhile,
+// together with the blobs.
 func (r *repository) checkBase(ctx context.Context, archiveID, base string) error {
 	if base == "" {
 		return nil
@@ -178,7 +179,7 @@ func (r *repository) known(ctx context.Context) (base string, list io.Reader, cl
 	return newest.ID, lines.file, lines.close, nil
 }
 
-// blobList returns the blobs of a backup as lines of a file, which is read from its beginning.
+// blobList writes a backup's blobs to a file, one on each line, and rewinds the file.
 func (r *repository) blobList(ctx context.Context, archiveID string) (*spool, error) {
 	lines, err := newSpool(os.TempDir())
 	if err != nil {
@@ -196,11 +197,11 @@ func (r *repository) blobList(ctx context.Context, archiveID string) (*spool, er
 	return lines, nil
 }
 
-// maxListed is the number of blobs that a backup may have: lists of them are kept on disk.
+// maxListed is the most blobs that a backup may have: we keep lists of them on disk.
 const maxListed = 50_000_000
 
-// eachBlob calls f with the blobs of a backup, in order, as they are stored. It checks the backup, or its list if
-// the backup cannot be decrypted.
+// eachBlob calls f with a backup's blobs, in order, as they are stored. It checks the backup, or its
+// list if it cannot decrypt the backup.
 func (r *repository) eachBlob(ctx context.Context, archiveID string, f func(backup.Info) error) error {
 	if !r.cipher.CanDecrypt() {
 		return r.eachListed(ctx, archiveID, f)
@@ -217,7 +218,7 @@ func (r *repository) eachBlob(ctx context.Context, archiveID string, f func(back
 	return nil
 }
 
-// eachListed calls f with the blobs of the list of a backup, and checks the list.
+// eachListed calls f with the blobs in a backup's list, and checks the list.
 func (r *repository) eachListed(ctx context.Context, archiveID string, f func(backup.Info) error) error {
 	if r.lists == nil {
 		return fmt.Errorf("%w: the list of the blobs of backup %s is missing", backup.ErrIncomplete, archiveID)
@@ -238,7 +239,7 @@ func (r *repository) eachListed(ctx context.Context, archiveID string, f func(ba
 	return nil
 }
 
-// counted returns f, which returns an error after too many calls.
+// counted limits the calls to f, and then returns an error.
 func counted(f func(backup.Info) error) func(backup.Info) error {
 	n := 0
 	return func(info backup.Info) error {
@@ -249,7 +250,7 @@ func counted(f func(backup.Info) error) func(backup.Info) error {
 	}
 }
 
-// fetch calls f with the bytes of a blob that is kept beside a backup, and compares them with its index.
+// fetch calls f with a blob that is kept outside a backup, and compares the bytes with its index.
 func (r *repository) fetch(ctx context.Context, info backup.Info, f func(content io.Reader) error) error {
 	_, blobID, _ := backup.Parse(info.Name)
 	object, err := r.blobs.Open(ctx, blobID, 0, -1)
@@ -286,9 +287,9 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// prune removes the oldest backups until there are keep of them, and the blobs that no other one refers to. It also
-// removes the halves of objects that backups were writing before the newest one began. It returns how many backups
-// were removed.
+// prune removes the oldest backups until keep are left, and the blobs that no other backup refers
+// to. It also removes the half-written objects that interrupted backups left before the newest one
+// began. It returns how many backups it removed.
 func (r *repository) prune(ctx context.Context, keep int) (removed int, err error) {
 	all, err := r.list(ctx)
 	if err != nil || len(all) == 0 {
@@ -306,7 +307,7 @@ func (r *repository) prune(ctx context.Context, keep int) (removed int, err erro
 	return removed, nil
 }
 
-// sweep removes what is left of objects that were not written to their end.
+// sweep removes half-written objects.
 func (r *repository) sweep(ctx context.Context, before time.Time) error {
 	for _, place := range []store{r.archives, r.lists, r.blobs} {
 		if err := place.Sweep(ctx, before); err != nil {
@@ -316,8 +317,8 @@ func (r *repository) sweep(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// remove removes a backup, and its blobs that the others do not have. The backup goes first: what an
-// interruption leaves are blobs that nothing refers to.
+// remove removes a backup, and its blobs that the others do not have. The backup goes first, so that
+// an interruption leaves only unreferenced blobs.
 func (r *repository) remove(ctx context.Context, archiveID string, others []Listed) error {
 	var kept []*knownBlobs
 	for _, other := range others {
@@ -353,7 +354,7 @@ func (r *repository) remove(ctx context.Context, archiveID string, others []List
 	return unused.each(func(blobID string) error { return r.blobs.Delete(ctx, blobID) })
 }
 
-// inAny reports whether one of several lists has a blob.
+// inAny reports whether any list has a blob.
 func inAny(lists []*knownBlobs, name string) (found bool, err error) {
 	for _, list := range lists {
 		_, ok, err := list.find(name)

@@ -20,15 +20,15 @@ import (
 	"steward/internal/id"
 )
 
-// store is a place of a repository.
+// store is one place in a repository.
 type store interface {
 	blob.Store
-	// Sweep deletes what Puts that began before a time, and have not ended, have written so far.
+	// Sweep deletes the partial output of Puts that began before a time and have not ended.
 	Sweep(ctx context.Context, before time.Time) error
 }
 
-// isRepository reports whether a target is a repository and not a file: s3://…, a directory, or a path that
-// ends in a slash.
+// isRepository reports whether a target is a repository rather than a file: s3://…, a directory, or
+// a path that ends in a slash.
 func isRepository(target string) bool {
 	if strings.HasPrefix(target, "s3://") || strings.HasSuffix(target, "/") {
 		return true
@@ -37,8 +37,8 @@ func isRepository(target string) bool {
 	return err == nil && info.IsDir()
 }
 
-// openForAdding opens a repository that backups are added to, and creates it if there is none. The credentials
-// for s3:// are in the variables of the AWS tools.
+// openForAdding opens a repository to add backups to, and creates it if there is none. The
+// credentials for s3:// are in the AWS tools' variables.
 func openForAdding(ctx context.Context, p session.Program, target string, e backup.Encryption) (*repository, error) {
 	open := openFolder(target)
 	if strings.HasPrefix(target, "s3://") {
@@ -62,11 +62,12 @@ func openForReading(ctx context.Context, p session.Program, target string) (*rep
 	return newRepository(openExistingFolder(target))
 }
 
-// blobsPlace is where a repository has the bytes of objects. An installation has its own in "blobs" by default,
-// which may be at the same prefix of a bucket: each would delete what the other needs.
+// blobsPlace is a repository's place for the objects' bytes. An installation keeps its own in
+// "blobs" by default, which may be at the same prefix in a bucket: each would delete bytes that the
+// other needs.
 const blobsPlace = "backup-blobs"
 
-// newRepository opens the places of a repository.
+// newRepository opens a repository's places.
 func newRepository(open func(place string) (store, error)) (*repository, error) {
 	r := &repository{}
 	for place, to := range map[string]*store{"archives": &r.archives, blobsPlace: &r.blobs, "lists": &r.lists, "keys": &r.keys} {
@@ -96,8 +97,8 @@ func openFolder(dir string) func(place string) (store, error) {
 	return func(place string) (store, error) { return blob.OpenDisk(filepath.Join(dir, place)) }
 }
 
-// openExistingFolder returns nil for places that only encrypted backups have, if they do not exist: the disk may be
-// read-only.
+// openExistingFolder returns nil for places that only encrypted backups have, if they do not exist:
+// the disk may be read-only.
 func openExistingFolder(dir string) func(place string) (store, error) {
 	return func(place string) (store, error) {
 		path := filepath.Join(dir, place)
@@ -108,7 +109,8 @@ func openExistingFolder(dir string) func(place string) (store, error) {
 	}
 }
 
-// encrypt sets how the backups that are added are encrypted. All of a repository are encrypted in the same way.
+// encrypt sets how new backups are encrypted. All backups in a repository are encrypted in the same
+// way.
 func (r *repository) encrypt(ctx context.Context, e backup.Encryption) error {
 	files, err := r.keyFiles(ctx)
 	if err != nil {
@@ -132,7 +134,7 @@ func (r *repository) encrypt(ctx context.Context, e backup.Encryption) error {
 	return err
 }
 
-// addKeyFile has a new repository be encrypted.
+// addKeyFile makes a new repository encrypted.
 func (r *repository) addKeyFile(ctx context.Context, e backup.Encryption) error {
 	_, err := r.choose(ctx, "")
 	if err == nil {
@@ -154,7 +156,7 @@ func (r *repository) addKeyFile(ctx context.Context, e backup.Encryption) error 
 	return nil
 }
 
-// decrypt sets what the backups are read with.
+// decrypt sets the cipher for reading the backups.
 func (r *repository) decrypt(ctx context.Context, d backup.Decryption) error {
 	files, err := r.keyFiles(ctx)
 	if err != nil {
@@ -170,10 +172,11 @@ func (r *repository) decrypt(ctx context.Context, d backup.Decryption) error {
 	return nil
 }
 
-// maxKeyFiles is the number of key files that are read.
+// maxKeyFiles caps the key files that we read.
 const maxKeyFiles = 8
 
-// keyFiles returns the files that say how the backups are encrypted, the oldest first: none if they are not.
+// keyFiles returns the files that tell how the backups are encrypted, the oldest first: none if they
+// are not.
 func (r *repository) keyFiles(ctx context.Context) (files [][]byte, err error) {
 	if r.keys == nil {
 		return nil, nil

@@ -27,32 +27,32 @@ import (
 )
 
 const (
-	// insertRows and insertBytes bound the rows of a transaction.
+	// insertRows and insertBytes bound a transaction's rows.
 	insertRows  = 1000
 	insertBytes = 4 << 20
-	// smallBlob is the size up to which a blob is held in memory, so that several are written at once.
+	// smallBlob is the largest blob that we hold in memory, to write several at once.
 	smallBlob    = 256 << 10
 	blobsAtOnce  = 16
 	maxKeyLength = 64
 )
 
-// Restored is what a restore has done.
+// Restored is a restore's result.
 type Restored struct {
 	Header   backup.Header
 	Rows     map[string]int64
 	Blobs    int64
 	Files    int // databases and key-value stores
 	Warnings []string
-	// KeyWritten is whether the master key is in the data directory now.
+	// KeyWritten reports whether the restore wrote the master key into the data directory.
 	KeyWritten bool
 }
 
-// restoring is a restore that is under way. Until it ends, nothing opens its database.
+// restoring is a restore under way. Until it ends, nobody else opens its database.
 type restoring struct {
 	cfg config.Config
 	// askKey returns the master key if the backup does not have it.
 	askKey func() ([]byte, error)
-	// from has the blobs that are kept beside the backup, or is nil.
+	// from has the blobs that are kept outside the backup, or is nil.
 	from *repository
 
 	in       *backup.Reader
@@ -60,26 +60,26 @@ type restoring struct {
 	ring     *seal.Ring
 	writeKey bool
 	db       *db.DB // nil until the master key is known
-	begun    bool   // whether something was written to the database
+	begun    bool   // true once we have written to the database
 	store    blob.Store
 	node     string
 	contents *contents
-	// sums are those of the rows that were written.
+	// sums has the checksums of the rows that we wrote.
 	sums  map[string]*tablecopy.Sum
 	batch batch
 	group *errgroup.Group
-	ctx   context.Context // of the group
+	ctx   context.Context // the group's
 }
 
-// batch are rows of a table that are not written yet.
+// batch has a table's rows that are not written yet.
 type batch struct {
 	table tablecopy.Table
 	rows  [][]any
 	bytes int
 }
 
-// restore restores a backup into an empty data directory, and an empty database if one is configured. It
-// returns nil only after everything that was written was compared with the backup.
+// restore restores a backup into an empty data directory, and an empty database if one is
+// configured. It returns nil only after comparing everything that it wrote with the backup.
 func (r *restoring) restore(ctx context.Context) (*Restored, error) {
 	if err := checkHeader(r.in.Header()); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (r *restoring) write(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-// left says what a restore that failed has left elsewhere than in the data directory, and what to do with it.
+// left tells what a failed restore has left outside the data directory, and how to clean it up.
 func (r *restoring) left() (text string) {
 	if !r.begun {
 		return ""
@@ -124,7 +124,8 @@ func (r *restoring) left() (text string) {
 	return text
 }
 
-// empty removes what a restore that failed has left in a data directory, which was empty before.
+// empty removes everything that a failed restore has left in a data directory, which was empty
+// before.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -135,7 +136,7 @@ func empty(dir string) error {
 	return err
 }
 
-// lockFile is the file that a data directory has while it is locked.
+// lockFile is the file in a locked data directory.
 const lockFile = "steward.lock"
 
 // lockEmpty locks a data directory. It returns Conflict unless the directory is empty.
@@ -155,8 +156,8 @@ func lockEmpty(dir string) (release func(), err error) {
 	return lock.Release, nil
 }
 
-// open opens the database, which must be empty, and the store of bytes. From then on nobody else opens
-// the database.
+// open opens the database, which must be empty, and the store for bytes. From then on nobody else
+// can open the database.
 func (r *restoring) open(ctx context.Context) (err error) {
 	options := r.cfg.Database()
 	options.Restoring = true
@@ -211,7 +212,7 @@ func (r *restoring) mustBeEmpty(ctx context.Context) error {
 	return nil
 }
 
-// read reads the whole backup and writes what it has.
+// read reads the whole backup and writes its contents.
 func (r *restoring) read(ctx context.Context) error {
 	r.group, r.ctx = errgroup.WithContext(ctx)
 	r.group.SetLimit(blobsAtOnce)
@@ -222,7 +223,7 @@ func (r *restoring) read(ctx context.Context) error {
 	if err == nil {
 		err = r.flush()
 	}
-	if failed := r.group.Wait(); failed != nil { // the cause of err, if that is a canceled context
+	if failed := r.group.Wait(); failed != nil { // causes err, if that is a canceled context
 		return failed
 	}
 	if err != nil {
@@ -294,7 +295,7 @@ func (r *restoring) row(table tablecopy.Table, line []byte) error {
 	return r.flush()
 }
 
-// move has the files of a resource belong to the new data directory.
+// move assigns a resource's files to the new data directory.
 func (r *restoring) move(table tablecopy.Table, row []any) {
 	if table.Name != "resources" {
 		return
@@ -304,7 +305,7 @@ func (r *restoring) move(table tablecopy.Table, row []any) {
 	}
 }
 
-// flush writes the rows of the batch.
+// flush writes the rows in the batch.
 func (r *restoring) flush() error {
 	b := r.batch
 	if len(b.rows) == 0 {
@@ -345,7 +346,7 @@ func (r *restoring) file(p *backup.Part, folder, prefix string) error {
 	return nil
 }
 
-// blob writes a blob. Small ones are written several at a time, since each waits for the disk.
+// blob writes a blob. It writes several small ones at a time, since each waits for the disk.
 func (r *restoring) blob(p *backup.Part) error {
 	if p.Size > smallBlob {
 		return r.store.Put(r.ctx, p.ID, p, p.Size)
@@ -358,7 +359,8 @@ func (r *restoring) blob(p *backup.Part) error {
 	return nil
 }
 
-// external writes a blob that is kept beside the backup. Small ones are read and written several at a time.
+// external writes a blob that is kept outside the backup. It reads and writes several small ones at
+// a time.
 func (r *restoring) external(ctx context.Context, info backup.Info) error {
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -376,7 +378,7 @@ func (r *restoring) external(ctx context.Context, info backup.Info) error {
 	if info.Size > smallBlob {
 		size := info.Size
 		if r.from.cipher != nil {
-			size = -1 // that is the size of what is encrypted
+			size = -1 // info has the encrypted size
 		}
 		return r.from.fetch(r.ctx, info, func(content io.Reader) error { return r.store.Put(r.ctx, blobID, content, size) })
 	}
@@ -394,7 +396,7 @@ func (r *restoring) external(ctx context.Context, info backup.Info) error {
 	return nil
 }
 
-// check compares what the database has with what was written, and tries the master key.
+// check compares the database with the rows that we wrote, and tries the master key.
 func (r *restoring) check(ctx context.Context) error {
 	ctx = db.ForCopy(ctx)
 	sealed, ok, err := db.Stored(r.db.Read(ctx), masterkey.Setting)
@@ -416,7 +418,7 @@ func (r *restoring) check(ctx context.Context) error {
 	})
 }
 
-// checkTable reads the rows of a table back. That of meta also has the row that closes the database.
+// checkTable reads a table's rows back. meta also has the row that closes the database.
 func (r *restoring) checkTable(q db.Querier, name string, table tablecopy.Table) error {
 	if name == "meta" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"steward/internal/seal"
 )
 
-// readKey reads the master key of a backup that has it.
+// readKey reads the master key from a backup that has it.
 func (r *restoring) readKey(p *backup.Part) error {
 	key, err := io.ReadAll(io.LimitReader(p, maxKeyLength))
 	if err != nil {

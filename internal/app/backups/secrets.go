@@ -15,30 +15,30 @@ import (
 	"steward/internal/cli/session"
 )
 
-// secrets are the flags about which backup is read, and the encryption of backups.
+// secrets are the flags that choose which backup to read, and how backups are encrypted.
 type secrets struct {
 	ask            bool
 	passphraseFile string
 	recipients     []string
 	identityFile   string
-	archiveID      string // of a repository
+	archiveID      string // in a repository
 }
 
-// addEncryption adds the flags of commands that write backups.
+// addEncryption adds the flags for commands that write backups.
 func (s *secrets) addEncryption(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&s.ask, "passphrase", false, "encrypt with a passphrase, which is asked for or in "+config.EnvBackupPassphrase)
 	cmd.Flags().StringVar(&s.passphraseFile, "passphrase-file", "", "encrypt with the passphrase in a `file`")
 	cmd.Flags().StringArrayVar(&s.recipients, "recipient", nil, "encrypt for an age `recipient` (age1…); may be repeated")
 }
 
-// addDecryption adds the flags of commands that read backups.
+// addDecryption adds the flags for commands that read backups.
 func (s *secrets) addDecryption(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.passphraseFile, "passphrase-file", "", "`file` with the passphrase of an encrypted backup (default: it is asked for, or in "+config.EnvBackupPassphrase+")")
 	cmd.Flags().StringVar(&s.archiveID, "backup", "", "`id` of a backup in a directory or s3:// URL (default: the newest)")
 	cmd.Flags().StringVar(&s.identityFile, "identity", "", "age identity `file` for a backup that is encrypted for a recipient")
 }
 
-// encryption returns for whom a backup is encrypted.
+// encryption returns a new backup's encryption.
 func (s *secrets) encryption(p session.Program) (backup.Encryption, error) {
 	if len(s.recipients) > 0 && (s.ask || s.passphraseFile != "") {
 		return backup.Encryption{}, exit.Usagef("give --recipient or a passphrase, and not both")
@@ -52,7 +52,7 @@ func (s *secrets) encryption(p session.Program) (backup.Encryption, error) {
 	return e, err
 }
 
-// decryption returns what a backup is opened with.
+// decryption returns everything that can open a backup.
 func (s *secrets) decryption(p session.Program) (backup.Decryption, error) {
 	given := (&session.Env{Program: p}).Getenv(config.EnvBackupPassphrase)
 	d := backup.Decryption{
@@ -67,8 +67,8 @@ func (s *secrets) decryption(p session.Program) (backup.Decryption, error) {
 	return d, err
 }
 
-// passphrase returns the passphrase from a file, the environment, or the terminal, where a new one is
-// asked for twice.
+// passphrase returns the passphrase from a file, the environment, or the terminal, where it asks
+// twice for a new one.
 func (s *secrets) passphrase(p session.Program, fresh bool) (string, error) {
 	if s.passphraseFile != "" {
 		text, err := readSmall(s.passphraseFile)
@@ -103,7 +103,8 @@ func readSmall(path string) (string, error) {
 	return string(text), err
 }
 
-// prompt asks for a secret on the terminal. otherwise says how it is given where there is none.
+// prompt asks for a secret on the terminal. If there is none, its error names otherwise, the other
+// way to give it.
 func prompt(p session.Program, question, otherwise string) (string, error) {
 	fd, ok := session.Terminal(p.In)
 	if !ok {

@@ -1,12 +1,13 @@
 // Package backups makes backups of an installation, and restores them.
 //
-// Source writes a backup: the rows of all tables from one snapshot, then a copy of each embedded database
-// and key-value store, then the bytes of the objects that the snapshot refers to, whose deletion waits
-// meanwhile. A running server does that for the command over the control socket (handler.go); without one
-// the command does it itself (create.go). A repository is a directory or a bucket with backups that share
-// the bytes of objects (repository.go); dividing adds a backup to one (divide.go), and Periodic does so at a
-// schedule (periodic.go). restoring reads a backup into an empty installation (restore.go), and contents
-// compares what a backup has with what its rows need (contents.go).
+// Source writes a backup: all tables' rows from one snapshot, then a copy of each embedded database
+// and key-value store, then the bytes of the objects in the snapshot, whose deletion waits
+// meanwhile. A running server does that for the command over the control socket (handler.go);
+// without one the command does it itself (create.go). A repository is a directory or a bucket with
+// backups that share the objects' bytes (repository.go); dividing adds a backup to one (divide.go),
+// and Periodic does so on a schedule (periodic.go). restoring reads a backup into an empty
+// installation (restore.go), and contents compares a backup with the files that its rows need
+// (contents.go).
 package backups
 
 import (
@@ -35,48 +36,50 @@ import (
 )
 
 const (
-	// chunk is the size of the rows of a part, or a little more.
+	// chunk is about how many bytes of rows a part has, or a little more.
 	chunk = 1 << 20
-	// leaseFor is how long the bytes of deleted objects are kept after a backup that died.
+	// leaseFor limits how long deleted objects' bytes are kept after a backup died.
 	leaseFor = 30 * time.Second
-	// garbageLease is the lease of the job that deletes the bytes of deleted objects.
+	// garbageLease belongs to the job that deletes the bytes of deleted objects.
 	garbageLease = "object garbage"
 )
 
-// Source is an installation that backups are made of.
+// Source is an installation to back up.
 type Source struct {
 	DB    *db.DB
 	Blobs blob.Store
 	// Data is the data directory, with the files of embedded databases and key-value stores.
 	Data string
-	// Node is the id of the directory.
+	// Node is the directory's id.
 	Node    string
 	Version string
 	BaseURL string
 	KeyID   string
-	// Key returns the master key, for a backup that has it.
+	// Key returns the master key, for a backup that includes it.
 	Key func(context.Context) ([]byte, error)
 	Now func() time.Time
 }
 
-// Request says what a backup has.
+// Request describes the backup to write.
 type Request struct {
 	// WithKey adds the master key.
 	WithKey bool `json:"with_key"`
-	// Known is whether a list follows of blobs that are kept already, and are referred to only.
+	// Known is true if a list follows with blobs that the repository already has. The backup then
+	// only refers to them.
 	Known bool `json:"known"`
 	// known has the list: a backup.Info on each line, in the order of the names.
 	known io.Reader
-	// elsewhere is set to the number of databases and stores in other data directories, unless it is nil.
+	// elsewhere receives the number of databases and stores in other data directories, unless it is
+	// nil.
 	elsewhere *int64
 }
 
-// exclusive is the lease of the backup that is being made, which all replicas and commands share.
+// exclusive returns the lease for making a backup, which all replicas and commands share.
 func (s *Source) exclusive(owner string) job.Lease {
 	return job.Lease{DB: s.DB, Now: s.Now, Name: "backup", Owner: owner, TTL: leaseFor}
 }
 
-// Write writes a backup. While it runs, the bytes of deleted objects are kept.
+// Write writes a backup. While it runs, deleted objects keep their bytes.
 func (s *Source) Write(ctx context.Context, w io.Writer, r Request) error {
 	lease := job.Lease{DB: s.DB, Now: s.Now, Name: garbageLease, Owner: id.New("bak"), TTL: leaseFor}
 	return lease.Hold(ctx, func(ctx context.Context) error {
@@ -86,7 +89,7 @@ func (s *Source) Write(ctx context.Context, w io.Writer, r Request) error {
 	})
 }
 
-// writing is a backup that is being written.
+// writing is a backup being written.
 type writing struct {
 	*Source
 	ctx      context.Context
@@ -96,7 +99,7 @@ type writing struct {
 	blobs    *spool
 	known    *knownBlobs
 	warnings []string
-	// elsewhere is the number of databases and stores in other data directories.
+	// elsewhere counts the databases and stores in other data directories.
 	elsewhere int64
 }
 
@@ -166,7 +169,7 @@ func (w *writing) addKey() error {
 	return w.out.Add(backup.KeyName, int64(len(key)), bytes.NewReader(key))
 }
 
-// addTable writes the rows of a table in parts. Each begins with a line that names the columns.
+// addTable writes a table's rows in parts. Each begins with a line that names the columns.
 func (w *writing) addTable(q db.Querier, name string) error {
 	table, err := tablecopy.Open(q, name)
 	if err != nil {
@@ -207,8 +210,9 @@ func (w *writing) addTable(q db.Querier, name string) error {
 	return flush()
 }
 
-// checkSizes returns an error if files of objects have other sizes than a row says: the backup would be complete and
-// the objects in it would not. An S3 server has whole objects only, and asking for each would take long.
+// checkSizes returns an error if an object's file differs in size from its row: the backup would be
+// complete and the object in it would not. An S3 server has only whole objects, and asking for each
+// would take long.
 func (w *writing) checkSizes(table tablecopy.Table, line []byte) error {
 	if _, files := w.Blobs.(*blob.Disk); !files || table.Name != "objects" && table.Name != "object_parts" {
 		return nil
@@ -220,7 +224,7 @@ func (w *writing) checkSizes(table tablecopy.Table, line []byte) error {
 	return blobs.CheckRow(w.ctx, w.Blobs, table, row)
 }
 
-// files writes a copy of each embedded database and key-value store of this data directory.
+// files writes a copy of each embedded database and key-value store in this data directory.
 func (w *writing) files() error {
 	slices.SortFunc(w.needs.databases, compareRows)
 	slices.SortFunc(w.needs.stores, compareRows)
@@ -252,8 +256,7 @@ func (w *writing) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
-// addDatabase writes a copy of a database. One that was deleted since the snapshot is written as an empty
-// one.
+// addDatabase writes a copy of a database, or an empty one if it was deleted since the snapshot.
 func (w *writing) addDatabase(databaseID string) error {
 	name := backup.DatabaseName(databaseID)
 	found, err := w.addSQLite(name, filepath.Join(w.Data, "databases", databaseID, "data.db"))
@@ -264,7 +267,7 @@ func (w *writing) addDatabase(databaseID string) error {
 	return w.out.Add(name, 0, bytes.NewReader(nil))
 }
 
-// copyName is the name of the copy of a database while it is written into a backup.
+// copyName is the file name of a database's copy while we write it into a backup.
 const copyName = ".backup.db"
 
 // addSQLite writes a consistent copy of an SQLite file, and reports whether there is one.
@@ -276,7 +279,7 @@ func (w *writing) addSQLite(name, path string) (found bool, err error) {
 		return false, err
 	}
 	copied := filepath.Join(w.Data, copyName)
-	if err := os.Remove(copied); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a backup that died
+	if err := os.Remove(copied); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a backup that died
 		return false, err
 	}
 	f, err := os.OpenFile(copied, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -305,8 +308,8 @@ func (w *writing) addFile(name string, f *os.File) error {
 // emptyLog is the log of a key-value store without keys.
 const emptyLog = "SKVLOG1\n"
 
-// addStore writes the log of a key-value store: all that was acknowledged is in the bytes that it has now,
-// and what is behind them does not matter. A log that is replaced meanwhile stays readable.
+// addStore writes a key-value store's log: its current bytes contain everything that was
+// acknowledged, and bytes after them do not matter. A log that is replaced meanwhile stays readable.
 func (w *writing) addStore(storeID string) error {
 	dir := filepath.Join(w.Data, "stores", storeID)
 	found, err := w.addSQLite(backup.StoreName(storeID, "store.db"), filepath.Join(dir, "store.db")) // not converted yet
@@ -326,7 +329,7 @@ func (w *writing) addStore(storeID string) error {
 	return w.addFile(name, f)
 }
 
-// addBlob writes the bytes of an object or of a part of one.
+// addBlob writes the bytes of an object or a part.
 func (w *writing) addBlob(blobID string) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -355,7 +358,7 @@ type knownBlobs struct {
 	next  backup.Info
 }
 
-// newKnownBlobs returns a list; nil is an empty one.
+// newKnownBlobs returns a list, empty if r is nil.
 func newKnownBlobs(r io.Reader) *knownBlobs {
 	if r == nil {
 		r = bytes.NewReader(nil)
@@ -363,7 +366,7 @@ func newKnownBlobs(r io.Reader) *knownBlobs {
 	return &knownBlobs{lines: json.NewDecoder(r)}
 }
 
-// find returns a blob if it is in the list. Names must be asked for in their order.
+// find returns a blob if it is in the list. Ask for names in their order.
 func (k *knownBlobs) find(name string) (info backup.Info, ok bool, err error) {
 	for k.next.Name < name {
 		before := k.next.Name
@@ -384,7 +387,7 @@ type spool struct {
 	out  *bufio.Writer
 }
 
-// newSpool creates a list in a directory. The file has no name, so that nothing is left of it.
+// newSpool creates a list in a directory. The file has no name, so that nothing remains of it.
 func newSpool(dir string) (*spool, error) {
 	f, err := os.CreateTemp(dir, ".backup-*")
 	if err != nil {
@@ -405,7 +408,7 @@ func (s *spool) add(blobID string) error {
 	return err
 }
 
-// rewind has the file be read from its beginning.
+// rewind prepares to read the file from its beginning.
 func (s *spool) rewind() error {
 	if err := s.out.Flush(); err != nil {
 		return fmt.Errorf("write the list of blobs: %w", err)
@@ -416,7 +419,7 @@ func (s *spool) rewind() error {
 	return nil
 }
 
-// each calls f with all blobs, in their order.
+// each calls f with all blobs, in order.
 func (s *spool) each(f func(blobID string) error) error {
 	if err := s.rewind(); err != nil {
 		return err

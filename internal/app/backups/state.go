@@ -13,24 +13,27 @@ import (
 	"steward/internal/stamp"
 )
 
-// State is how the backups at a schedule are doing.
+// State tells how the scheduled backups are doing.
 type State struct {
 	// SetAt is when the schedule was first seen.
 	SetAt stamp.Time
-	// BeganAt and SucceededAt are of the last backup that succeeded. They are nil before the first one.
+	// BeganAt and SucceededAt belong to the last successful backup. They are nil before the first
+	// one.
 	BeganAt, SucceededAt *stamp.Time
-	// Bytes is how much that backup wrote, and Elsewhere how many databases and key-value stores it has not,
-	// because their files are in the data directories of other nodes.
+	// Bytes is that backup's size. Elsewhere counts the databases and key-value stores that it
+	// lacks, because their files are in other nodes' data directories.
 	Bytes, Elsewhere int64
-	// FailedAt is when a backup last failed, and Failures how many did since the last success.
+	// FailedAt is when a backup last failed, and Failures counts the failures since the last
+	// success.
 	FailedAt *stamp.Time
 	Failures int
-	// Error says why the last backup failed, or why older ones were not removed; "" if all went well.
+	// Error says why the last backup failed, or why we could not remove older ones; "" if all went
+	// well.
 	Error string
 }
 
-// maxSkew is how far in the future a time of another replica may be. One beyond it was stored when a clock
-// was wrong.
+// maxSkew bounds how far another replica's time may be in the future. If it is further, a wrong
+// clock stored it.
 const maxSkew = time.Hour
 
 // due returns when a backup is due by the schedule alone.
@@ -41,7 +44,7 @@ func (s State) due(schedule backup.Schedule, now time.Time) time.Time {
 	return notAfter(*s.BeganAt, now, schedule.Next)
 }
 
-// next returns when a backup is made next: when it is due, or tried again.
+// next returns when we make the next backup: when it is due, or when we try again.
 func (s State) next(schedule backup.Schedule, now time.Time) time.Time {
 	if s.Failures == 0 || s.FailedAt == nil {
 		return s.due(schedule, now)
@@ -57,13 +60,15 @@ func notAfter(at stamp.Time, now time.Time, f func(time.Time) time.Time) time.Ti
 	return f(at.Std())
 }
 
-// rowID returns the key of the row: the first backup to another target does not wait for the next time.
+// rowID returns the row's key. It depends on the target, so that the first backup to a new target
+// does not wait for the next time.
 func (p *Periodic) rowID() string {
 	sum := sha256.Sum256([]byte(p.Target))
 	return hex.EncodeToString(sum[:8])
 }
 
-// State returns how the backups to the target are doing. The first call ever stores that the schedule was set.
+// State returns the state of the backups to the target. The first call ever stores that the schedule
+// was set.
 func (p *Periodic) State(ctx context.Context) (State, error) {
 	s, err := p.read(ctx)
 	if !errors.Is(err, db.ErrNoRows) {
@@ -86,7 +91,7 @@ func (p *Periodic) read(ctx context.Context) (s State, err error) {
 	return s, nil
 }
 
-// succeeded stores a backup that was made, and why older ones were not removed, or "".
+// succeeded stores a new backup, and why we could not remove older ones, or "".
 func (p *Periodic) succeeded(ctx context.Context, m made, problem string) error {
 	if _, err := p.Source.DB.Exec(ctx, `UPDATE backup_schedule SET began_at = $2, succeeded_at = $3, bytes = $4, elsewhere = $5,
 		failures = 0, error = $6 WHERE id = $1`,
@@ -96,7 +101,7 @@ func (p *Periodic) succeeded(ctx context.Context, m made, problem string) error 
 	return nil
 }
 
-// failed stores why a backup was not made.
+// failed stores why a backup failed.
 func (p *Periodic) failed(ctx context.Context, problem string) error {
 	if _, err := p.Source.DB.Exec(ctx, `UPDATE backup_schedule SET failed_at = $2, failures = failures + 1, error = $3
 		WHERE id = $1`, p.rowID(), stamp.Of(p.Source.Now()), problem); err != nil {

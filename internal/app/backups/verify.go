@@ -15,8 +15,8 @@ import (
 	"steward/internal/db/tablecopy"
 )
 
-// verify reads a backup to its end and compares it with its manifest and with what its rows need. It
-// returns what was found. from has the blobs that are kept beside the backup, or is nil.
+// verify reads a backup to its end, compares it with its manifest and with the files that its rows
+// need, and returns its contents. from has the blobs that are kept outside the backup, or is nil.
 func verify(ctx context.Context, r *backup.Reader, from *repository) (c *contents, err error) {
 	if err := checkHeader(r.Header()); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func verify(ctx context.Context, r *backup.Reader, from *repository) (c *content
 	return c, nil
 }
 
-// verifyBackup reads a backup of a repository to its end, and its list if it has one.
+// verifyBackup reads a repository's backup to its end, and its list if it has one.
 func (r *repository) verifyBackup(ctx context.Context, archiveID string, in *backup.Reader) (*contents, error) {
 	c, err := verify(ctx, in, r)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *repository) verifyBackup(ctx context.Context, archiveID string, in *bac
 	return c, nil
 }
 
-// openSchema reads the columns of a schema from an empty database.
+// openSchema reads a schema's columns from an empty database.
 func (c *contents) openSchema(ctx context.Context, schema int64) (err error) {
 	dir, err := os.MkdirTemp("", "steward-verify-")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package blobs opens the store of objects' bytes that the configuration names, and has the command that
-// copies them to another one.
+// Package blobs opens the configured store for objects' bytes, and has the command that copies them
+// to another one.
 package blobs
 
 import (
@@ -12,8 +12,8 @@ import (
 	"steward/internal/disk"
 )
 
-// Open opens the store of objects' bytes: files in the data directory, or a place in a bucket of another
-// S3 server.
+// Open opens the store for objects' bytes: files in the data directory, or a place in another S3
+// server's bucket.
 func Open(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	if cfg.BlobURL == nil {
 		return openFiles(cfg)
@@ -31,8 +31,8 @@ func Open(ctx context.Context, cfg config.Config) (blob.Store, error) {
 // OnDisk names the files in the data directory.
 const OnDisk = "disk"
 
-// Name returns the name of the store that Open opens: OnDisk, or a URL without credentials. Two URLs that
-// differ in the region alone have the same name.
+// Name returns the name of the store that Open opens: OnDisk, or a URL without credentials. Two URLs
+// that differ only in the region share a name.
 func Name(cfg config.Config) string {
 	if cfg.BlobURL == nil {
 		return OnDisk
@@ -42,7 +42,6 @@ func Name(cfg config.Config) string {
 	return options.String()
 }
 
-// openFiles opens the files in the data directory.
 func openFiles(cfg config.Config) (blob.Store, error) {
 	dir := filepath.Join(cfg.Data, "blobs")
 	files, err := blob.OpenDisk(dir)

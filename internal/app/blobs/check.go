@@ -11,8 +11,8 @@ import (
 	"steward/internal/object"
 )
 
-// CheckRow returns Conflict if bytes that a row refers to have another size in a store than the row says. Rows of
-// objects and of parts of uploads refer to bytes. Those that are missing are left to whoever reads them: they may
+// CheckRow returns Conflict if a row's bytes differ in size between the row and a store. Rows for
+// objects and upload parts refer to bytes. Missing bytes are left to whoever reads them: they may
 // have been deleted meanwhile.
 func CheckRow(ctx context.Context, store blob.Store, t tablecopy.Table, row []any) error {
 	refs, err := references(t, row)
@@ -49,7 +49,7 @@ func references(t tablecopy.Table, row []any) ([]object.Reference, error) {
 	return nil, nil
 }
 
-// owner says what the bytes of a row belong to.
+// owner names the owner of a row's bytes.
 func owner(t tablecopy.Table, row []any) string {
 	if t.Name == "objects" {
 		return fmt.Sprintf("the object %q in the bucket %v", value(t, row, "key"), value(t, row, "bucket_id"))
@@ -57,7 +57,7 @@ func owner(t tablecopy.Table, row []any) string {
 	return fmt.Sprintf("the upload %v", value(t, row, "upload_id"))
 }
 
-// value returns what a row has in a column, or nil.
+// value returns a row's value in a column, or nil.
 func value(t tablecopy.Table, row []any, column string) any {
 	for i, c := range t.Columns {
 		if c.Name == column {

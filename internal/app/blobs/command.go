@@ -10,8 +10,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Command returns the parent of the commands about the bytes of objects. run is Copy, or what a test runs
-// in its place.
+// Command returns the parent of the commands for objects' bytes. run is Copy, or a test's function.
 func Command(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "blob",

@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// CopiesAtOnce is the number of blobs that are copied at the same time. Each takes up to 16 MiB.
+	// CopiesAtOnce caps the blobs that we copy at the same time. Each takes up to 16 MiB.
 	CopiesAtOnce = 8
-	// maxFailures is the number of failures after which a copy ends: the store is most likely down.
+	// maxFailures ends a copy after this many failures: the store is most likely down.
 	maxFailures = 100
 )
 
-// Request says which blobs are copied.
+// Request tells which way to copy the blobs.
 type Request struct {
 	Config config.Config // with the S3 store
 	ToDisk bool          // from S3 to files, and not the other way round
 }
 
-// Copy copies the bytes of all objects from the files in the data directory to the configured S3 store,
-// or back. It reports on standard error, and prints a summary.
+// Copy copies all objects' bytes from the files in the data directory to the configured S3 store, or
+// back. It reports on standard error, and prints a summary.
 func Copy(ctx context.Context, p session.Program, r Request) error {
 	ctx = db.Long(ctx)
 	blobs, closeAll, err := openReferences(ctx, r.Config, p.Version)
@@ -69,8 +69,8 @@ func Copy(ctx context.Context, p session.Program, r Request) error {
 	return err
 }
 
-// openReferences opens the database, of which nothing but the references to blobs is read. A server may
-// be using it. It returns NotFound if there is no installation.
+// openReferences opens the database, to read nothing but the references to blobs. A server may be
+// using it. It returns NotFound if there is no installation.
 func openReferences(ctx context.Context, cfg config.Config, version string) (blobs *object.Blobs, closeAll func(), err error) {
 	release := func() {}
 	if cfg.DatabaseURL == "" {
@@ -89,13 +89,13 @@ func openReferences(ctx context.Context, cfg config.Config, version string) (blo
 		return nil, nil, err
 	}
 	return &object.Blobs{DB: d}, func() {
-		_ = d.Close() // nothing was written
+		_ = d.Close() // we wrote nothing
 		release()
 	}, nil
 }
 
-// checkVersion returns an error unless the server that uses a data directory has the version of this
-// program: another one might change the tables of the running server.
+// checkVersion returns an error unless the data directory's server has this program's version:
+// another one might change the running server's tables.
 func checkVersion(dir, version string) error {
 	a, err := datadir.ReadAddresses(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ type copying struct {
 
 	mu     sync.Mutex
 	counts map[blob.Copied]int64
-	bytes  int64 // that were copied
+	bytes  int64 // copied
 }
 
 var errTooManyFailures = fmt.Errorf("more than %d blobs could not be copied", maxFailures)
@@ -150,7 +150,7 @@ func (c *copying) run(ctx context.Context) error {
 	return nil
 }
 
-// copy copies a blob and counts what became of it. It returns an error if all others should stop.
+// copy copies a blob and counts the outcome. It returns an error if all others should stop.
 func (c *copying) copy(ctx context.Context, r object.Reference) error {
 	copied, err := c.copier.Copy(ctx, r.ID, r.Size)
 	if err != nil && ctx.Err() != nil {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// progressInterval is the time between two lines of progress where there is no terminal.
+// progressInterval is the time between two lines of progress without a terminal.
 const progressInterval = 10 * time.Second
 
-// progress shows how many bytes of a total are done: as a bar on a terminal, otherwise as a line now and
-// then.
+// progress shows how many bytes of a total are done: as a bar on a terminal, otherwise as a line now
+// and then.
 type progress struct {
 	out   io.Writer
 	bar   *progressbar.ProgressBar // nil without a terminal
@@ -34,11 +34,11 @@ func newProgress(out io.Writer, total int64) *progress {
 	return p
 }
 
-// add adds bytes that are done. What is shown is for people, so errors of it are ignored.
+// add adds finished bytes. Only people read the output, so it ignores write errors.
 func (p *progress) add(bytes int64) {
 	p.done += bytes
 	if p.bar != nil {
-		_ = p.bar.Set64(min(p.done, max(p.total, 1))) // objects may have been added since the total was read
+		_ = p.bar.Set64(min(p.done, max(p.total, 1))) // objects may have been added since we read the total
 		return
 	}
 	if time.Since(p.last) < progressInterval {
@@ -48,7 +48,7 @@ func (p *progress) add(bytes int64) {
 	_, _ = fmt.Fprintf(p.out, "copying: %s of %s\n", humanize.Bytes(uint64(p.done)), humanize.Bytes(uint64(p.total)))
 }
 
-// clear makes place for a line of text.
+// clear makes room for a line of text.
 func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -20,10 +20,10 @@ func backupTarget(v string) (string, error) {
 	return v, nil
 }
 
-// minBackupInterval is the least interval between backups.
+// minBackupInterval is the shortest interval between backups.
 const minBackupInterval = time.Minute
 
-// backupSchedule parses an interval, or a time of the day in UTC.
+// backupSchedule parses an interval, or a time of day in UTC.
 func backupSchedule(v string) (backup.Schedule, error) {
 	if at, err := time.Parse("15:04", strings.TrimSuffix(v, " UTC")); err == nil {
 		return backup.Schedule{At: time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute}, nil
@@ -40,10 +40,11 @@ func backupKeep(v string) (int, error) {
 	return int(n), err
 }
 
-// maxBackups is the maximum of --backup-keep: a file is open for each while an old one is removed.
+// maxBackups is the maximum for --backup-keep: while we remove an old backup, we keep a file open
+// for each.
 const maxBackups = 365
 
-// backupRecipients parses recipients as age has them, separated by commas. It returns one on each line.
+// backupRecipients parses age recipients, separated by commas. It returns one on each line.
 func backupRecipients(v string) (string, error) {
 	var all []string
 	for item := range strings.SplitSeq(v, ",") {

@@ -1,4 +1,4 @@
-// Package config reads and checks the configuration of the program: flags, environment, YAML file and
+// Package config reads and checks the program's configuration: flags, environment, YAML file and
 // defaults. One table of settings makes them all, with their help.
 package config
 
@@ -21,8 +21,8 @@ import (
 	"steward/internal/oidc/registration"
 )
 
-// Config is the checked configuration of a process. A zero field means "not set" unless its comment
-// says otherwise.
+// Config is a process's checked configuration. A zero field means "not set" unless its comment says
+// otherwise.
 type Config struct {
 	ConfigFile string
 	Data       string
@@ -30,15 +30,15 @@ type Config struct {
 	// interfaces.
 	Listen, S3Listen, KVListen string
 	MetricsListen              string // "": no metrics listener
-	// TLSCert and TLSKey are the paths of a certificate and its key. ACMEDomains are the names of which
-	// certificates are obtained instead. Without both, the listeners serve plain connections.
+	// TLSCert and TLSKey are the paths to a certificate and its key. ACMEDomains are the names to
+	// obtain certificates for instead. Without both, the listeners serve plain connections.
 	TLSCert, TLSKey   string
 	ACMEDomains       []string
 	ACMECA, ACMEEmail string // "": Let's Encrypt; no address
 	RedirectListen    string // "": no listener that redirects to BaseURL
-	ClientCA          string // path of the CA of the clients of S3 and key-value stores; "": they need no certificate
-	// InternalListen is where other replicas connect to, and InternalAdvertise the address that they are told.
-	// "": none, and that of the listener.
+	ClientCA          string // path to the CA for S3 and key-value clients; "": they need no certificate
+	// InternalListen is where other replicas connect, and InternalAdvertise the address that we tell
+	// them. "": no listener, and the listener's address.
 	InternalListen, InternalAdvertise string
 	// BaseURL, S3URL and KVURL have neither a path nor a trailing slash. "": derived from the
 	// listener's address.
@@ -53,7 +53,7 @@ type Config struct {
 	RateLimit             float64 // requests per second and key; 0: no limit
 	IngestLimit           int64   // bytes
 	DiskReserve           int64   // bytes
-	KVMemory              int64   // bytes; 0: a part of the memory of the process
+	KVMemory              int64   // bytes; 0: a share of the process's memory
 	KVStoreMemory         int64   // bytes
 	WebhookRetention      time.Duration
 	ThreadRetention       time.Duration
@@ -63,7 +63,7 @@ type Config struct {
 	TrustedProxies        []netip.Prefix
 	SessionIdle           time.Duration
 	SessionMax            time.Duration
-	UpstreamDomains       map[string]string // the organization of each domain; "": the first one
+	UpstreamDomains       map[string]string // domain → organization; "": the first one
 	RequirePKCE           bool
 	Registration          registration.Mode
 	BlobURL               *blob.S3Options // nil: files in Data
@@ -74,13 +74,13 @@ type Config struct {
 	DPoPNonce             bool
 	SMTPURL               Secret // "": no mail is sent
 	MailFrom              string // with SMTPURL
-	BackupTo              string // directory or s3:// URL; "": no backups at a schedule
+	BackupTo              string // directory or s3:// URL; "": no scheduled backups
 	BackupSchedule        backup.Schedule
 	BackupKeep            int
-	BackupRecipients      string // one on each line; "": backups at a schedule are not encrypted
+	BackupRecipients      string // one on each line; "": scheduled backups are not encrypted
 	OpenOrganizations     bool
-	// Force has the server use a database whose rows were moved away, or create one in a data directory that was
-	// used with PostgreSQL. It is no setting, but a flag of one start.
+	// Force makes the server use a database whose rows were moved away, or create one in a data
+	// directory that was used with PostgreSQL. It is not a setting, but a flag for one start.
 	Force            bool
 	RootKey          Secret // "": generated
 	MasterKey        Secret // 32 raw bytes; "": in a file in Data, generated at the first start
@@ -91,13 +91,13 @@ type Config struct {
 	Regions          []Region // never empty
 }
 
-// Database returns the options of the database.
+// Database returns the database's options.
 func (c Config) Database() db.Options {
 	return db.Options{Path: datadir.DatabaseFile(c.Data), URL: string(c.DatabaseURL), Pooler: c.DatabasePooler}
 }
 
-// OnlyLocal reports whether no other machine can reach the API at a base URL: it listens on loopback, its
-// base URL is on loopback, and no proxy is trusted.
+// OnlyLocal reports whether no other machine can reach the API at a base URL: it listens on
+// loopback, its base URL is on loopback, and it trusts no proxy.
 func (c Config) OnlyLocal(baseURL string) bool {
 	base, err := url.Parse(baseURL)
 	if err != nil || !isLoopback(base.Hostname()) || len(c.TrustedProxies) > 0 {
@@ -107,7 +107,7 @@ func (c Config) OnlyLocal(baseURL string) bool {
 	return err == nil && isLoopback(host)
 }
 
-// isLoopback reports whether a host can be reached from this machine only.
+// isLoopback reports whether only this machine can reach a host.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
@@ -125,7 +125,7 @@ const (
 // Secret is text that must not appear in logs, errors and dumps. Convert it to string to read it.
 type Secret string
 
-// hidden is shown in the place of a secret.
+// hidden is shown in place of a secret.
 const hidden = "(secret)"
 
 // Format implements fmt.Formatter; it hides the text from every verb.
@@ -134,7 +134,7 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
 // MarshalText implements encoding.TextMarshaler; it hides the text from JSON and slog.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// kind is where and how a setting can be given.
+// kind tells where and how users can give a setting.
 type kind int
 
 const (
@@ -142,19 +142,19 @@ const (
 	boolean               // a flag without a value means true
 	list                  // in the file, a sequence as well
 	notInFile             // flag or environment, not in the file
-	secret                // environment, or the path of a file with the value
+	secret                // environment, or the path to a file with the value
 )
 
-// setting is an entry of the table from which flags, variables, file keys and help are made.
+// setting is an entry in the table that flags, variables, file keys and help come from.
 type setting struct {
-	name  string // of the flag, without dashes
+	name  string // the flag's, without dashes
 	value string // the default; "" leaves the zero value
 	kind  kind
-	set   func(text string) error // the error says what is right and does not contain the text
+	set   func(text string) error // the error names the allowed values and never contains the text
 	usage string                  // the word in backquotes is the value in the help
 }
 
-// settings returns the table of settings, which parse into c.
+// settings returns the table of settings. They parse into c.
 func settings(c *Config) []setting {
 	return []setting{
 		{
@@ -402,7 +402,7 @@ func settings(c *Config) []setting {
 
 const (
 	envPrefix  = "STEWARD_"
-	envFile    = "_FILE"   // after the name of a secret's variable: the path of a file
+	envFile    = "_FILE"   // after the name of a secret's variable: the path to a file
 	regionsKey = "regions" // in the file only, because it is a list of mappings
 )
 

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Effective is a setting as it is in force.
+// Effective is a setting in force.
 type Effective struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`  // hidden if it is a secret
-	Source string `json:"source"` // where it came from
+	Source string `json:"source"` // flag, variable, file or default
 }
 
-// Explain returns the settings in force. The error is that of Load.
+// Explain returns the settings in force. It returns the same errors as Load.
 func Explain(flags map[string]string, environ []string) ([]Effective, error) {
 	c, l := load(flags, environ)
 	if err := l.err(); err != nil {
@@ -46,7 +46,7 @@ func (l *loader) effective(s setting) Effective {
 	return Effective{s.name, WithoutPassword(l.texts[s.name]), source}
 }
 
-// WithoutPassword returns a text, or a URL without the password in it.
+// WithoutPassword returns a text as it is, or a URL without its password.
 func WithoutPassword(text string) string {
 	if !strings.Contains(text, "://") {
 		return text

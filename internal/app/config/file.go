@@ -20,7 +20,7 @@ type yamlFile struct {
 	faults *errs.Faults
 }
 
-// source returns the name of an entry in messages.
+// source returns an entry's name in messages.
 func (f yamlFile) source(key string, n *yaml.Node) string {
 	return fmt.Sprintf("%s (%s, line %d)", key, f.name, n.Line)
 }
@@ -29,7 +29,7 @@ func (f yamlFile) fault(key string, n *yaml.Node, format string, args ...any) {
 	f.faults.Add(f.source(key, n), format, args...)
 }
 
-// parse returns the top node of the document. An empty file is an empty mapping.
+// parse returns the document's top node. An empty file is an empty mapping.
 func (f yamlFile) parse(content []byte) *yaml.Node {
 	empty := &yaml.Node{Kind: yaml.MappingNode}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
@@ -51,7 +51,7 @@ func (f yamlFile) parse(content []byte) *yaml.Node {
 	return empty
 }
 
-// entries calls each for every entry of a mapping. The path precedes its keys in messages; it is ""
+// entries calls each for every entry in a mapping. The path precedes its keys in messages; it is ""
 // at the top.
 func (f yamlFile) entries(n *yaml.Node, path string, each func(key string, value *yaml.Node)) {
 	n = resolve(n)
@@ -71,8 +71,8 @@ func (f yamlFile) entries(n *yaml.Node, path string, each func(key string, value
 	}
 }
 
-// scalar returns a single value as text, to be parsed like a flag. It reports false after noting a
-// fault.
+// scalar returns a single value as text, to be parsed like a flag. It notes a fault and returns
+// false if there is none.
 func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok bool) {
 	n = resolve(n)
 	switch {
@@ -87,7 +87,7 @@ func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok
 	return "", false
 }
 
-// joined returns a list in the form of its flag.
+// joined returns a list in its flag's form.
 func (f yamlFile) joined(key string, n *yaml.Node) (text string, ok bool) {
 	var items []string
 	for _, item := range n.Content {

@@ -13,7 +13,7 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// flagValue keeps the text of a flag. Load parses it, so that all faults are reported together.
+// flagValue keeps a flag's text. Load parses it, so that we report all faults together.
 type flagValue struct {
 	text string
 	kind kind
@@ -36,7 +36,7 @@ func (v *flagValue) Type() string {
 	return "string"
 }
 
-// AddFlags adds a flag for each setting that is not a secret, or for those with the given names only.
+// AddFlags adds a flag for each setting that is not a secret, or only for the named ones.
 func AddFlags(cmd *cobra.Command, names ...string) {
 	cmd.Flags().SortFlags = false // the table begins with the important ones
 	for _, s := range settings(&Config{}) {
@@ -61,7 +61,8 @@ func Given(cmd *cobra.Command) map[string]string {
 	return flags
 }
 
-// Loaded returns the function of a command that runs with the configuration of its flags and an environment.
+// Loaded returns a command's function, which runs with the configuration from its flags and an
+// environment.
 func Loaded(environ []string, run func(ctx context.Context, c Config, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := Load(Given(cmd), environ)
@@ -72,7 +73,7 @@ func Loaded(environ []string, run func(ctx context.Context, c Config, args []str
 	}
 }
 
-// FlagError turns an error of pflag into a usage error that suggests a flag and shows no value.
+// FlagError turns pflag's error into a usage error that suggests a flag and shows no value.
 func FlagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, new(*pflag.InvalidSyntaxError)) {
 		return exit.Usagef("flags have the form --name=value")
@@ -96,7 +97,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return exit.Usagef("unknown flag --%s%s", name, suggestion("--"+name, known, cmd.CommandPath()+" --help"))
 }
 
-// shortAdvice returns what to do about an unknown flag with one letter. Only client commands have such
+// shortAdvice returns advice about an unknown flag with one letter. Only client commands have such
 // flags.
 func shortAdvice(cmd *cobra.Command) string {
 	if cmd.Flags().ShorthandLookup("o") != nil {
@@ -105,8 +106,8 @@ func shortAdvice(cmd *cobra.Command) string {
 	return "flags begin with --"
 }
 
-// Help describes where settings come from, and lists those that are not flags; cobra lists
-// the flags.
+// Help describes where settings come from, and lists those that are not flags; cobra lists the
+// flags.
 func Help() string {
 	var b strings.Builder
 	b.WriteString(`A setting is taken from its flag, else from the environment (--base-url: STEWARD_BASE_URL), else

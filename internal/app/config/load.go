@@ -50,13 +50,13 @@ type loader struct {
 	flags    map[string]string
 	env      map[string]string
 	file     map[string]input  // by key
-	sources  map[string]string // of the settings that were given, by name
-	texts    map[string]string // of the settings that were given, by name
-	regions  string            // source of the regions; "" if they were not given
+	sources  map[string]string // name → source, if it was given
+	texts    map[string]string // name → text, if it was given
+	regions  string            // "" if no regions were given
 	faults   errs.Faults
 }
 
-// input is the text of a setting, and the name under which the user gave it.
+// input is a setting's text, and the name under which the user gave it.
 type input struct{ source, text string }
 
 func (l *loader) err() error {
@@ -118,7 +118,7 @@ func (l *loader) findFile(s setting) (input, bool) {
 	return input{path.source, strings.TrimRight(string(content), "\r\n")}, true
 }
 
-// readSecret reads the file of a secret. A file with master keys must not be readable by others.
+// readSecret reads a secret's file. Others must not be able to read a file with master keys.
 func readSecret(s setting, path string) ([]byte, error) {
 	if s.name == "master-key" || s.name == "old-master-keys" {
 		return seal.ReadFile(path)
@@ -126,8 +126,8 @@ func readSecret(s setting, path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// withoutPath returns an error without its path, which is a secret if STEWARD_X_FILE was mistaken
-// for STEWARD_X.
+// withoutPath returns an error without its path, which is a secret if somebody mistook
+// STEWARD_X_FILE for STEWARD_X.
 func withoutPath(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -136,11 +136,11 @@ func withoutPath(err error) error {
 	return err
 }
 
-// EnvBackupPassphrase is the variable with the passphrase of backups, which commands read and no server.
+// EnvBackupPassphrase is the variable with the backups' passphrase. Only commands read it, no
+// server.
 const EnvBackupPassphrase = "STEWARD_BACKUP_PASSPHRASE"
 
-// checkVariables refuses environment variables that are not settings, and secrets that are given
-// twice.
+// checkVariables refuses environment variables that are not settings, and secrets given twice.
 func (l *loader) checkVariables() {
 	var known []string
 	for _, s := range l.settings {
@@ -162,8 +162,8 @@ func (l *loader) checkVariables() {
 var kubernetes = regexp.MustCompile(
 	`^STEWARD_([^=]*_)?(SERVICE_HOST=|SERVICE_PORT(_[^=]*)?=|PORT_\d+_(TCP|UDP|SCTP)(_[^=]*)?=|PORT=(tcp|udp|sctp)://)`)
 
-// variables returns the environment variables that are meant as settings: not those of client commands,
-// of tests and of Kubernetes.
+// variables returns the environment variables that are meant as settings: it leaves out those for
+// client commands, tests and Kubernetes.
 func variables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, line := range environ {
@@ -193,7 +193,7 @@ func (l *loader) readFile(c *Config) {
 	file.entries(file.parse(content), "", func(key string, value *yaml.Node) { l.readEntry(c, file, key, value) })
 }
 
-// readEntry reads one entry of the YAML file.
+// readEntry reads one entry in the YAML file.
 func (l *loader) readEntry(c *Config, file yamlFile, key string, value *yaml.Node) {
 	if key == regionsKey {
 		if regions := file.regions(value); len(regions) > 0 {
@@ -224,7 +224,7 @@ func (l *loader) readEntry(c *Config, file yamlFile, key string, value *yaml.Nod
 
 const serveHelp = "steward serve --help"
 
-// suggestion returns the end of a message about an unknown name: the most similar known one, or the
+// suggestion ends a message about an unknown name: it returns the most similar known one, or the
 // command that lists them.
 func suggestion(name string, known []string, help string) string {
 	best := ""
@@ -241,12 +241,12 @@ func suggestion(name string, known []string, help string) string {
 	return "; did you mean " + best + "?"
 }
 
-// bare returns a name without what all names of its kind share.
+// bare returns a name without the prefix or suffix that all names of its kind share.
 func bare(name string) string {
 	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(name, envPrefix), "--"))
 }
 
-// levenshtein returns the least number of bytes to insert, delete or replace to turn a into b.
+// levenshtein returns the fewest bytes to insert, delete or replace to turn a into b.
 func levenshtein(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -24,7 +24,7 @@ func requirements() []pair {
 	}
 }
 
-// alternatives returns the settings that say the same thing in two ways.
+// alternatives returns pairs of settings that say the same thing in two ways.
 func alternatives() []pair {
 	return []pair{{"acme", "tls-cert"}, {"master-key-command", "master-key"}}
 }
@@ -42,7 +42,8 @@ func (l *loader) checkPairs() {
 	}
 }
 
-// nameOf returns how a setting is given: as a flag, or in the environment if it is a secret.
+// nameOf returns the name that a user gives a setting by: its flag, or its variable if it is a
+// secret.
 func (l *loader) nameOf(name string) string {
 	for _, s := range l.settings {
 		if s.name == name && s.kind == secret {
@@ -52,7 +53,7 @@ func (l *loader) nameOf(name string) string {
 	return "--" + name
 }
 
-// checkInternal checks that other replicas can be told the address of the listener for them.
+// checkInternal checks that we can tell other replicas an address for their listener.
 func (l *loader) checkInternal(c *Config) {
 	host, _, err := net.SplitHostPort(c.InternalListen)
 	l.faults.Check(err != nil || !isUnspecified(host) || l.given("internal-advertise"), l.sources["internal-listen"],

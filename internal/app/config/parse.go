@@ -50,7 +50,7 @@ func optional[T any](parse func(string) (T, error)) func(string) (T, error) {
 	}
 }
 
-// mustBe returns the error of a parser, which says what is right.
+// mustBe returns a parser's error, which names the allowed values.
 func mustBe(what string) error { return errors.New("must be " + what) }
 
 func filePath(v string) (string, error) {
@@ -71,7 +71,7 @@ func isHost(v string) bool {
 	return len(v) <= 253 && hostName.MatchString(strings.ToLower(v)) && strings.ContainsFunc(v, unicode.IsLetter)
 }
 
-// splitAddress returns the parts of host:port, of which the host may be empty and the port 0.
+// splitAddress splits host:port. The host may be empty and the port 0.
 func splitAddress(v string) (host string, port uint64, ok bool) {
 	host, text, err := net.SplitHostPort(v)
 	if err != nil || host != "" && !isHost(host) {
@@ -88,7 +88,7 @@ func address(v string) (string, error) {
 	return v, nil
 }
 
-// dialable parses the address of a host and a port that another machine can connect to.
+// dialable parses a host and a port that another machine can connect to.
 func dialable(v string) (string, error) {
 	host, port, ok := splitAddress(v)
 	if !ok || port == 0 || isUnspecified(host) {
@@ -103,7 +103,7 @@ func isUnspecified(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// origin returns a parser of URLs that end with the host.
+// origin returns a parser for URLs that end with the host.
 func origin(schemes ...string) func(string) (string, error) {
 	want := strings.Join(schemes, ":// or ") + ":// and a host, without user, path, query or fragment"
 	return func(v string) (string, error) {
@@ -136,7 +136,7 @@ func domain(v string) (string, error) {
 }
 
 func databaseURL(v string) (Secret, error) {
-	u, err := url.Parse(v) // whose error contains the password
+	u, err := url.Parse(v) // err contains the password
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Opaque != "" {
 		return "", mustBe("postgres://user:password@host:port/database")
 	}
@@ -171,7 +171,7 @@ func logLevel(v string) (slog.Level, error) {
 	return 0, mustBe("debug, info, warn or error")
 }
 
-// integer parses a number within bounds. The error says what is wanted.
+// integer parses a number within bounds. The error contains want.
 func integer(v string, least, most int64, want string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < least || n > most {
@@ -180,7 +180,7 @@ func integer(v string, least, most int64, want string) (int64, error) {
 	return n, nil
 }
 
-// decimal parses a number from 0 on. The error says what is wanted.
+// decimal parses a number from 0 on. The error contains want.
 func decimal(v string, most float64, want string) (float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(n >= 0 && n <= most) { // NaN is neither
@@ -193,8 +193,8 @@ func rate(v string) (float64, error) { return decimal(v, math.MaxFloat64, "a num
 
 func ratio(v string) (float64, error) { return decimal(v, 1, "a number from 0 to 1") }
 
-// maxIngestLimit leaves room in a SQLite row, which holds 10^9 bytes, for headers and the rest of a
-// receipt.
+// maxIngestLimit leaves room for headers and the rest of a receipt in a SQLite row, which holds 10^9
+// bytes.
 const maxIngestLimit = 1 << 29
 
 func ingestLimit(v string) (int64, error) {
@@ -205,7 +205,7 @@ func diskReserve(v string) (int64, error) {
 	return integer(v, 0, math.MaxInt64, "a number of bytes, or 0 for no reserve")
 }
 
-// minKVMemory is the least memory of a key-value store.
+// minKVMemory is the smallest memory for a key-value store.
 const minKVMemory = 1 << 20
 
 func kvMemory(v string) (int64, error) {
@@ -220,7 +220,7 @@ func kvStoreMemory(v string) (int64, error) {
 	return integer(v, minKVMemory, math.MaxInt64, "a number of bytes, "+strconv.Itoa(minKVMemory)+" or more")
 }
 
-// duration parses Go's durations, and days before them: 30d, 1d12h.
+// duration parses Go's durations, with days in front: 30d, 1d12h.
 func duration(v string) (time.Duration, error) {
 	wrong := mustBe("a duration above zero, such as 30d, 12h or 1d12h")
 	var total time.Duration
@@ -247,7 +247,7 @@ func duration(v string) (time.Duration, error) {
 	return total, nil
 }
 
-// maxDrainDelay is the maximum of --drain-delay.
+// maxDrainDelay is the maximum for --drain-delay.
 const maxDrainDelay = 5 * time.Minute
 
 func drainDelay(v string) (time.Duration, error) {
@@ -258,8 +258,8 @@ func drainDelay(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// prefixes refuses 10.1.2.3/8, which is more than its author meant, and IPv4 addresses in IPv6
-// form, which match nothing.
+// prefixes refuses 10.1.2.3/8, which is more than its author meant, and IPv4 addresses in IPv6 form,
+// which match nothing.
 func prefixes(v string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for item := range strings.SplitSeq(v, ",") {
@@ -281,7 +281,7 @@ func boolValue(v string) (bool, error) {
 	return b, nil
 }
 
-// rootKey accepts what an Authorization header can carry.
+// rootKey accepts text that an Authorization header can carry.
 func rootKey(v string) (Secret, error) {
 	unfit := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if !utf8.ValidString(v) || utf8.RuneCountInString(v) < 20 || strings.ContainsFunc(v, unfit) {
@@ -297,7 +297,8 @@ func commandLine(v string) (string, error) {
 	return v, nil
 }
 
-// ParseMasterKey returns the bytes of a master key in base64 or hex. The error does not contain the text.
+// ParseMasterKey returns a master key's bytes from base64 or hex. The error does not contain the
+// text.
 func ParseMasterKey(text string) (Secret, error) { return masterKey(strings.TrimSpace(text)) }
 
 func masterKey(v string) (Secret, error) {

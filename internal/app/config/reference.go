@@ -47,7 +47,7 @@ func quoted(value string) string {
 	return "`" + value + "`"
 }
 
-// described returns the help of a setting for a table, without the marks of its value.
+// described returns a setting's help for a table, without the marks around its value.
 func described(s setting) string {
 	return strings.NewReplacer("`", "", "|", `\|`).Replace(s.usage)
 }

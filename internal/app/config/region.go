@@ -11,19 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Region is a place where resources can be created, with an engine for each type.
+// Region is a place where users can create resources, with an engine for each type.
 type Region struct {
 	Region, Description string
 	S3, DB, KV          Engine
 }
 
-// Engine says what provides a type of resources in a region.
+// Engine provides a type of resources in a region.
 type Engine struct {
 	Kind EngineKind
-	URL  Secret // administrator's URL of a server; "" unless Kind is one
+	URL  Secret // a server's administrator URL; "" unless Kind is one
 }
 
-// EngineKind is the kind of an engine.
+// EngineKind is an engine's kind.
 type EngineKind string
 
 // The kinds of engines.
@@ -40,7 +40,7 @@ func newRegion(name, description string) Region {
 	return Region{Region: name, Description: description, S3: embedded, DB: embedded, KV: embedded}
 }
 
-// engineParsers parse the engine of each type.
+// engineParsers parses the engine for each type.
 var engineParsers = map[string]func(text string) (Engine, error){
 	"s3": func(text string) (Engine, error) { return parseEngine(text, "", "embedded or none") },
 	"db": func(text string) (Engine, error) {
@@ -51,18 +51,18 @@ var engineParsers = map[string]func(text string) (Engine, error){
 	},
 }
 
-// engineSchemes maps the schemes of URLs to the servers that they are of.
+// engineSchemes maps URL schemes to kinds of servers.
 var engineSchemes = map[string]EngineKind{
 	"postgres": PostgreSQL, "postgresql": PostgreSQL, "redis": Redis, "rediss": Redis,
 	"redis+cluster": Redis, "rediss+cluster": Redis, "redis+sentinel": Redis, "rediss+sentinel": Redis,
 }
 
-// parseEngine parses an engine that may be a server of one kind. The error says what is expected.
+// parseEngine parses an engine that may be a server of one kind. The error contains expected.
 func parseEngine(text string, server EngineKind, expected string) (Engine, error) {
 	if kind := EngineKind(text); kind == Embedded || kind == NoEngine {
 		return Engine{Kind: kind}, nil
 	}
-	u, err := url.Parse(text) // whose error contains the password
+	u, err := url.Parse(text) // err contains the password
 	if err != nil || server == "" || engineSchemes[u.Scheme] != server || u.Hostname() == "" {
 		return Engine{}, mustBe(expected)
 	}
@@ -121,7 +121,7 @@ func (f yamlFile) region(n *yaml.Node, path string) Region {
 	return r
 }
 
-// other returns the other key for the engine that a key is for.
+// other returns the other key for the same engine: a key that names a file, or one with the value.
 func other(key string) string {
 	if name, ok := strings.CutSuffix(key, "_file"); ok {
 		return name
@@ -129,7 +129,8 @@ func other(key string) string {
 	return key + "_file"
 }
 
-// engine reads the engine of a type of resources. It reports false after noting a fault.
+// engine reads the engine for a type of resources. It notes a fault and returns false if it is
+// invalid.
 func (f yamlFile) engine(key string, value *yaml.Node, resourceType string, fromFile bool) (Engine, bool) {
 	text, ok := f.text(key, value, fromFile)
 	if !ok {
@@ -143,8 +144,8 @@ func (f yamlFile) engine(key string, value *yaml.Node, resourceType string, from
 	return engine, true
 }
 
-// text returns a single value, or the content of the file that it names. It reports false after noting a
-// fault.
+// text returns a single value, or the content of the file that it names. It notes a fault and
+// returns false if it cannot.
 func (f yamlFile) text(key string, value *yaml.Node, fromFile bool) (text string, ok bool) {
 	text, ok = f.scalar(key, value, false)
 	if !ok || !fromFile {

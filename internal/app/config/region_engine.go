@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// RegionEngines are servers in the place of embedded engines. Those that are not given are zero.
+// RegionEngines are servers that replace embedded engines. Those that are not given are zero.
 type RegionEngines struct{ DB, KV Engine }
 
 var errRegionEngines = errors.New("must be db=postgres://…, kv=redis://…, or both with a comma between them")
 
-// engineStart is where an engine begins. The URL of a cluster has commas too.
+// engineStart finds where an engine begins. A cluster's URL has commas too.
 var engineStart = regexp.MustCompile(`(^|,)(db|kv)=`)
 
-// ParseRegionEngines parses a list such as db=postgres://…,kv=redis://…. Its error has nothing of the list, which
-// contains passwords.
+// ParseRegionEngines parses a list such as db=postgres://…,kv=redis://…. Its error quotes nothing
+// from the list, which contains passwords.
 func ParseRegionEngines(text string) (e RegionEngines, err error) {
 	starts := engineStart.FindAllStringSubmatchIndex(text, -1)
 	if len(starts) == 0 || starts[0][0] != 0 {
@@ -40,7 +40,7 @@ func ParseRegionEngines(text string) (e RegionEngines, err error) {
 	return e, nil
 }
 
-// In returns a region with servers in the place of its embedded engines.
+// In returns a region with servers in place of its embedded engines.
 func (e RegionEngines) In(r Region) Region {
 	if e.DB.URL != "" && r.DB.Kind == Embedded {
 		r.DB = e.DB

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// TLS reports whether the listeners of API, S3 and key-value stores serve TLS.
+// TLS reports whether the listeners for API, S3 and key-value stores serve TLS.
 func (c Config) TLS() bool { return c.TLSCert != "" || len(c.ACMEDomains) > 0 }
 
-// Scheme returns a scheme of a URL that a listener is reached with: the secure one with TLS.
+// Scheme returns the URL scheme for a listener: the secure one with TLS.
 func (c Config) Scheme(plain, secure string) string {
 	if c.TLS() {
 		return secure
@@ -18,10 +18,10 @@ func (c Config) Scheme(plain, secure string) string {
 	return plain
 }
 
-// maxACMEDomains bounds the certificates that a process obtains.
+// maxACMEDomains caps the certificates that a process obtains.
 const maxACMEDomains = 100
 
-// acmeDomains parses the names of which certificates are obtained. Wildcards are refused: they need a
+// acmeDomains parses the names to obtain certificates for. It refuses wildcards, since they need a
 // challenge in the DNS.
 func acmeDomains(v string) ([]string, error) {
 	wrong := mustBe("up to 100 domain names separated by commas, such as steward.example.com,s3.example.com, without wildcards")
@@ -39,7 +39,7 @@ func acmeDomains(v string) ([]string, error) {
 	return all, nil
 }
 
-// acmeCA parses the URL of a directory of an ACME server, which is plain HTTP on this machine only.
+// acmeCA parses the URL of an ACME server's directory. It may be plain HTTP only on this machine.
 func acmeCA(v string) (string, error) {
 	wrong := mustBe("the https:// URL of the directory of an ACME server")
 	u, err := url.Parse(v)
@@ -53,7 +53,7 @@ func acmeCA(v string) (string, error) {
 	return v, nil
 }
 
-// checkTLS checks settings of TLS that depend on others, and sets the base URL that follows from them.
+// checkTLS checks TLS settings that depend on others, and sets the base URL that follows from them.
 func (l *loader) checkTLS(c *Config) {
 	on := l.given("acme") || l.given("tls-cert")
 	for _, name := range []string{"client-ca", "redirect-listen"} {

@@ -7,8 +7,8 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// upstreamDomains parses the organizations that domains are granted to, by domain. A domain without an
-// organization is granted to the first one, which has the id "" here.
+// upstreamDomains parses the organizations that domains are granted to, by domain. A domain without
+// an organization is granted to the first one, which has the id "" here.
 func upstreamDomains(v string) (map[string]string, error) {
 	granted := map[string]string{}
 	for entry := range strings.SplitSeq(v, ",") {

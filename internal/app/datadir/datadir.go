@@ -1,5 +1,5 @@
-// Package datadir owns the files of a data directory that belong to no slice: the lock, the addresses of the
-// running server, and the id of the directory.
+// Package datadir owns the files in a data directory that belong to no slice: the lock, the running
+// server's addresses, and the directory's id.
 package datadir
 
 import (
@@ -24,10 +24,10 @@ import (
 type Lock struct{ file *os.File }
 
 // Acquire creates the directory if it does not exist, and locks it. The kernel releases the lock
-// when the process ends, so a lock file that is left behind locks nothing.
+// when the process ends, so a leftover lock file locks nothing.
 //
-// It returns errs.Conflict if another process, or another Lock of this one, holds the lock for longer than
-// Running needs it.
+// It returns errs.Conflict if another process, or another Lock in this one, holds the lock for
+// longer than Running needs it.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -49,8 +49,8 @@ func Acquire(dir string) (*Lock, error) {
 }
 
 // Release releases the lock. The file stays: removing it could take it from a process that has just
-// opened it, and two processes would each hold a lock. Its content is for people, so errors are
-// ignored.
+// opened it, and two processes would each hold a lock. Its content is for people, so we ignore
+// errors.
 func (l *Lock) Release() {
 	_ = l.file.Truncate(0)
 	_ = l.file.Close()
@@ -71,8 +71,7 @@ func flock(file *os.File, dir string) error {
 	return nil
 }
 
-// holder describes the process that holds the lock. The file is empty for a moment after it was
-// locked.
+// holder describes the process that holds the lock. The file is empty for a moment after locking.
 func holder(file *os.File) string {
 	content, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
 	if err != nil {
@@ -92,14 +91,14 @@ type Addresses struct {
 	BaseURL string            `json:"base_url"`
 	S3URL   string            `json:"s3_url"`
 	KVURL   string            `json:"kv_url,omitempty"`
-	TLS     bool              `json:"tls,omitempty"` // whether the listeners of clients serve TLS
+	TLS     bool              `json:"tls,omitempty"` // true if the clients' listeners serve TLS
 	Listen  map[string]string `json:"listen"`        // actual addresses, by listener: api, s3, kv, metrics, internal
 }
 
-// WriteAddresses writes steward.json in the data directory. The file is replaced in one step; if it
-// cannot be written it is removed, because the addresses of an earlier process would mislead. It is
-// not synced, because each start writes it again. The caller holds the lock of the directory, so
-// one temporary name is enough.
+// WriteAddresses writes steward.json in the data directory. It replaces the file in one step, and
+// removes it if it cannot write it, because an earlier process's addresses would mislead. It does
+// not sync, because each start writes the file again. The caller holds the directory's lock, so one
+// temporary name is enough.
 func WriteAddresses(dir string, a Addresses) error {
 	name := filepath.Join(dir, "steward.json")
 	if err := replaceFile(name, a); err != nil {
@@ -110,7 +109,7 @@ func WriteAddresses(dir string, a Addresses) error {
 	return nil
 }
 
-// ReadAddresses reads the steward.json of the last start on a data directory.
+// ReadAddresses reads steward.json from the last start on a data directory.
 func ReadAddresses(dir string) (Addresses, error) {
 	var a Addresses
 	content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
@@ -134,8 +133,9 @@ func replaceFile(name string, a Addresses) error {
 	return os.Rename(name+".tmp", name)
 }
 
-// NodeID returns the identifier of a data directory, and creates it at the first call. The rows of
-// resources with files in the directory have it, so that other replicas know that theirs has none.
+// NodeID returns a data directory's identifier, and creates it at the first call. Resources with
+// files in the directory have it in their rows, so that other replicas know that the files are not
+// in theirs.
 func NodeID(dir string) (string, error) {
 	name := filepath.Join(dir, "node")
 	content, err := os.ReadFile(name)
@@ -163,7 +163,7 @@ func createNodeID(name string) (string, error) {
 // DatabaseFile returns the path of the SQLite database.
 func DatabaseFile(dir string) string { return filepath.Join(dir, "steward.db") }
 
-// Running returns the addresses of the server that holds the lock of a data directory, or nil.
+// Running returns the addresses of the server that holds a data directory's lock, or nil.
 func Running(dir string) *Addresses {
 	file, err := os.OpenFile(filepath.Join(dir, "steward.lock"), os.O_RDWR, 0)
 	if err != nil {
@@ -171,7 +171,7 @@ func Running(dir string) *Addresses {
 	}
 	defer func() { _ = file.Close() }()
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-		return nil // released when the file is closed
+		return nil // closing the file releases it
 	}
 	a, err := ReadAddresses(dir)
 	if err != nil {

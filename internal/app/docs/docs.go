@@ -1,4 +1,4 @@
-// Package docs generates the documentation of the commands: man pages, and the reference as Markdown.
+// Package docs generates the commands' documentation: man pages, and the reference as Markdown.
 package docs
 
 import (
@@ -15,8 +15,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Command returns the parent of the commands that generate documentation of the root that they are
-// below.
+// Command returns the parent of the commands that generate documentation for their own root command.
 func Command(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs",
@@ -71,7 +70,7 @@ func settingsCommand(p session.Program) *cobra.Command {
 	}
 }
 
-// documented returns the commands without what differs from one day and one machine to another.
+// documented returns the commands without the parts that vary between days and machines.
 func documented(root *cobra.Command) *cobra.Command {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -148,7 +147,7 @@ func reference(root *cobra.Command) (string, error) {
 	return strings.TrimRight(b.String(), "\n") + "\n", err
 }
 
-// writeReference writes the section of a command and of those below it.
+// writeReference writes the section for a command and for those below it.
 func writeReference(b *strings.Builder, cmd *cobra.Command) error {
 	if !cmd.IsAvailableCommand() && cmd.HasParent() || cmd.Name() == "help" || cmd.Name() == "completion" {
 		return nil
@@ -166,7 +165,7 @@ func writeReference(b *strings.Builder, cmd *cobra.Command) error {
 	return nil
 }
 
-// writeCommand writes the section of one command.
+// writeCommand writes one command's section.
 func writeCommand(b *strings.Builder, cmd *cobra.Command) error {
 	text := cmd.Long
 	if text == "" {
@@ -185,7 +184,7 @@ func writeCommand(b *strings.Builder, cmd *cobra.Command) error {
 	return err
 }
 
-// fenced returns a text in which paragraphs of indented lines are blocks of code.
+// fenced returns a text in which indented paragraphs have become code blocks.
 func fenced(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {

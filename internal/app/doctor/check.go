@@ -73,7 +73,7 @@ func (d *doctor) place() string {
 
 const (
 	lowBytes = 2 << 30
-	// memoryFS is the type of tmpfs on Linux.
+	// memoryFS is tmpfs's type on Linux.
 	memoryFS = 0x01021994
 )
 
@@ -95,10 +95,10 @@ func (d *doctor) disk(context.Context) Finding {
 	return fine("%s", detail)
 }
 
-// slowSync is the time of an fsync above which every write of the API is noticeably slow.
+// slowSync is the longest fsync that does not make every API write noticeably slow.
 const slowSync = 50 * time.Millisecond
 
-// fsync writes and syncs a small file some times, as each commit does.
+// fsync writes and syncs a small file a few times, as each commit does.
 func (d *doctor) fsync(ctx context.Context) Finding {
 	file, err := os.CreateTemp(d.place(), ".steward-doctor-*")
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *doctor) fsync(ctx context.Context) Finding {
 	return fine("an fsync takes %v", median)
 }
 
-// maxSkew is how far the clocks of the machines may differ before tokens and leases suffer.
+// maxSkew is the largest difference between clocks that tokens and leases tolerate.
 const maxSkew = 5 * time.Second
 
 func (d *doctor) clock(ctx context.Context) Finding {
@@ -191,7 +191,7 @@ func (d *doctor) database(ctx context.Context) Finding {
 	return fine("%s", detail)
 }
 
-// settings checks the settings of the PostgreSQL server.
+// settings checks the PostgreSQL server's settings.
 func (d *doctor) settings(ctx context.Context) Finding {
 	if d.cfg.DatabaseURL == "" {
 		return fine("SQLite has none")
@@ -212,13 +212,15 @@ func (d *doctor) settings(ctx context.Context) Finding {
 }
 
 const (
-	// longWrite is how long a transaction may be open before live tails noticeably lag.
+	// longWrite is the longest time for an open transaction before live tails noticeably lag.
 	longWrite = 5 * time.Second
-	// secondLook is when a transaction is looked for again whose beginning this role may not see.
+	// secondLook is the delay before we look again for a transaction, if our role may not see when
+	// it began.
 	secondLook = 2 * time.Second
 )
 
-// tails looks for a transaction that holds live tails back: they show only what is older than all open transactions of the server.
+// tails looks for a transaction that holds live tails back: they show only events that are older
+// than every open transaction on the server.
 func (d *doctor) tails(ctx context.Context) Finding {
 	if d.cfg.DatabaseURL == "" {
 		return fine("SQLite has one writer")
@@ -281,8 +283,8 @@ func (d *doctor) masterKey(ctx context.Context) Finding {
 	return fine("it is the one that the database was written with")
 }
 
-// listener returns the check of a listener: whether the running server accepts connections, or whether
-// a server could listen.
+// listener checks a listener: whether the running server accepts connections, or whether a server
+// could listen.
 func (d *doctor) listener(name, address, flag string) func(context.Context) Finding {
 	return func(ctx context.Context) Finding {
 		if address == "" {
@@ -313,7 +315,7 @@ func (d *doctor) dial(ctx context.Context, name string) Finding {
 	return fine("process %d listens on %s", d.running.PID, address)
 }
 
-// listening returns where a listener of the running server can be reached from this machine, or "".
+// listening returns where this machine can reach the running server's listener, or "".
 func (d *doctor) listening(name string) string {
 	address := d.running.Listen[name]
 	host, port, err := net.SplitHostPort(address)
@@ -381,7 +383,7 @@ func (d *doctor) egress(context.Context) Finding {
 	return fine("webhooks may be sent to %s", english.WordSeries(allowed, "and"))
 }
 
-// fewFiles is the limit of open files below which load is refused early.
+// fewFiles is the limit on open files below which a server refuses load early.
 const fewFiles = 4096
 
 func (d *doctor) openFiles(context.Context) Finding {

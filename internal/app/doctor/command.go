@@ -11,7 +11,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Command returns the command that prints the findings of all checks.
+// Command returns the command that prints all findings.
 func Command(p session.Program) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-// Package doctor checks the machine, the configuration and the data of a server.
+// Package doctor checks a server's machine, configuration and data.
 package doctor
 
 import (
@@ -10,22 +10,22 @@ import (
 	"steward/internal/app/datadir"
 )
 
-// The statuses of a check.
+// A check's statuses.
 const (
 	OK      = "ok"
 	Warning = "warning"
 	Failed  = "failed"
 )
 
-// Finding is the result of a check.
+// Finding is a check's result.
 type Finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"`
 	Detail string `json:"detail"`
-	Advice string `json:"advice,omitempty"` // what to do, unless it is ok
+	Advice string `json:"advice,omitempty"` // how to fix it, unless it is ok
 }
 
-// fine, warn and fail return findings; the caller sets the name of the check.
+// fine, warn and fail return findings; the caller sets the check's name.
 func fine(format string, args ...any) Finding {
 	return Finding{Status: OK, Detail: fmt.Sprintf(format, args...)}
 }
@@ -41,15 +41,15 @@ func fail(advice, format string, args ...any) Finding {
 // checkTimeout bounds each check.
 const checkTimeout = 20 * time.Second
 
-// doctor checks an installation. It changes nothing but a file that it writes and removes.
+// doctor checks an installation. It changes nothing except for a file that it writes and removes.
 type doctor struct {
 	cfg     config.Config
-	program string // version of this program
+	program string // this program's version
 	// running has the addresses of the server that runs on the data directory, if there is one.
 	running *datadir.Addresses
 }
 
-// Examine runs all checks of an installation. The version is that of this program.
+// Examine runs all checks on an installation. The version is this program's.
 func Examine(ctx context.Context, cfg config.Config, version string) []Finding {
 	d := &doctor{cfg: cfg, program: version, running: datadir.Running(cfg.Data)}
 	var all []Finding

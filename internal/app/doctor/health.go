@@ -20,7 +20,7 @@ const (
 	healthEvery   = 500 * time.Millisecond
 )
 
-// Health returns the command that asks the server of a data directory whether it is ready.
+// Health returns the command that asks a data directory's server whether it is ready.
 func Health(p session.Program) *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
@@ -55,9 +55,11 @@ systemd use it.`,
 	return cmd
 }
 
-// healthy asks the running server. It is this machine's own, so that its certificate need not be valid for the address.
+// healthy asks the running server. It is on this machine, so its certificate need not be valid for
+// the address.
 func healthy(ctx context.Context, cfg config.Config) error {
-	// Not datadir.Running, which holds the lock for a moment: a server that starts just then would be refused.
+	// Not datadir.Running, which holds the lock for a moment: a server that starts just then would
+	// be refused.
 	running, err := datadir.ReadAddresses(cfg.Data)
 	if err != nil {
 		return fmt.Errorf("no server is running on %s", cfg.Data)

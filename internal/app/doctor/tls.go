@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// expiresSoon is how long before its end a certificate should have been replaced.
+// expiresSoon is the time before its end by which a certificate should have been replaced.
 const expiresSoon = 14 * 24 * time.Hour
 
 // certificates checks the TLS certificates: those that the running server serves, or the files.
@@ -26,7 +26,8 @@ func (d *doctor) certificates(ctx context.Context) Finding {
 	return fine("the server obtains those of %s", strings.Join(d.cfg.ACMEDomains, ", "))
 }
 
-// certificateFiles checks the files, who can read the key, and that the running server serves what is in them.
+// certificateFiles checks the files, who can read the key, and that the running server serves the
+// same certificate.
 func (d *doctor) certificateFiles(ctx context.Context) Finding {
 	pair, err := tls.LoadX509KeyPair(d.cfg.TLSCert, d.cfg.TLSKey)
 	if err != nil {
@@ -77,8 +78,8 @@ func (d *doctor) servedCertificates(ctx context.Context) Finding {
 	return fine("%s", strings.Join(found, "; "))
 }
 
-// served returns the certificate that the running server serves for a name. It is looked at, and nothing
-// is sent, so that it need not be trusted.
+// served returns the certificate that the running server serves for a name. We only look at it and
+// send nothing, so we need not trust it.
 func (d *doctor) served(ctx context.Context, name string) (*x509.Certificate, error) {
 	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}}
 	c, err := dialer.DialContext(ctx, "tcp", d.listening("api"))
@@ -97,7 +98,7 @@ func lifetime(leaf *x509.Certificate) Finding {
 	}
 	detail := fmt.Sprintf("that of %s ends on %s", strings.Join(names, ", "), leaf.NotAfter.UTC().Format(time.DateOnly))
 	left := time.Until(leaf.NotAfter)
-	// Some certificates live for days only, and are replaced in time.
+	// Some certificates live only for days, and are replaced in time.
 	soon := min(expiresSoon, leaf.NotAfter.Sub(leaf.NotBefore)/4)
 	switch {
 	case left <= 0:

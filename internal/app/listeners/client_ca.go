@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// ClientCA returns the CAs in a PEM file, of which clients must have a certificate. It returns nil if the
-// path is empty.
+// ClientCA returns the CAs in a PEM file that must have issued the clients' certificates. It returns
+// nil if the path is empty.
 func ClientCA(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil

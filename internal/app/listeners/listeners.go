@@ -1,5 +1,5 @@
-// Package listeners opens the listeners that clients connect to, has them serve TLS, and says where they can
-// be reached.
+// Package listeners opens the listeners that clients connect to, adds TLS to them, and says where
+// they can be reached.
 package listeners
 
 import (
@@ -12,19 +12,19 @@ import (
 	"steward/internal/app/datadir"
 )
 
-// Listeners are what clients connect to.
+// Listeners are the listeners that clients connect to.
 type Listeners struct {
 	API net.Listener
 	S3  net.Listener
 	KV  net.Listener // nil if there are no embedded key-value stores
-	// Redirect is plain HTTP beside TLS. It may be nil.
+	// Redirect is plain HTTP next to TLS. It may be nil.
 	Redirect net.Listener
-	// Internal is what other replicas connect to; nil if it is disabled, and with SQLite, which has none.
+	// Internal is for other replicas; nil if it is disabled, and with SQLite, which has none.
 	Internal net.Listener
 }
 
-// Open opens the listeners. hasStores says that there are embedded key-value stores already: then they are
-// served also if no region has that engine any more.
+// Open opens the listeners. hasStores is true if there are embedded key-value stores already: then
+// we serve them even if no region has that engine any more.
 func Open(cfg config.Config, hasStores bool) (*Listeners, error) {
 	l := &Listeners{}
 	opened := []struct {
@@ -65,7 +65,7 @@ func (l *Listeners) Close() {
 	}
 }
 
-// Addresses returns where the listeners of a program can be reached.
+// Addresses returns where a program's listeners can be reached.
 func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Addresses {
 	a := datadir.Addresses{
 		PID: os.Getpid(), Version: version, BaseURL: cfg.BaseURL, S3URL: cfg.S3URL, TLS: cfg.TLS(),
@@ -94,7 +94,8 @@ func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Address
 	return a
 }
 
-// public returns an address of a listener: with the first domain of the certificates, if they have domains.
+// public returns a listener's public address: with the certificates' first domain, if they have
+// domains.
 func public(cfg config.Config, addr net.Addr) string {
 	_, port, err := net.SplitHostPort(addr.String())
 	if err != nil || len(cfg.ACMEDomains) == 0 {
@@ -103,8 +104,8 @@ func public(cfg config.Config, addr net.Addr) string {
 	return net.JoinHostPort(cfg.ACMEDomains[0], port)
 }
 
-// dialable returns an address that a client on this machine can dial, also if the listener is on
-// all interfaces.
+// dialable returns an address that a client on this machine can dial, even if the listener is on all
+// interfaces.
 func dialable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

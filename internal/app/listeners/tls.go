@@ -13,24 +13,23 @@ import (
 	"steward/internal/budget"
 )
 
-// TLS has listeners serve TLS.
+// TLS adds TLS to listeners.
 type TLS struct {
-	// Certificate returns the certificate for a handshake, or nil if there is none of the name that the
-	// client asks for: it gets an alert then.
+	// Certificate returns the certificate for a handshake. If it returns nil for the client's name,
+	// the client gets an alert.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Handshakes are the slots of connections whose handshake is not complete, by address.
+	// Handshakes has the slots for connections whose handshake is not complete, by address.
 	Handshakes *budget.Pool
 	Log        *slog.Logger
 }
 
-// handshakeTimeout bounds a handshake.
 const handshakeTimeout = 10 * time.Second
 
-// acmeProtocol is the protocol of an ACME server that validates a domain (RFC 8737).
+// acmeProtocol is the protocol by which an ACME server validates a domain (RFC 8737).
 const acmeProtocol = "acme-tls/1"
 
-// Config returns the configuration of a listener: its protocols, if it negotiates them, and the CAs of
-// its clients, if they need a certificate. Whoever validates a domain for a CA needs none.
+// Config returns a listener's configuration: its protocols, if it negotiates them, and its clients'
+// CAs, if they need a certificate. A CA's server that validates a domain needs none.
 func (t *TLS) Config(protocols []string, clients *x509.CertPool) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: t.Certificate, NextProtos: protocols}
 	challenge := c.Clone()
@@ -48,8 +47,9 @@ func (t *TLS) Config(protocols []string, clients *x509.CertPool) *tls.Config {
 	return c
 }
 
-// Listen returns a listener whose connections have completed their handshake: Accept never waits for a
-// client that stalls. A client that does not speak TLS is sent the plain text. Connections are *tls.Conn.
+// Listen returns a listener whose connections have completed their handshake: Accept never waits for
+// a client that stalls. A client that does not speak TLS is sent the plain text. Connections are
+// *tls.Conn.
 func (t *TLS) Listen(l net.Listener, config *tls.Config, plain string) net.Listener {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &secureListener{
@@ -70,7 +70,7 @@ type secureListener struct {
 	accepted chan accepted
 }
 
-// accepted is a result of Accept.
+// accepted is Accept's result.
 type accepted struct {
 	conn net.Conn
 	err  error
@@ -92,7 +92,7 @@ func (s *secureListener) Close() error {
 	return s.Listener.Close()
 }
 
-// run accepts connections until the listener is closed. Whoever calls Accept gets the errors, and decides
+// run accepts connections until the listener is closed. Accept's caller gets the errors, and decides
 // how long to wait.
 func (s *secureListener) run() {
 	for {
@@ -127,7 +127,7 @@ func (s *secureListener) hand(a accepted) bool {
 	}
 }
 
-// handshake completes the handshake of a connection.
+// handshake completes a connection's handshake.
 func (s *secureListener) handshake(raw net.Conn) {
 	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
 	defer cancel()
@@ -141,8 +141,8 @@ func (s *secureListener) handshake(raw net.Conn) {
 	}
 }
 
-// refuse closes a connection whose handshake has failed. It says what is wrong if the client does not speak
-// TLS.
+// refuse closes a connection whose handshake has failed. If the client does not speak TLS, it tells
+// the client so.
 func (s *secureListener) refuse(raw net.Conn, err error) {
 	defer func() { _ = raw.Close() }()
 	s.tls.Log.Debug("a TLS handshake failed", "remote", raw.RemoteAddr().String(), "error", err)
@@ -159,7 +159,7 @@ func (s *secureListener) refuse(raw net.Conn, err error) {
 	budget.Drain(raw, raw.SetReadDeadline) // closing a connection with unread bytes discards the text
 }
 
-// What clients get that do not speak TLS.
+// The responses to clients that do not speak TLS.
 const (
 	PlainHTTP = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n" +
 		"Content-Length: 52\r\n\r\nThis port requires TLS: the URL begins with https.\r\n"

@@ -14,19 +14,19 @@ import (
 const (
 	// commandTimeout bounds how long the command that prints the master key may take.
 	commandTimeout = 30 * time.Second
-	// maxOutput bounds what it may print.
+	// maxOutput bounds its output.
 	maxOutput = 4 << 10
 )
 
-// runCommand returns the master key that a command prints. Neither its output nor what it prints on standard
-// error is part of an error: both may have secrets.
+// runCommand returns the master key that a command prints. Errors contain neither its output nor its
+// standard error: both may have secrets.
 func runCommand(ctx context.Context, words []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	out := &limited{}
 	cmd.Stdout = out
-	cmd.WaitDelay = time.Second // a child of the command may keep its output open
+	cmd.WaitDelay = time.Second // the command's child may keep its output open
 	err := cmd.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -47,13 +47,13 @@ func runCommand(ctx context.Context, words []string) ([]byte, error) {
 
 var errOutput = errors.New("too much output")
 
-// limited is a buffer of maxOutput bytes.
+// limited is a buffer that holds maxOutput bytes.
 type limited struct {
 	buffer bytes.Buffer
 	over   bool
 }
 
-// Write implements io.Writer. It returns an error for more than the buffer holds, which ends the command.
+// Write implements io.Writer. If the buffer is full, it returns an error, which ends the command.
 func (l *limited) Write(p []byte) (int, error) {
 	if l.buffer.Len()+len(p) > maxOutput {
 		l.over = true

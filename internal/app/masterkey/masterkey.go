@@ -1,4 +1,4 @@
-// Package masterkey finds the master key, and checks that it is the one that a database was written with.
+// Package masterkey finds the master key, and checks that the database was written with it.
 package masterkey
 
 import (
@@ -40,7 +40,7 @@ func ringOf(cfg config.Config, key []byte) (*seal.Ring, error) {
 	return seal.NewRing(keys...)
 }
 
-// Current returns the master key that values are sealed with.
+// Current returns the master key that seals values.
 func Current(ctx context.Context, cfg config.Config) ([]byte, error) {
 	switch {
 	case cfg.MasterKey != "":
@@ -51,7 +51,8 @@ func Current(ctx context.Context, cfg config.Config) ([]byte, error) {
 	return seal.KeyFile(cfg.Data)
 }
 
-// Configured reports whether the configuration has a master key, so that the data directory needs none.
+// Configured reports whether the configuration has a master key, so that the data directory needs
+// none.
 func Configured(cfg config.Config) bool { return cfg.MasterKey != "" || cfg.MasterKeyCommand != "" }
 
 // Existing returns the master keys that a database was written with.
@@ -69,22 +70,23 @@ func Existing(ctx context.Context, d *db.DB, cfg config.Config) (*seal.Ring, err
 // knownText is sealed at the first start; a master key that opens it is the right one.
 var knownText = []byte("steward")
 
-// Setting is the name under which Check stores the text.
+// Setting is the name under which Admit stores the text.
 const Setting = "master_key_check"
 
 var errMasterKey = errors.New("the master key is not the one that this database was written with; " +
 	"set STEWARD_MASTER_KEY, or copy the right master.key into the data directory")
 
-// Start is the master key of a server that starts.
+// Start is the master key for a starting server.
 type Start struct {
 	Ring *seal.Ring
-	// dir is the data directory, and fresh a key that is not in it yet. Without fresh, there was a key.
+	// dir is the data directory, and fresh a key that is not in it yet. Without fresh, there was a
+	// key.
 	dir   string
 	fresh []byte
 }
 
-// ForStart returns the master keys with which a server starts: those of Ring, or a new one. Admit stores the new key if the
-// database is new.
+// ForStart returns the master keys for a starting server: Ring's, or a new one. Admit stores the new
+// key if the database is new.
 func ForStart(ctx context.Context, cfg config.Config) (Start, error) {
 	s := Start{dir: cfg.Data}
 	key, err := Current(ctx, cfg)
@@ -99,9 +101,9 @@ func ForStart(ctx context.Context, cfg config.Config) (Start, error) {
 	return s, err
 }
 
-// Admit returns an error if the database was written with another master key, and Conflict if the key was replaced since. Its
-// first call for a database stores the text that later ones compare, and a new key before that. It returns the IDs of
-// old keys that are no longer needed.
+// Admit returns an error if the database was written with another master key, and Conflict if the
+// key was replaced since. Its first call for a database stores a new key, and then the text that
+// later calls compare. It returns the IDs of old keys that are no longer needed.
 func (s Start) Admit(tx *db.Tx) (unneeded []string, err error) {
 	mine := base64.StdEncoding.EncodeToString(s.Ring.Seal(Setting, knownText))
 	text, first, err := tx.Once(Setting, mine)
@@ -123,8 +125,8 @@ func (s Start) Admit(tx *db.Tx) (unneeded []string, err error) {
 	return rotation.Admit(tx, s.Ring, WrittenWith(text), stamp.Of(time.Now()))
 }
 
-// WrittenWith returns the ID of the key that sealed what Check has stored: the current one, unless secrets
-// have to be encrypted again with it.
+// WrittenWith returns the ID of the key that sealed the text stored by Admit: the current one,
+// unless the secrets must be encrypted again.
 func WrittenWith(text string) string {
 	sealed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -134,7 +136,7 @@ func WrittenWith(text string) string {
 	return keyID
 }
 
-// Verify returns an error unless a ring opens what Check has stored.
+// Verify returns an error unless a ring opens the text stored by Admit.
 func Verify(ring *seal.Ring, text string) error {
 	sealed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

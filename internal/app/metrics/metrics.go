@@ -1,4 +1,4 @@
-// Package metrics has the Prometheus metrics of the process, and serves them.
+// Package metrics has the process's Prometheus metrics, and serves them.
 package metrics
 
 import (
@@ -15,13 +15,13 @@ import (
 	"steward/internal/web"
 )
 
-// Metrics holds the instruments of the process. Other packages report through func fields that are
-// filled with its methods; what they can only be asked for, such as the depth of a queue, is a
-// gauge that is read at each scrape.
+// Metrics holds the process's instruments. Other packages report through func fields that are set to
+// its methods; values that they can only be asked for, such as a queue's depth, are gauges that we
+// read at each scrape.
 //
-// Labels take few values: route patterns, statuses, and names that the code chooses, never what a
-// client sent. Databases and stores are labelled with their ids, up to a number; their counters go when they are
-// deleted.
+// Labels take few values: route patterns, statuses, and names that the code chooses, never a
+// client's text. Databases and stores are labelled with their ids, up to a number; their counters go
+// when they are deleted.
 type Metrics struct {
 	registry      *prometheus.Registry
 	organizations *organizations
@@ -47,7 +47,7 @@ type Metrics struct {
 	backupFailures  prometheus.Counter
 }
 
-// New returns the metrics of a process with a version of the program.
+// New returns the metrics for a process that runs this version of the program.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry:      prometheus.NewRegistry(),
@@ -136,7 +136,8 @@ func (m *Metrics) ServedS3(s web.Served) {
 	m.organizations.servedS3(s)
 }
 
-// methodLabel returns a method of S3. It comes from the request, so unknown ones share a label.
+// methodLabel returns the label for an S3 method. It comes from the request, so unknown ones share a
+// label.
 func methodLabel(method string) string {
 	switch method {
 	case "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS":
@@ -145,7 +146,7 @@ func methodLabel(method string) string {
 	return "unknown"
 }
 
-// Commit counts a committed transaction of one or more writes, the first of which waited for the
+// Commit counts a committed transaction with one or more writes, the first of which waited for the
 // given time.
 func (m *Metrics) Commit(writes int, wait time.Duration) {
 	m.commitWrites.Observe(float64(writes))
@@ -175,8 +176,8 @@ func (m *Metrics) LogoutSent(taken bool) {
 	m.logoutTokens.WithLabelValues(result).Inc()
 }
 
-// grantLabel returns a short name for a grant type. It comes from the request, so unknown ones
-// share a label.
+// grantLabel returns a short name for a grant type. It comes from the request, so unknown ones share
+// a label.
 func grantLabel(grant string) string {
 	g, ok := oidc.GrantTypeNamed(grant)
 	if !ok {
@@ -214,7 +215,7 @@ func observe(ctx context.Context, h prometheus.Observer, took time.Duration) {
 // MailSent counts a mail that the mail server has taken.
 func (m *Metrics) MailSent(kind string) { m.mailSent.WithLabelValues(kind).Inc() }
 
-// MailFailed counts an attempt to send a mail that failed.
+// MailFailed counts a failed attempt to send a mail.
 func (m *Metrics) MailFailed() { m.mailFailed.Inc() }
 
 // MailDropped counts a mail that was given up.
@@ -225,7 +226,7 @@ func (m *Metrics) MailQueued(read func() float64) {
 	m.gauge("steward_mail_queued", "Mails that wait to be sent or tried again.", read)
 }
 
-// QueueDepth registers the number of deliveries that are waiting.
+// QueueDepth registers the number of waiting deliveries.
 func (m *Metrics) QueueDepth(read func() float64) {
 	m.gauge("steward_webhook_queue_depth", "Deliveries in the queue, due or waiting for a retry.", read)
 }
@@ -236,18 +237,18 @@ func (m *Metrics) OldestDueAge(read func() float64) {
 		"Time since the oldest delivery in the queue became due; 0 if none is due.", read)
 }
 
-// FailingDestinations registers the number of destinations that are failing.
+// FailingDestinations registers the number of failing destinations.
 func (m *Metrics) FailingDestinations(read func() float64) {
 	m.gauge("steward_webhook_failing_destinations", "Destinations whose last attempts failed; counted up to 10,000.", read)
 }
 
-// Connections registers the connections to the database: on SQLite, those that read.
+// Connections registers the connections to the database: on SQLite, the readers.
 func (m *Metrics) Connections(used, limit func() float64) {
 	m.gauge("steward_db_connections_used", "Connections to the database in use; on SQLite, those that read.", used)
 	m.gauge("steward_db_connections_limit", "Connections to the database that may be in use at a time.", limit)
 }
 
-// InFlightBytes registers the bytes in memory that are being sent.
+// InFlightBytes registers the memory of the deliveries being sent.
 func (m *Metrics) InFlightBytes(read func() float64) {
 	m.gauge("steward_webhook_in_flight_bytes", "Memory reserved for deliveries that are being sent.", read)
 }
@@ -257,12 +258,12 @@ func (m *Metrics) InFlightSockets(read func() float64) {
 	m.gauge("steward_webhook_in_flight_sockets", "Connections in use for deliveries.", read)
 }
 
-// OpenSockets registers the WebSockets that are open.
+// OpenSockets registers the open WebSockets.
 func (m *Metrics) OpenSockets(read func() float64) {
 	m.gauge("steward_thread_open_sockets", "WebSockets of runtimes that are open.", read)
 }
 
-// OpenTails registers the live tails that are open.
+// OpenTails registers the open live tails.
 func (m *Metrics) OpenTails(read func() float64) {
 	m.gauge("steward_webhook_open_tails", "Live tails that are open.", read)
 }
@@ -283,13 +284,14 @@ func (m *Metrics) DatabaseReachable(read func() float64) {
 	m.gauge("steward_db_reachable", "1 if the database responds within two seconds.", read)
 }
 
-// Disk registers the free space on the disk of the data directory, and the space below which nothing is added.
+// Disk registers the free space on the data directory's disk, and the space below which we add
+// nothing.
 func (m *Metrics) Disk(free func() float64, reserve int64) {
 	m.gauge("steward_disk_free_bytes", "Free space on the disk of the data directory.", free)
 	m.gauge("steward_disk_reserve_bytes", "Free space below which nothing is added (--disk-reserve).", func() float64 { return float64(reserve) })
 }
 
-// CertificatesFailing registers how many TLS certificates have not been read, obtained or renewed.
+// CertificatesFailing registers how many TLS certificates could not be read, obtained or renewed.
 func (m *Metrics) CertificatesFailing(read func() float64) {
 	m.gauge("steward_tls_certificates_failing", "TLS certificates that could not be read, obtained or renewed when that was last tried.", read)
 }
@@ -300,7 +302,7 @@ func (m *Metrics) Stored(objects, bytes func() float64) {
 	m.gauge("steward_storage_bytes", "Size of the objects in all buckets.", bytes)
 }
 
-// CertificateExpiry registers when the TLS certificate of a domain ends, in seconds since 1970.
+// CertificateExpiry registers when a domain's TLS certificate ends, in seconds since 1970.
 func (m *Metrics) CertificateExpiry(domain string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "steward_tls_certificate_expiry_timestamp_seconds", Help: "When a TLS certificate ends; 0 if there is none yet.",
@@ -308,7 +310,7 @@ func (m *Metrics) CertificateExpiry(domain string, read func() float64) {
 	}, read))
 }
 
-// Pool registers what is in use of a pool of memory or slots.
+// Pool registers the usage of a pool of memory or slots.
 func (m *Metrics) Pool(name string, usage func() budget.Usage) {
 	labels := prometheus.Labels{"pool": name}
 	m.registry.MustRegister(
@@ -327,7 +329,7 @@ func (m *Metrics) Pool(name string, usage func() budget.Usage) {
 	)
 }
 
-// gauge registers a value that is read at each scrape.
+// gauge registers a value that we read at each scrape.
 func (m *Metrics) gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }

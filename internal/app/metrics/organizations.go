@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// usePeriod is for how long requests are counted before the counts begin anew. The last period is kept.
+	// usePeriod is the time after which the counts begin anew. We keep the last period.
 	usePeriod = 30 * time.Second
-	// maxOrganizations is how many organizations are counted in a period. Those that use the server most
+	// maxOrganizations caps the organizations counted in a period. Those that use the server most
 	// are among the first in each.
 	maxOrganizations = 1000
 )
@@ -22,25 +22,25 @@ const (
 // OrganizationsPath is the path at which Server lists the organizations that were counted.
 const OrganizationsPath = "/debug/organizations"
 
-// Organizations are those with requests of the last 30 to 60 seconds, those with the most first. Labels of
-// metrics would stay for ever.
+// Organizations lists the organizations with requests in the last 30 to 60 seconds, the busiest
+// first. Labels in metrics would stay for ever.
 type Organizations struct {
-	Seconds       float64           `json:"seconds"` // that were counted
+	Seconds       float64           `json:"seconds"` // counted time
 	Organizations []OrganizationUse `json:"organizations"`
 }
 
-// OrganizationUse is what the requests of an organization were.
+// OrganizationUse sums up an organization's requests.
 type OrganizationUse struct {
 	ID       string `json:"id"`
 	Requests int64  `json:"requests"` // to the API and ingest
-	Events   int64  `json:"events"`   // that were accepted
-	// S3Requests is the number of S3 requests, and S3Bytes the size of their bodies and of the responses.
+	Events   int64  `json:"events"`   // accepted
+	// S3Requests counts the S3 requests, and S3Bytes their bodies and responses.
 	S3Requests int64 `json:"s3_requests"`
 	S3Bytes    int64 `json:"s3_bytes"`
-	Errors     int64 `json:"errors"` // 5xx of all requests
+	Errors     int64 `json:"errors"` // 5xx, all requests
 }
 
-// add adds what another period has counted.
+// add adds another period's counts.
 func (u *OrganizationUse) add(other *OrganizationUse) {
 	u.Requests += other.Requests
 	u.Events += other.Events
@@ -49,7 +49,7 @@ func (u *OrganizationUse) add(other *OrganizationUse) {
 	u.Errors += other.Errors
 }
 
-// organizations counts the requests of organizations.
+// organizations counts the organizations' requests.
 type organizations struct {
 	now func() time.Time
 
@@ -58,7 +58,7 @@ type organizations struct {
 	previous period
 }
 
-// period has the counts from a time on.
+// period has the counts since a time.
 type period struct {
 	since time.Time
 	uses  map[string]*OrganizationUse
@@ -70,7 +70,6 @@ func newOrganizations(now func() time.Time) *organizations {
 	}
 }
 
-// served counts a request.
 func (o *organizations) served(s web.Served) {
 	o.count(s.OrgID, func(use *OrganizationUse) {
 		use.Requests++
@@ -78,7 +77,6 @@ func (o *organizations) served(s web.Served) {
 	})
 }
 
-// servedS3 counts an S3 request.
 func (o *organizations) servedS3(s web.Served) {
 	o.count(s.OrgID, func(use *OrganizationUse) {
 		use.S3Requests++
@@ -87,7 +85,6 @@ func (o *organizations) servedS3(s web.Served) {
 	})
 }
 
-// accepted counts an event.
 func (o *organizations) accepted(orgID string) {
 	o.count(orgID, func(use *OrganizationUse) { use.Events++ })
 }
@@ -100,7 +97,7 @@ func errorOf(s web.Served) int64 {
 	return 0
 }
 
-// count changes the counts of an organization, which may be "" for none.
+// count changes an organization's counts. orgID may be "" for none.
 func (o *organizations) count(orgID string, change func(use *OrganizationUse)) {
 	if orgID == "" {
 		return

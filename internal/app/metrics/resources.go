@@ -6,7 +6,7 @@ import (
 	"steward/internal/resource"
 )
 
-// Databases registers what the clients of embedded databases use.
+// Databases registers how much the clients of embedded databases use.
 func (m *Metrics) Databases(read func() []resource.Use) {
 	m.registry.MustRegister(&resources{read: read, metrics: []resourceMetric{
 		counterOf("steward_database_statements_total", "Statements of embedded databases that ran, by organization and database.",
@@ -26,7 +26,7 @@ func (m *Metrics) Databases(read func() []resource.Use) {
 	}})
 }
 
-// Stores registers what the clients of embedded key-value stores use.
+// Stores registers how much the clients of embedded key-value stores use.
 func (m *Metrics) Stores(read func() []resource.Use) {
 	m.registry.MustRegister(&resources{read: read, metrics: []resourceMetric{
 		counterOf("steward_kv_commands_total", "Commands of embedded key-value stores that ran, by organization and store.",
@@ -46,13 +46,13 @@ func (m *Metrics) Stores(read func() []resource.Use) {
 	}})
 }
 
-// resourceMetric is a metric of each resource.
+// resourceMetric is a metric that each resource has.
 type resourceMetric struct {
 	name, help string
 	kind       prometheus.ValueType
 	value      func(u resource.Use) float64
 	desc       *prometheus.Desc
-	// direction is the value of a label; "" if there is none.
+	// direction is a label's value; "" if there is none.
 	direction string
 }
 
@@ -79,7 +79,8 @@ func (r resourceMetric) directed(direction string) resourceMetric {
 	return newResourceMetric(r)
 }
 
-// resources reads the use of resources at each scrape, so that those that are deleted have no counters any more.
+// resources reads the resources' usage at each scrape, so that deleted ones have no counters any
+// more.
 type resources struct {
 	read    func() []resource.Use
 	metrics []resourceMetric

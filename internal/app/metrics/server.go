@@ -12,10 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server serves metrics and pprof. It has a listener of its own, so that neither becomes
-// public with the API.
+// Server serves metrics and pprof. It has its own listener, so that neither becomes public with the
+// API.
 type Server struct {
-	Address string // that it listens on
+	Address string // it listens here
 	server  *http.Server
 }
 

@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// storeTimeout is how long an S3 server may do nothing. It is short, since users wait for it in the end.
+	// storeTimeout bounds how long an S3 server may do nothing. It is short, because users wait for
+	// it at the end.
 	storeTimeout = 10 * time.Second
-	// copyMemory bounds the bytes of blobs that are in memory at the same time.
+	// copyMemory bounds the blobs' bytes in memory at the same time.
 	copyMemory = 32 << 20
 )
 
-// BlobRequest says where the bytes of objects are moved to.
+// BlobRequest tells where to move the objects' bytes.
 type BlobRequest struct {
 	// URL is disk or s3://…, or empty if they stay where they are.
 	URL       string `json:"url"`
@@ -35,7 +36,7 @@ type BlobRequest struct {
 	SecretKey string `json:"secret_key"`
 }
 
-// newBlobRequest returns a request with the credentials of the settings, if it needs them.
+// newBlobRequest returns a request with the credentials from the settings, if it needs them.
 func newBlobRequest(url string, cfg config.Config) BlobRequest {
 	if url == "" || url == blobs.OnDisk {
 		return BlobRequest{URL: url}
@@ -43,7 +44,7 @@ func newBlobRequest(url string, cfg config.Config) BlobRequest {
 	return BlobRequest{URL: url, AccessKey: string(cfg.BlobAccessKey), SecretKey: string(cfg.BlobSecretKey)}
 }
 
-// config returns settings with the store that the bytes are moved to.
+// config returns settings with the store that the bytes move to.
 func (r BlobRequest) config(cfg config.Config) (config.Config, error) {
 	cfg.BlobURL = nil
 	if r.URL == blobs.OnDisk {
@@ -60,7 +61,7 @@ func (r BlobRequest) config(cfg config.Config) (config.Config, error) {
 	return cfg, nil
 }
 
-// setting says how a server is started that uses the store, or returns "" if that does not change.
+// setting tells how to start a server that uses the store, or returns "" if that does not change.
 func (r BlobRequest) setting() string {
 	switch r.URL {
 	case "":
@@ -75,10 +76,10 @@ func (r BlobRequest) setting() string {
 	return fmt.Sprintf("  --blob-url '%s', with STEWARD_BLOB_ACCESS_KEY and STEWARD_BLOB_SECRET_KEY\n", options)
 }
 
-// blobMove copies the bytes of objects to another store, before their rows are copied.
+// blobMove copies the objects' bytes to another store, before their rows are copied.
 type blobMove struct {
 	copier blob.Copier
-	// store is the name of the other store.
+	// store is the other store's name.
 	store  string
 	report func(Event)
 
@@ -86,7 +87,7 @@ type blobMove struct {
 	copied int64
 }
 
-// openBlobs opens the stores of bytes. It returns nil if the bytes stay where they are.
+// openBlobs opens the stores for bytes. It returns nil if the bytes stay where they are.
 func (j *job) openBlobs(ctx context.Context, r BlobRequest) (*blobMove, error) {
 	if err := CheckStore(ctx, j.source, j.cfg); err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (j *job) openBlobs(ctx context.Context, r BlobRequest) (*blobMove, error) {
 	return &blobMove{copier: copier, store: blobs.Name(cfg), report: j.report}, nil
 }
 
-// openSource opens the store of the settings.
+// openSource opens the store in the settings.
 func openSource(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	if cfg.BlobURL != nil {
 		options := *cfg.BlobURL
@@ -128,8 +129,8 @@ func openSource(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	return store, nil
 }
 
-// before copies the bytes of rows of the table blobs. The rows that refer to bytes have their sizes, which it
-// compares. It implements move.Mover.Before.
+// before copies the bytes for rows in the table blobs. Rows that refer to bytes have their sizes,
+// which it compares. It implements move.Mover.Before.
 func (b *blobMove) before(ctx context.Context, t tablecopy.Table, rows []tablecopy.Row) error {
 	do := b.copyRow
 	switch t.Name {
@@ -153,12 +154,12 @@ func (b *blobMove) before(ctx context.Context, t tablecopy.Table, rows []tableco
 	return ctx.Err()
 }
 
-// checkRow returns an error if bytes of a row are not whole.
+// checkRow returns an error if a row's bytes are not whole.
 func (b *blobMove) checkRow(ctx context.Context, t tablecopy.Table, row tablecopy.Row) error {
 	return blobs.CheckRow(ctx, b.copier.From, t, row)
 }
 
-// copyRow copies the bytes of a row, unless they are garbage.
+// copyRow copies a row's bytes, unless they are garbage.
 func (b *blobMove) copyRow(ctx context.Context, t tablecopy.Table, row tablecopy.Row) error {
 	if row[slices.Index(t.Names(), "garbage_at")] != nil {
 		return nil
@@ -187,8 +188,9 @@ func (b *blobMove) count() int64 {
 	return b.copied
 }
 
-// CheckStore returns Conflict if the bytes of objects were moved to another store than that of the settings, and
-// no server was started since. With cfg.Force that one is used all the same.
+// CheckStore returns Conflict if the objects' bytes were moved to a store other than the one in the
+// settings, and no server has started since. With cfg.Force it accepts the one in the settings all
+// the same.
 func CheckStore(ctx context.Context, d *db.DB, cfg config.Config) error {
 	store, err := move.Store(d.Read(ctx))
 	if err != nil || store == "" {

@@ -107,7 +107,8 @@ func Run(ctx context.Context, p session.Program, cfg config.Config, r Request) e
 	return done.Resources.print(p.Out)
 }
 
-// interrupted returns the error of a command that was interrupted. A server that has stopped serving completes the move.
+// interrupted returns an interrupted command's error. A server that has stopped serving completes
+// the move.
 func interrupted(stopped bool) error {
 	message := "the move was interrupted; the same command continues it, and --abort ends it"
 	if stopped {
@@ -116,7 +117,7 @@ func interrupted(stopped bool) error {
 	return &exit.Error{Code: exit.Interrupted, Message: message}
 }
 
-// summary says what was moved, and how to start the server.
+// summary sums up the move, and tells how to start the server.
 func summary(r Request, done Done, running bool) string {
 	text := fmt.Sprintf("Moved %s rows", humanize.Comma(done.Rows))
 	if r.Blobs.URL != "" {
@@ -133,7 +134,7 @@ func summary(r Request, done Done, running bool) string {
 	return text + "The old rows are kept.\n"
 }
 
-// databaseSetting says how a server is started that uses a database, without its password.
+// databaseSetting tells how to start a server that uses a database, without its password.
 func databaseSetting(to string) string {
 	if isSQLite(to) {
 		return "  without --database-url\n"
@@ -141,7 +142,7 @@ func databaseSetting(to string) string {
 	return fmt.Sprintf("  --database-url '%s'\n", config.WithoutPassword(to))
 }
 
-// open opens the database of a server that is stopped.
+// open opens a stopped server's database.
 func open(ctx context.Context, cfg config.Config) (*db.DB, func(), error) {
 	lock := operator.LockInstallation
 	if cfg.DatabaseURL != "" {
@@ -159,7 +160,7 @@ func open(ctx context.Context, cfg config.Config) (*db.DB, func(), error) {
 	return d, func() { _ = d.Close(); release() }, nil
 }
 
-// runHere moves the rows of a server that is stopped.
+// runHere moves a stopped server's rows.
 func runHere(ctx context.Context, cfg config.Config, r Request, report func(Event)) (Done, error) {
 	d, closeAll, err := open(ctx, cfg)
 	if err != nil {
@@ -171,7 +172,7 @@ func runHere(ctx context.Context, cfg config.Config, r Request, report func(Even
 		leave: func(context.Context) error { return nil }, moved: func() {}, interruptible: true,
 		others: func(ctx context.Context) (int, error) {
 			n, err := (&status.Processes{DB: d, Now: time.Now}).Count(ctx)
-			return n - 1, err // it counts whoever asks
+			return n - 1, err // n counts this process too
 		},
 	}
 	if r.RegionEngine != "" {
@@ -183,7 +184,6 @@ func runHere(ctx context.Context, cfg config.Config, r Request, report func(Even
 	return done, err
 }
 
-// runAbort ends a move.
 func runAbort(ctx context.Context, p session.Program, cfg config.Config) error {
 	d, closeAll, err := open(ctx, cfg)
 	if err != nil {
@@ -197,16 +197,16 @@ func runAbort(ctx context.Context, p session.Program, cfg config.Config) error {
 	return err
 }
 
-// progressInterval is the time between two lines of progress of one stage.
+// progressInterval is the time between two lines of progress within one stage.
 const progressInterval = 5 * time.Second
 
-// progress shows how far a move is, as a line now and then.
+// progress shows a move's progress, as a line now and then.
 type progress struct {
 	out     io.Writer
-	results io.Writer // what became of databases and stores
+	results io.Writer // for the outcomes of databases and stores
 	began   time.Time
 	last    time.Time
-	// begun are the stages that were shown.
+	// begun has the stages that were shown.
 	begun map[string]bool
 }
 
@@ -216,7 +216,7 @@ var stages = map[string]string{
 	stageResources: "moving databases and key-value stores",
 }
 
-// event shows an event. What is shown is for people, so errors of it are ignored.
+// event shows an event. Only people read the output, so it ignores write errors.
 func (p *progress) event(e Event) {
 	if e.Resource != nil {
 		_ = e.Resource.print(p.results)

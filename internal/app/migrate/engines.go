@@ -32,13 +32,13 @@ import (
 // stageResources is the stage after the rows were moved.
 const stageResources = "resources"
 
-// Outcome says what became of an embedded database or key-value store.
+// Outcome is the result of moving an embedded database or key-value store.
 type Outcome struct {
 	Type   resource.Type `json:"type"`
 	OrgID  string        `json:"org_id"`
 	Region string        `json:"region"`
 	Name   string        `json:"name"`
-	// Engine is the one that has it now, and Keys the number of keys that were copied.
+	// Engine has it now, and Keys counts the copied keys.
 	Engine string `json:"engine"`
 	Keys   int64  `json:"keys,omitempty"`
 	// Reason says why it stays embedded. It is empty if it was moved.
@@ -61,18 +61,17 @@ func (o Outcome) print(w io.Writer) error {
 	return err
 }
 
-// Resources says what became of all embedded databases and key-value stores.
+// Resources sums up the outcomes for all embedded databases and key-value stores.
 type Resources struct {
 	Moved  int           `json:"moved"`
 	Stayed int           `json:"stayed"`
 	Took   time.Duration `json:"took"`
-	// Error says why not all of them were looked at. Those stay embedded.
+	// Error says why we could not get to all of them. The others stay embedded.
 	Error string `json:"error,omitempty"`
-	// Regions is what the configuration file has to say, without passwords.
+	// Regions is the text that the configuration file now needs, without passwords.
 	Regions string `json:"regions"`
 }
 
-// print writes a summary.
 func (r Resources) print(w io.Writer) error {
 	text := fmt.Sprintf("Moved %s of %s databases and key-value stores in %s. They have new credentials.\n",
 		humanize.Comma(int64(r.Moved)), humanize.Comma(int64(r.Moved+r.Stayed)), r.Took.Round(time.Millisecond))
@@ -87,7 +86,7 @@ func (r Resources) print(w io.Writer) error {
 	return err
 }
 
-// servers are what embedded databases and key-value stores are moved to.
+// servers take over embedded databases and key-value stores.
 type servers struct {
 	given    config.RegionEngines
 	db       *postgres.Engine // nil: databases are not moved
@@ -98,12 +97,12 @@ type servers struct {
 	store    *resource.Store
 	manager  *resource.Manager
 	embedded *libsql.Engine
-	// down is why a server cannot be used any more, by type.
+	// down tells why a server can no longer be used, by type.
 	down map[resource.Type]error
 }
 
-// openServers returns the servers of a list such as db=postgres://…,kv=redis://…, or nil if it is empty. It returns
-// an error if one of them cannot be used.
+// openServers returns the servers in a list such as db=postgres://…,kv=redis://…, or nil if it is
+// empty. It returns an error if it cannot use one of them.
 func (j *job) openServers(ctx context.Context, list string) (*servers, error) {
 	if list == "" {
 		return nil, nil
@@ -120,7 +119,6 @@ func (j *job) openServers(ctx context.Context, list string) (*servers, error) {
 	return s, nil
 }
 
-// open opens the servers and checks them.
 func (s *servers) open(ctx context.Context) (err error) {
 	if address := string(s.given.DB.URL); address != "" {
 		if s.db, err = postgres.New(address, s.log); err == nil {
@@ -141,7 +139,6 @@ func (s *servers) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close closes the connections to the servers.
 func (s *servers) close() {
 	if s == nil {
 		return
@@ -154,7 +151,7 @@ func (s *servers) close() {
 	}
 }
 
-// regions returns the regions whose embedded engines are replaced, each with the engines that replace them only.
+// regions returns the regions whose embedded engines are replaced, each with only the new engines.
 func (s *servers) regions() []resource.Region {
 	var all []resource.Region
 	for _, r := range s.cfg.Regions {
@@ -170,7 +167,8 @@ func (s *servers) regions() []resource.Region {
 	return all
 }
 
-// moveAll moves what the data directory has, whose rows are in d under the name of a node.
+// moveAll moves the databases and stores in the data directory. Their rows are in d under a node's
+// name.
 func (s *servers) moveAll(ctx context.Context, d *db.DB, node string, ring *seal.Ring) *Resources {
 	began := time.Now()
 	done := &Resources{Regions: s.settings()}
@@ -235,7 +233,7 @@ func (s *servers) moveType(ctx context.Context, node string, t resource.Type, do
 	return nil
 }
 
-// engine returns the server that a resource is moved to, or nil if it is not.
+// engine returns the server that a resource moves to, or nil if it stays.
 func (s *servers) engine(p *resource.Provisioned) resource.Engine {
 	for _, r := range s.manager.Regions {
 		switch {
@@ -249,7 +247,7 @@ func (s *servers) engine(p *resource.Provisioned) resource.Engine {
 	return nil
 }
 
-// move moves a resource, unless its server has been found to be down.
+// move moves a resource, unless we know that its server is down.
 func (s *servers) move(ctx context.Context, p *resource.Provisioned) Outcome {
 	o := Outcome{Type: p.Type, OrgID: p.OrgID, Region: p.Region, Name: p.Name, Engine: p.Engine}
 	err := s.down[p.Type]
@@ -265,7 +263,7 @@ func (s *servers) move(ctx context.Context, p *resource.Provisioned) Outcome {
 // errHasTables is why a database stays embedded.
 var errHasTables = errors.New("it has tables, which are not converted to PostgreSQL")
 
-// transfer moves a resource. If that fails, it looks whether the server can be used for others.
+// transfer moves a resource. If that fails, it checks whether the server still works for others.
 func (s *servers) transfer(ctx context.Context, p *resource.Provisioned, o *Outcome) error {
 	if p.Type == resource.DB {
 		tables, err := s.embedded.Tables(ctx, p)
@@ -293,10 +291,11 @@ func (s *servers) transfer(ctx context.Context, p *resource.Provisioned, o *Outc
 	return nil
 }
 
-// copyInterval is how often a copy says how far it is, to the command and to other replicas.
+// copyInterval is the time between two progress reports from a copy, to the command and to other
+// replicas.
 const copyInterval = 5 * time.Second
 
-// copyStore copies all keys of an embedded store, and returns how many there are.
+// copyStore copies an embedded store's keys, and returns their number.
 func (s *servers) copyStore(ctx context.Context, from, to *resource.Provisioned) (keys int64, err error) {
 	engine := &embedkv.Engine{
 		Dir: filepath.Join(s.cfg.Data, "stores"), Node: from.Node, ByID: s.store.ByID,
@@ -325,7 +324,8 @@ func (s *servers) copyStore(ctx context.Context, from, to *resource.Provisioned)
 	}}).Run(ctx)
 }
 
-// settings returns the regions as a configuration file has them, without passwords. Embedded engines are the default.
+// settings returns the regions as a configuration file has them, without passwords. It leaves out
+// embedded engines, the default.
 func (s *servers) settings() string {
 	type region struct {
 		Region      string `yaml:"region"`

@@ -19,14 +19,13 @@ import (
 	"steward/internal/seal"
 )
 
-// maxRequest bounds a request.
 const maxRequest = 64 << 10
 
-// maxEvent bounds an event, which may have the settings of all regions.
+// maxEvent bounds an event, which may have the settings for all regions.
 const maxEvent = 16 << 20
 
-// Handler moves the rows of a running server, for the command. Its exported fields must not be changed
-// after the first request.
+// Handler moves a running server's rows for the command. Do not change its exported fields after the
+// first request.
 type Handler struct {
 	DB     *db.DB
 	Ring   *seal.Ring
@@ -34,9 +33,10 @@ type Handler struct {
 	Log    *slog.Logger
 	// Others returns the number of other processes that serve the database.
 	Others func(context.Context) (int, error)
-	// Leave has the server stop serving, and returns when it writes nothing any more.
+	// Leave makes the server stop serving, and returns once it writes nothing any more.
 	Leave func(context.Context) error
-	// End is called after Leave, with whether the rows were moved. Databases and stores may be moved after that.
+	// End is called after Leave and gets whether the rows were moved. Databases and stores may move
+	// after that.
 	End func(moved bool)
 	// Stopping is closed when the server is about to stop.
 	Stopping <-chan struct{}
@@ -88,8 +88,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reportTimeout is how long a command may take to receive an event. One that takes longer receives no more, so that a
-// command that was stopped does not hold up the server.
+// reportTimeout bounds how long a command may take to receive an event. If it takes longer, it
+// receives no more, so that a stopped command does not hold up the server.
 const reportTimeout = 5 * time.Second
 
 // reporter sends events to a command.
@@ -99,8 +99,8 @@ type reporter struct {
 	timeout time.Duration
 }
 
-// report sends an event. The command may be gone, so errors are ignored: until the server stops serving, the context of
-// its request has ended then.
+// report sends an event. It ignores errors, since the command may be gone: until the server stops
+// serving, that also ends the request's context.
 func (r *reporter) report(e Event) {
 	_ = r.control.SetWriteDeadline(time.Now().Add(r.timeout))
 	_ = r.encoder.Encode(e)
@@ -123,7 +123,7 @@ func (h *Handler) untilStop(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// ask asks the server of a data directory to move its rows. It returns operator.ErrNoServer if none runs.
+// ask asks a data directory's server to move its rows. It returns operator.ErrNoServer if none runs.
 func ask(ctx context.Context, dir string, r Request, report func(Event)) (Done, error) {
 	body, err := json.Marshal(r)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	lease "steward/internal/job"
 )
 
-// leaseFor is how long a process that was killed keeps others from moving the rows.
+// leaseFor limits how long a killed process keeps others from moving the rows.
 const leaseFor = 30 * time.Second
 
-// runAlone runs the move, unless another process does. The rows of SQLite are locked with their data
-// directory. Those of PostgreSQL may be moved by each replica.
+// runAlone runs the move, unless another process does. A SQLite database's rows are locked with
+// their data directory; a PostgreSQL database's could be moved by any replica.
 func (j *job) runAlone(ctx context.Context, r Request) (done Done, left bool, err error) {
 	if j.source.Dialect() == db.SQLite {
 		return j.run(ctx, r)
 	}
-	// No lease can be had after a move that was interrupted when the source refused changes already.
+	// If an interrupted move had already made the source refuse changes, we cannot get a lease.
 	fenced, err := move.Fenced(j.source.Read(ctx))
 	if err != nil {
 		return done, false, err

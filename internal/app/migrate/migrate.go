@@ -1,11 +1,12 @@
 // Package migrate moves an installation from SQLite to PostgreSQL and back, while it serves.
 //
-// Rows move, and the bytes of objects if that is asked for (blobs.go). Databases and key-value stores stay in the
-// data directory, which the server uses with either database, unless servers are given that take them over after
-// the rows (engines.go). The command asks the running server over its control socket (Handler), or
-// does the same without one. The server copies the rows, follows their changes and compares them
-// (package move). Then it stops serving as at any stop, so that nobody writes any more, and finishes. After
-// that it refuses all requests until it is stopped, or, if something failed, starts again as it was.
+// Rows move, and the objects' bytes if you ask for that (blobs.go). Databases and key-value stores
+// stay in the data directory, which the server uses with either database, unless you name servers
+// that take them over after the rows (engines.go). The command asks the running server over its
+// control socket (Handler), or does the same without one. The server copies the rows, follows their
+// changes and compares them (package move). Then it stops serving as at any stop, so that nobody
+// writes any more, and finishes. After that it refuses all requests until it is stopped; if
+// something failed, it starts again as it was.
 package migrate
 
 import (
@@ -31,41 +32,41 @@ import (
 	"steward/internal/seal"
 )
 
-// Request is what a command asks for.
+// Request is a command's request.
 type Request struct {
 	// To is postgres://… or sqlite:DIR.
 	To    string      `json:"to"`
 	Blobs BlobRequest `json:"blobs"`
-	// RegionEngine is db=postgres://…,kv=redis://…, with servers that embedded databases and stores move to. It
-	// may be empty.
+	// RegionEngine is db=postgres://…,kv=redis://…, with servers that embedded databases and stores
+	// move to. It may be empty.
 	RegionEngine string `json:"region_engine,omitempty"`
 }
 
-// Event is how far a move is. The last one has Done or Error.
+// Event reports a move's progress. The last one has Done or Error.
 type Event struct {
 	Stage string `json:"stage,omitempty"`
 	Table string `json:"table,omitempty"`
 	Rows  int64  `json:"rows,omitempty"`
-	// Round and Left are those of move.Progress.
+	// Round and Left are as in move.Progress.
 	Round int64 `json:"round,omitempty"`
 	Left  int64 `json:"left,omitempty"`
 	operator.Failure
 	Done *Done `json:"done,omitempty"`
-	// Resource is what became of an embedded database or store.
+	// Resource is the outcome for an embedded database or store.
 	Resource *Outcome `json:"resource,omitempty"`
 }
 
-// Done says what was moved.
+// Done is a move's result.
 type Done struct {
 	Rows  int64 `json:"rows"`
 	Blobs int64 `json:"blobs"`
 	// Pause is the time from the last accepted write until all rows were in the target and compared.
 	Pause time.Duration `json:"pause"`
-	// Resources is nil if embedded databases and stores were not to be moved.
+	// Resources is nil if embedded databases and stores were to stay.
 	Resources *Resources `json:"resources,omitempty"`
 }
 
-// localNode is the name of the data directory in a SQLite database.
+// localNode is the data directory's name in a SQLite database.
 const localNode = "local"
 
 // job is a move.
@@ -74,13 +75,13 @@ type job struct {
 	cfg    config.Config
 	log    *slog.Logger
 	report func(Event)
-	// ring seals passwords of databases and stores.
+	// ring seals passwords for databases and stores.
 	ring *seal.Ring
-	// leave returns when nobody writes to the source any more.
+	// leave returns once nobody writes to the source any more.
 	leave func(context.Context) error
 	// moved is called when the rows are in the target.
 	moved func()
-	// interruptible is whether databases and stores are moved only while the context of run lasts.
+	// interruptible is true if databases and stores move only as long as run's context lasts.
 	interruptible bool
 	// others returns the number of other processes that serve the source.
 	others func(context.Context) (int, error)
@@ -130,7 +131,7 @@ func (j *job) run(ctx context.Context, r Request) (done Done, left bool, err err
 	}
 	j.moved()
 	if servers != nil {
-		if j.interruptible && j.source.Dialect() == db.SQLite { // otherwise limited ends with the lease of the source
+		if j.interruptible && j.source.Dialect() == db.SQLite { // otherwise limited ends with the source's lease
 			ctx = limited
 		}
 		j.report(Event{Stage: stageResources})
@@ -139,7 +140,7 @@ func (j *job) run(ctx context.Context, r Request) (done Done, left bool, err err
 	return done, true, nil
 }
 
-// mover returns what moves the rows. It goes on with a move that was interrupted.
+// mover returns the Mover for the rows. It resumes an interrupted move.
 func (j *job) mover(ctx context.Context, target *target) (*move.Mover, error) {
 	name, err := move.Moving(j.source.Read(ctx))
 	if err != nil {
@@ -169,7 +170,7 @@ func (j *job) mover(ctx context.Context, target *target) (*move.Mover, error) {
 	return m, m.Begin(ctx, name)
 }
 
-// prepare does all that can be done while others write.
+// prepare does everything that can be done while others write.
 func (j *job) prepare(ctx context.Context, m *move.Mover) error {
 	for _, step := range []func(context.Context) error{m.Copy, m.Follow, m.Verify} {
 		if err := step(ctx); err != nil {
@@ -180,14 +181,14 @@ func (j *job) prepare(ctx context.Context, m *move.Mover) error {
 }
 
 const (
-	// fewChanges is how long it takes to follow changes that are few.
+	// fewChanges is how long it takes to follow a few changes.
 	fewChanges = time.Second
 	// maxRounds bounds how often catchUp follows.
 	maxRounds = 20
 )
 
-// catchUp follows the changes until they are few: those that are left are copied in the pause. If they come as
-// fast as they are followed, it gives up.
+// catchUp follows the changes until few are left; those are copied in the pause. It gives up if they
+// come as fast as it follows them.
 func catchUp(ctx context.Context, follow func(context.Context) error) error {
 	before := time.Duration(math.MaxInt64)
 	for range maxRounds {
@@ -204,7 +205,7 @@ func catchUp(ctx context.Context, follow func(context.Context) error) error {
 	return nil
 }
 
-// othersInterval is how often waitForOthers looks.
+// othersInterval is the time between two checks in waitForOthers.
 const othersInterval = time.Second
 
 // waitForOthers waits until this process is the only one that serves the source, and follows changes
@@ -232,7 +233,7 @@ func (j *job) waitForOthers(ctx context.Context, m *move.Mover, target *target) 
 	}
 }
 
-// checkFiles returns Conflict if databases or stores are in the data directories of other nodes.
+// checkFiles returns Conflict if databases or stores are in other nodes' data directories.
 func checkFiles(ctx context.Context, source *db.DB, own string) error {
 	n, err := resource.CountElsewhere(source.Read(ctx), own)
 	if err != nil {
@@ -244,12 +245,12 @@ func checkFiles(ctx context.Context, source *db.DB, own string) error {
 	return nil
 }
 
-// target is a database that rows are moved to.
+// target is a database that rows move to.
 type target struct {
 	db *db.DB
-	// name says where it is, without a password.
+	// name tells where it is, without a password.
 	name string
-	// blobs copies the bytes of objects; nil if they stay where they are.
+	// blobs copies the objects' bytes; nil if they stay where they are.
 	blobs *blobMove
 }
 
@@ -258,7 +259,7 @@ func isPostgres(to string) bool {
 	return strings.HasPrefix(to, "postgres://") || strings.HasPrefix(to, "postgresql://")
 }
 
-// isSQLite reports whether a target is that of a data directory.
+// isSQLite reports whether a target is a data directory's SQLite database.
 func isSQLite(to string) bool { return strings.HasPrefix(to, "sqlite:") }
 
 // openTarget opens the database that to names, and creates its tables.
@@ -279,8 +280,8 @@ func openTarget(ctx context.Context, cfg config.Config, to string) (*target, err
 	return nil, errs.New(errs.Invalid, "--to must be postgres://… or sqlite:DIR")
 }
 
-// openSQLite opens the database in the data directory. One whose rows were moved away earlier is kept under
-// another name.
+// openSQLite opens the database in the data directory. If there is one whose rows were moved away
+// earlier, it keeps that under another name.
 func openSQLite(ctx context.Context, cfg config.Config, dir string) (*target, error) {
 	if cfg.DatabaseURL == "" {
 		return nil, errs.New(errs.Invalid, "the rows are in SQLite already")
@@ -322,7 +323,7 @@ func setAside(ctx context.Context, file string) error {
 		return err
 	}
 	if moved == "" {
-		return nil // empty, or of a move that was interrupted
+		return nil // empty, or left by an interrupted move
 	}
 	aside := filepath.Join(filepath.Dir(file), "steward-moved-"+time.Now().UTC().Format("20060102T150405Z")+".db")
 	if err := os.Rename(file, aside); err != nil {
@@ -331,7 +332,7 @@ func setAside(ctx context.Context, file string) error {
 	return nil
 }
 
-// CheckMoved returns Conflict if the rows of a database were moved away. With force the database is used
+// CheckMoved returns Conflict if a database's rows were moved away. With force the database is used
 // again all the same.
 func CheckMoved(ctx context.Context, d *db.DB, force bool) error {
 	to, err := move.Moved(d.Read(ctx))

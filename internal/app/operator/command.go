@@ -9,8 +9,8 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Functions are what the commands run: those of this package with the same names, or what a test runs in
-// their place.
+// Functions are the functions that the commands run: this package's functions with the same names,
+// or a test's.
 type Functions struct {
 	NewRootKey         func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
 	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error
@@ -20,7 +20,7 @@ type Functions struct {
 	SecretsStatus      func(ctx context.Context, p session.Program, cfg config.Config, format string) error
 }
 
-// Commands returns the commands of the operator.
+// Commands returns the operator's commands.
 func Commands(p session.Program, f Functions) []*cobra.Command {
 	return []*cobra.Command{
 		f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p), f.organizationCommand(p), f.secretsCommand(p),
@@ -66,7 +66,7 @@ with --clear-factors.`,
 	return cmd
 }
 
-// organizationCommand is the parent of the commands about organizations.
+// organizationCommand is the parent of the organization commands.
 func (f Functions) organizationCommand(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "organization",

@@ -26,21 +26,21 @@ const (
 	controlTimeout = time.Minute
 	// stopTimeout bounds how long Serve's stop waits for operations.
 	stopTimeout = 10 * time.Second
-	// maxSocketPath is the longest path of a Unix socket.
+	// maxSocketPath is the longest path for a Unix socket.
 	maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 )
 
-// BackupPath and MigratePath are the paths of backups and moves on the control socket.
+// BackupPath and MigratePath are the control socket's paths for backups and moves.
 const (
 	BackupPath  = "/backup"
 	MigratePath = "/migrate"
 )
 
-// ownListener accepts connections of the user of this process, and of root.
+// ownListener accepts connections from this process's user, and from root.
 type ownListener struct{ net.Listener }
 
-// Accept implements net.Listener. The socket has a mode too, but one who can change it, or was passed the
-// directory, is refused here.
+// Accept implements net.Listener. The socket also has a mode, but Accept refuses those who can
+// change it, or were passed the directory.
 func (l ownListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -55,11 +55,11 @@ func (l ownListener) Accept() (net.Conn, error) {
 	}
 }
 
-// socketPath returns the path of the control socket in a data directory.
+// socketPath returns the path of a data directory's control socket.
 func socketPath(dir string) string { return filepath.Join(dir, "steward.sock") }
 
-// Serve serves the operations on the control socket until the Socket is stopped. The
-// server runs without the socket as well, so an error is logged; then it returns nil.
+// Serve serves the operations on the control socket until the Socket is stopped. The server runs
+// without the socket as well, so Serve logs an error and returns nil.
 func (o *Operator) Serve(dir string, log *slog.Logger) *Socket {
 	listener, err := listenControl(dir)
 	if err != nil {
@@ -92,23 +92,24 @@ func (o *Operator) Serve(dir string, log *slog.Logger) *Socket {
 	return &Socket{path: socketPath(dir), server: srv}
 }
 
-// Socket is the control socket of a process.
+// Socket is a process's control socket.
 type Socket struct {
 	path   string
 	server *http.Server
 }
 
-// Stop takes no more operations, and ends those that go on for long.
+// Stop takes no more operations, and ends those that take too long.
 func (s *Socket) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	s.Finish(ctx)
 }
 
-// Finish takes no more operations, and returns when those that run have ended. It ends them if ctx does.
+// Finish takes no more operations, and returns once the running ones have ended. If ctx ends first,
+// it ends them.
 func (s *Socket) Finish(ctx context.Context) {
 	if s == nil {
-		return // it could not be served
+		return // we could not serve it
 	}
 	_ = os.Remove(s.path) // the next start replaces it
 	if err := s.server.Shutdown(ctx); err != nil {
@@ -116,9 +117,9 @@ func (s *Socket) Finish(ctx context.Context) {
 	}
 }
 
-// listenControl listens on the control socket, which only the user of this process can connect to.
-// The socket gets its mode in a directory that is closed to others, and is moved from there. It
-// replaces one that a killed process has left behind; the caller holds the lock of the directory.
+// listenControl listens on the control socket, which only this process's user can connect to. The
+// socket gets its mode in a directory that is closed to others, and then moves from there. It
+// replaces one that a killed process has left behind; the caller holds the directory's lock.
 func listenControl(dir string) (net.Listener, error) {
 	path := socketPath(dir)
 	if len(path) > maxSocketPath {
@@ -155,17 +156,18 @@ func moveSocket(fresh, path string) error {
 	return nil
 }
 
-// Failure is an error that a command gets from the server. It is the body of a response that is not 200.
+// Failure is an error that a command gets from the server. It is the body of any response that is
+// not 200.
 type Failure struct {
 	Error string    `json:"error,omitempty"`
 	Code  errs.Kind `json:"code,omitempty"`
 }
 
-// NewFailure returns what a command gets of an error.
+// NewFailure returns an error as a command gets it.
 func NewFailure(err error) Failure { return Failure{err.Error(), errs.KindOf(err)} }
 
-// Err returns the error that the command would have got without a server, so that it has the same exit code. It
-// returns nil if there was none.
+// Err returns the error that the command would have got without a server, so that it has the same
+// exit code. It returns nil if there was none.
 func (f Failure) Err() error {
 	if f.Error == "" {
 		return nil
@@ -176,8 +178,8 @@ func (f Failure) Err() error {
 	return errs.New(f.Code, "%s", f.Error)
 }
 
-// register has a mux run the operation and respond with its result or its error, which may be shown in full:
-// only the operator can connect.
+// register makes a mux run the operation and respond with its result or its error. We show the error
+// in full, since only the operator can connect.
 func (op operation[In, Out]) register(mux *http.ServeMux, o *Operator) {
 	mux.HandleFunc("POST "+op.path, func(w http.ResponseWriter, r *http.Request) {
 		out, err := op.serve(o, w, r)
@@ -203,10 +205,10 @@ func writeControl(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the command may be gone
 }
 
-// ErrNoServer reports that no server listens on the control socket.
+// ErrNoServer is returned if no server listens on the control socket.
 var ErrNoServer = errors.New("no server is running")
 
-// ErrServerEnded reports that the server has ended before it has responded.
+// ErrServerEnded is returned if the server has ended before it could respond.
 var ErrServerEnded = errors.New("the server has ended meanwhile; run the command again, with the server or without it")
 
 // askServer runs an operation in the server that uses a data directory, and decodes its result into
@@ -229,8 +231,9 @@ func askServer(ctx context.Context, dir, path string, in, out any) error {
 	return nil
 }
 
-// Ask sends a request to the server that uses a data directory, and returns its response, whose body the
-// caller closes. It returns ErrNoServer if there is none, and the error of a response that is not 200.
+// Ask sends a request to the server that uses a data directory, and returns its response, whose body
+// the caller closes. It returns ErrNoServer if there is none, and the response's error if it is not
+// 200.
 func Ask(ctx context.Context, dir, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://steward"+path, body)
 	if err != nil {
@@ -258,9 +261,8 @@ func Ask(ctx context.Context, dir, path string, body io.Reader) (*http.Response,
 	return nil, failure.Err()
 }
 
-// dial connects to the control socket of a data directory. It returns ErrNoServer if nobody listens: a
-// socket may have been left behind by a process that was killed, and one with too long a path was never
-// created.
+// dial connects to a data directory's control socket. It returns ErrNoServer if nobody listens: a
+// killed process may have left the socket behind, and one with too long a path was never created.
 func dial(ctx context.Context, dir string) (net.Conn, error) {
 	path := socketPath(dir)
 	if len(path) > maxSocketPath {

@@ -1,7 +1,7 @@
-// Package operator does what the operator of a server may do without a key: create a root key, make a link
-// to reset a password or to set the installation up, create an organization, and encrypt all secrets with a
-// new master key. The commands ask the server that runs on the data directory, over a socket that only the
-// user of the server can connect to, or do it themselves if none runs.
+// Package operator lets a server's operator do without a key: create a root key, make a link for
+// resetting a password or setting up the installation, create an organization, and encrypt all
+// secrets with a new master key. The commands ask the server that runs on the data directory, over a
+// socket that only the server's user can connect to, or do the work themselves if none runs.
 package operator
 
 import (
@@ -31,20 +31,20 @@ import (
 	"steward/internal/seal"
 )
 
-// Operator does the operations. Nobody is the caller of them in the audit log.
+// Operator does the operations. In the audit log they have no caller.
 type Operator struct {
 	db       *db.DB
 	accounts *account.Store
 	keys     *apikey.Store
 	log      *audit.Store
-	// ring returns the ring of the master key.
+	// ring returns the master key's ring.
 	ring    func(ctx context.Context) (*seal.Ring, error)
 	baseURL string
 	// Backup streams a backup, and Migrate moves the rows to another database, if they are set.
 	Backup, Migrate http.Handler
 }
 
-// New returns the operator of an installation whose links begin with baseURL.
+// New returns the operator for an installation whose links begin with baseURL.
 func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 	log := &audit.Store{DB: d, Now: time.Now}
 	return &Operator{
@@ -60,25 +60,25 @@ func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 	}
 }
 
-// operation is something that an operator does: in the server if one is running, over the path of
-// its control socket, or else in this process.
+// operation is something that an operator does: in the server if one is running, over its path on
+// the control socket, or else in this process.
 type operation[In, Out any] struct {
 	path string
 	do   func(o *Operator, ctx context.Context, in In) (Out, error)
 }
 
-// rootKeyInput says what else is done with a new root key.
+// rootKeyInput holds root-key's options.
 type rootKeyInput struct {
 	RevokeOthers bool `json:"revoke_others"`
 }
 
-// newKey is the result of the operation rootKey.
+// newKey is rootKey's result.
 type newKey struct {
 	Value   string `json:"value"`
-	Revoked int64  `json:"revoked"` // number of root keys that were deleted
+	Revoked int64  `json:"revoked"` // number of deleted root keys
 }
 
-// resetInput names the user whose password is reset, and says whether the second factors are removed too.
+// resetInput names the user whose password we reset, and whether to remove the second factors too.
 type resetInput struct {
 	Email        string `json:"email"`
 	ClearFactors bool   `json:"clear_factors"`
@@ -89,7 +89,7 @@ type organizationInput struct {
 	Name string `json:"name"`
 }
 
-// newOrganization is the result of the operation createOrganization.
+// newOrganization is createOrganization's result.
 type newOrganization struct {
 	ID      string `json:"id"`
 	RootKey string `json:"root_key"`
@@ -107,7 +107,7 @@ func organizationOperation() operation[organizationInput, newOrganization] {
 	return operation[organizationInput, newOrganization]{"/organization", (*Operator).createOrganization}
 }
 
-// rootKey creates another root key for the first owner, and deletes the others if that is wanted.
+// rootKey creates another root key for the first owner, and deletes the others if asked to.
 func (o *Operator) rootKey(ctx context.Context, in rootKeyInput) (newKey, error) {
 	owner, err := o.accounts.FirstOwner(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (o *Operator) rootKey(ctx context.Context, in rootKeyInput) (newKey, error)
 	return k, err
 }
 
-// revokeRootKeys deletes the root keys of an organization and returns how many there were.
+// revokeRootKeys deletes an organization's root keys and returns their number.
 func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 	ids, err := o.keys.DeleteRoots(tx, orgID)
 	if err != nil {
@@ -144,10 +144,10 @@ func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 	return int64(len(ids)), nil
 }
 
-// errBaseURL is returned if no URL is known that a link could begin with.
+// errBaseURL is returned if we know no URL for a link to begin with.
 var errBaseURL = errs.New(errs.Invalid, "set --base-url, with which the link begins")
 
-// resetPassword returns a link with which a user can set a new password.
+// resetPassword returns a link that lets a user set a new password.
 func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
 	if o.baseURL == "" {
 		return account.Reset{}, errBaseURL
@@ -173,8 +173,8 @@ func (o *Operator) createOrganization(ctx context.Context, in organizationInput)
 	return created, err
 }
 
-// NewRootKey creates another root key for the first owner and prints it. It deletes the other root keys
-// if that is wanted, and says how many there were on standard error.
+// NewRootKey creates another root key for the first owner and prints it. If asked to, it deletes the
+// other root keys, and prints their number on standard error.
 func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
 	k, err := rootKeyOperation().run(ctx, cfg, rootKeyInput{revokeOthers})
 	if err != nil {
@@ -191,14 +191,14 @@ func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revok
 	return err
 }
 
-// Reset says whose password is reset, and whether the second factors are removed too.
+// Reset names the user whose password is reset, and whether to remove the second factors too.
 type Reset struct {
 	Email        string
 	ClearFactors bool
 }
 
-// ResetPassword prints a link with which a user can set a new password. It removes the second factors of
-// the user if that is wanted, and says so on standard error.
+// ResetPassword prints a link that lets a user set a new password. If asked to, it removes the
+// user's second factors, and says so on standard error.
 func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error {
 	r, err := resetOperation().run(ctx, cfg, resetInput(reset))
 	if err != nil {
@@ -214,8 +214,8 @@ func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, re
 	return err
 }
 
-// CreateOrganization creates an organization with an owner, and prints the owner's root key. It says on
-// standard error which id the organization has.
+// CreateOrganization creates an organization with an owner, and prints the owner's root key. It
+// prints the organization's id on standard error.
 func CreateOrganization(ctx context.Context, p session.Program, cfg config.Config, name string) error {
 	created, err := organizationOperation().run(ctx, cfg, organizationInput{name})
 	if err != nil {
@@ -244,7 +244,7 @@ func (op operation[In, Out]) run(ctx context.Context, cfg config.Config, in In) 
 }
 
 // openOperator opens the database for an operator. It returns NotFound if there is no installation,
-// and Conflict if another process uses the data directory of an SQLite database.
+// and Conflict if another process uses a SQLite database's data directory.
 func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll func(), err error) {
 	release := func() {}
 	if cfg.DatabaseURL == "" {
@@ -258,7 +258,7 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 		return nil, nil, err
 	}
 	closeAll = func() {
-		_ = d.Close() // nothing is lost: what was written is committed
+		_ = d.Close() // nothing is lost: all writes are committed
 		release()
 	}
 	if err := move.CheckHere(d.Read(ctx)); err != nil {
@@ -290,7 +290,8 @@ func LockInstallation(dir string) (release func(), err error) {
 	return lock.Release, nil
 }
 
-// LockDirectory locks a data directory that exists, and may have no database because the rows are in PostgreSQL.
+// LockDirectory locks an existing data directory, which may have no database because the rows are in
+// PostgreSQL.
 func LockDirectory(dir string) (release func(), err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, errs.New(errs.NotFound, "there is no data directory %s; name it with --data", dir)
@@ -302,7 +303,7 @@ func LockDirectory(dir string) (release func(), err error) {
 	return lock.Release, nil
 }
 
-// unreachable describes a process that holds the lock of a data directory and does not listen on the
+// unreachable describes a process that holds a data directory's lock and does not listen on the
 // control socket.
 func unreachable(dir string, err error) error {
 	reason := ""
@@ -312,7 +313,7 @@ func unreachable(dir string, err error) error {
 	return fmt.Errorf("%w, which does not take commands on %s%s; wait if it is another command, or stop it, and try again", err, socketPath(dir), reason)
 }
 
-// lastBaseURL returns the configured base URL, or that of the last start, or "".
+// lastBaseURL returns the configured base URL, or the last start's, or "".
 func lastBaseURL(cfg config.Config) string {
 	if cfg.BaseURL != "" {
 		return cfg.BaseURL

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// peer returns the user of this process: the mode of the socket lets nobody else connect.
+// peer returns this process's user: the socket's mode lets nobody else connect.
 func peer(net.Conn) (uid int, err error) { return os.Getuid(), nil }

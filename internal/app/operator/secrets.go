@@ -20,12 +20,12 @@ import (
 	"steward/internal/status"
 )
 
-// stepTime is about how long the server works on one request to rotate, so that it ends before the timeout
-// of the control socket.
+// stepTime is about how long the server works on one rotate request, so that it ends before the
+// control socket's timeout.
 const stepTime = 2 * time.Second
 
-// rotateOperation does a part of the re-encryption. The command repeats it until all is done: if either of
-// them ends, nothing goes on in the background, and the next command continues.
+// rotateOperation does a part of the re-encryption. The command repeats it until all is done: if
+// either side ends, nothing goes on in the background, and the next command continues.
 func rotateOperation() operation[rotation.Request, rotation.Progress] {
 	return operation[rotation.Request, rotation.Progress]{"/secrets/rotate", (*Operator).rotate}
 }
@@ -59,7 +59,6 @@ func (o *Operator) rotation(ctx context.Context) (*rotation.Rotation, error) {
 	return &rotation.Rotation{DB: o.db, Ring: ring, Now: time.Now, Alive: alive}, nil
 }
 
-// alive returns the processes that are alive.
 func alive(q db.Querier) ([]rotation.Process, error) {
 	all, err := status.Alive(q, time.Now())
 	processes := make([]rotation.Process, len(all))
@@ -69,8 +68,8 @@ func alive(q db.Querier) ([]rotation.Process, error) {
 	return processes, err
 }
 
-// RotateSecrets re-encrypts all secrets with the current master key. It shows the progress on standard error,
-// and prints a summary.
+// RotateSecrets re-encrypts all secrets with the current master key. It shows the progress on
+// standard error, and prints a summary.
 func RotateSecrets(ctx context.Context, p session.Program, cfg config.Config, skipUnreadable bool) error {
 	step, closeAll, err := rotateOperation().connect(ctx, cfg)
 	if err != nil {
@@ -120,12 +119,12 @@ func printRotated(out io.Writer, p rotation.Progress) error {
 	return err
 }
 
-// connect returns a function that runs the operation any number of times: in the server that uses the data
-// directory, or in this process if there is none.
+// connect returns a function that runs the operation any number of times: in the server that uses
+// the data directory, or in this process if there is none.
 func (op operation[In, Out]) connect(ctx context.Context, cfg config.Config) (do func(context.Context, In) (Out, error), closeAll func(), err error) {
 	conn, err := dial(ctx, cfg.Data)
 	if err == nil {
-		_ = conn.Close() // each request has a connection of its own
+		_ = conn.Close() // each request has its own connection
 		return func(ctx context.Context, in In) (out Out, err error) {
 			return out, askServer(ctx, cfg.Data, op.path, in, &out)
 		}, func() {}, nil
@@ -140,11 +139,11 @@ func (op operation[In, Out]) connect(ctx context.Context, cfg config.Config) (do
 	return func(ctx context.Context, in In) (Out, error) { return op.do(o, ctx, in) }, closeAll, nil
 }
 
-// barInterval is the time between two lines of progress where there is no terminal.
+// barInterval is the time between two lines of progress without a terminal.
 const barInterval = 10 * time.Second
 
-// rotationBar shows how many rows of all tables a pass has read: as a bar on a terminal, otherwise as a line
-// now and then. What is shown is for people, so errors of it are ignored.
+// rotationBar shows how many rows, in all tables, a pass has read: as a bar on a terminal, otherwise
+// as a line now and then. Only people read it, so it ignores write errors.
 type rotationBar struct {
 	out  io.Writer
 	bar  *progressbar.ProgressBar // nil without a terminal
@@ -174,7 +173,7 @@ func (b *rotationBar) show(p rotation.Progress) {
 	}
 }
 
-// passTitle says what a pass does: the first one re-encrypts, and later ones look for what is left.
+// passTitle names a pass: the first one re-encrypts, and later ones look for rows it missed.
 func passTitle(pass int64) string {
 	if pass == 1 {
 		return "re-encrypting"
@@ -197,7 +196,7 @@ type shownKey struct {
 	Rows   string      `json:"rows"`
 }
 
-// SecretsStatus prints the master keys that were used, and how far the rotation is.
+// SecretsStatus prints the master keys that were used, and the rotation's progress.
 func SecretsStatus(ctx context.Context, p session.Program, cfg config.Config, format string) error {
 	s, err := secretsOperation().run(ctx, cfg, struct{}{})
 	if err != nil {
@@ -254,7 +253,7 @@ func showKey(k rotation.Key, s rotation.Status) shownKey {
 	return shown
 }
 
-// secretsCommand is the parent of the commands about the encryption of secrets.
+// secretsCommand is the parent of the commands for encrypting secrets.
 func (f Functions) secretsCommand(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "secrets",

@@ -15,7 +15,7 @@ func setupOperation() operation[struct{}, account.SetupLink] {
 	return operation[struct{}, account.SetupLink]{"/setup-link", (*Operator).setupLink}
 }
 
-// setupLink returns the link with which the installation is set up. It returns Conflict if it is set up.
+// setupLink returns the link for setting up the installation. It returns Conflict if that is done.
 func (o *Operator) setupLink(ctx context.Context, _ struct{}) (account.SetupLink, error) {
 	if o.baseURL == "" {
 		return account.SetupLink{}, errBaseURL
@@ -27,7 +27,7 @@ func (o *Operator) setupLink(ctx context.Context, _ struct{}) (account.SetupLink
 	return (&account.Setup{Store: o.accounts, Ring: ring}).Link(ctx, o.baseURL)
 }
 
-// SetupLink prints the link with which the installation is set up.
+// SetupLink prints the link for setting up the installation.
 func SetupLink(ctx context.Context, p session.Program, cfg config.Config) error {
 	link, err := setupOperation().run(ctx, cfg, struct{}{})
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"steward/internal/cli/output"
 )
 
-// maxOrganizations is how many organizations a view has.
+// maxOrganizations caps the organizations in a view.
 const maxOrganizations = 20
 
-// Organization is what an organization used: requests, events and errors in the last minute, statements and
-// commands between the two scrapes.
+// Organization is an organization's usage: requests, events and errors in the last minute,
+// statements and commands between the two scrapes.
 type Organization struct {
 	ID         string  `json:"id"`
 	Requests   float64 `json:"requests_per_second"`
@@ -26,8 +26,8 @@ type Organization struct {
 	Errors     float64 `json:"errors_per_second"`
 }
 
-// heaviest returns the organizations that use most of something: those with the largest share of all
-// requests, events, S3 requests, S3 bytes, statements or commands come first.
+// heaviest returns the organizations that use most: those with the largest share of all requests,
+// events, S3 requests, S3 bytes, statements or commands come first.
 func heaviest(before, after scrape) []Organization {
 	all := slices.Collect(maps.Values(organizationsOf(before, after)))
 	var total Organization
@@ -51,7 +51,7 @@ func heaviest(before, after scrape) []Organization {
 	return listed
 }
 
-// organizationsOf returns what all organizations used.
+// organizationsOf returns all organizations' usage.
 func organizationsOf(before, after scrape) map[string]*Organization {
 	all := map[string]*Organization{}
 	seconds := max(after.counted.Seconds, 1)
@@ -78,12 +78,12 @@ func organizationsOf(before, after scrape) map[string]*Organization {
 	return all
 }
 
-// uses returns what organizations are compared by.
+// uses returns the figures by which we compare organizations.
 func (o *Organization) uses() [6]*float64 {
 	return [6]*float64{&o.Requests, &o.Events, &o.S3Requests, &o.S3Bytes, &o.Statements, &o.Commands}
 }
 
-// share returns the largest of the parts that an organization has in the total of each use.
+// share returns the organization's largest share in any figure's total.
 func (o *Organization) share(total Organization) (largest float64) {
 	for i, n := range o.uses() {
 		if all := *total.uses()[i]; all > 0 {

@@ -19,10 +19,10 @@ import (
 	"steward/internal/app/metrics"
 )
 
-// maxScrape bounds what is read of a server.
+// maxScrape bounds how much we read from a server.
 const maxScrape = 64 << 20
 
-// scrape is what a server reports at a time: counters since its start, and gauges.
+// scrape is a server's report at one time: counters since its start, and gauges.
 type scrape struct {
 	at                time.Time
 	version           string
@@ -33,12 +33,13 @@ type scrape struct {
 	requests, errors  float64
 	latency           buckets
 	memory            float64
-	// statements and commands are those of embedded databases and key-value stores, by organization.
+	// statements and commands count those in embedded databases and key-value stores, by
+	// organization.
 	statements, commands map[string]float64
 	counted              metrics.Organizations
 }
 
-// buckets are the cumulative counts of a histogram, by upper bound.
+// buckets maps a histogram's upper bounds to its cumulative counts.
 type buckets map[float64]float64
 
 // scrape asks the server for its metrics.
@@ -85,7 +86,7 @@ func (t *top) get(ctx context.Context, path string) (string, error) {
 	return string(body), nil
 }
 
-// read returns the figures of a scrape. What the server does not report is 0.
+// read returns a scrape's figures. A figure that the server does not report is 0.
 func read(families map[string]*dto.MetricFamily) scrape {
 	all := func(map[string]string) bool { return true }
 	result := func(value string) func(map[string]string) bool {
@@ -115,7 +116,7 @@ func read(families map[string]*dto.MetricFamily) scrape {
 	return s
 }
 
-// sum returns the sum of the counters or gauges of a family whose labels match.
+// sum adds up the counters or gauges in a family whose labels match.
 func sum(f *dto.MetricFamily, matches func(labels map[string]string) bool) (total float64) {
 	for _, m := range f.GetMetric() {
 		value := m.GetCounter().GetValue() + m.GetGauge().GetValue() // one of them is there
@@ -126,7 +127,7 @@ func sum(f *dto.MetricFamily, matches func(labels map[string]string) bool) (tota
 	return total
 }
 
-// byOrganization returns the sums of the counters of a family for each organization.
+// byOrganization adds up a family's counters for each organization.
 func byOrganization(f *dto.MetricFamily) map[string]float64 {
 	sums := map[string]float64{}
 	for _, m := range f.GetMetric() {
@@ -143,7 +144,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return labels
 }
 
-// bucketsOf returns the sum of the histograms of a family.
+// bucketsOf adds up a family's histograms.
 func bucketsOf(f *dto.MetricFamily) buckets {
 	all := buckets{}
 	for _, m := range f.GetMetric() {
@@ -163,7 +164,7 @@ func (b buckets) since(earlier buckets) buckets {
 	return between
 }
 
-// increase returns how much a counter has grown. One that is smaller than before was reset by a restart.
+// increase returns how much a counter has grown. If it is smaller than before, a restart reset it.
 func increase(before, after float64) float64 {
 	if after < before {
 		return after
@@ -171,8 +172,8 @@ func increase(before, after float64) float64 {
 	return after - before
 }
 
-// quantile returns a value that a part q of the observations is at most, as histogram_quantile of Prometheus does, and
-// false if there is none.
+// quantile returns a value that is at least as large as a share q of the observations, computed like
+// histogram_quantile in Prometheus. It returns false if there is none.
 func (b buckets) quantile(q float64) (float64, bool) {
 	bounds := slices.Sorted(maps.Keys(b))
 	if len(bounds) == 0 || b[bounds[len(bounds)-1]] == 0 {

@@ -1,8 +1,8 @@
-// Package top shows what a running server is doing: a view in the terminal, or lines for scripts, of figures
-// that its metrics listener reports.
+// Package top shows the activity of a running server, from the figures that its metrics listener
+// reports: as a view in the terminal, or as lines for scripts.
 //
-// A scrape (scrape.go) has counters since the start of the server. Two of them make a View (view.go): rates and
-// latencies of the time in between.
+// A scrape (scrape.go) has counters since the server's start. Two scrapes make a View (view.go):
+// rates and latencies in the time between them.
 package top
 
 import (
@@ -30,10 +30,10 @@ const (
 	scrapeTimeout   = 10 * time.Second
 )
 
-// clearScreen moves to the beginning of an empty screen.
+// clearScreen clears the screen and moves to its beginning.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// Command returns the command that shows what a server is doing.
+// Command returns the command that shows a server's activity.
 func Command(p session.Program) *cobra.Command {
 	t := &top{out: p.Out, http: &http.Client{Timeout: scrapeTimeout}}
 	var once bool
@@ -80,7 +80,7 @@ line. With --once, one view is printed after one interval.`,
 
 const textFormat = "text"
 
-// metricsURL returns the URL of the metrics listener of the server that runs on a data directory.
+// metricsURL returns the metrics listener's URL of the server that runs on a data directory.
 func metricsURL(dir string) (string, error) {
 	a, err := datadir.ReadAddresses(dir)
 	if err != nil {
@@ -108,7 +108,8 @@ type top struct {
 	redraw   bool // each view replaces the last one
 }
 
-// run prints views until ctx ends, or one. A server that cannot be reached any more is waited for.
+// run prints views until ctx ends, or just one if once is set. If it cannot reach the server any
+// more, it waits for it.
 func (t *top) run(ctx context.Context, once bool) error {
 	last, err := t.scrape(ctx)
 	if err != nil {
@@ -147,7 +148,6 @@ func unreachable(url string, err error) error {
 	}
 }
 
-// show prints a view.
 func (t *top) show(v View) error {
 	if t.json {
 		return json.NewEncoder(t.out).Encode(v)

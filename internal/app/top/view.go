@@ -8,7 +8,7 @@ import (
 	"steward/internal/cli/output"
 )
 
-// View is what a server did between two scrapes, and what it holds at the second.
+// View is a server's activity between two scrapes, and its state at the second.
 type View struct {
 	At        time.Time `json:"at"`
 	Version   string    `json:"version"`
@@ -28,7 +28,7 @@ type View struct {
 	Organizations []Organization `json:"organizations"`
 }
 
-// newView returns the view of the time between two scrapes.
+// newView returns the view for the time between two scrapes.
 func newView(before, after scrape) View {
 	seconds := after.at.Sub(before.at).Seconds()
 	perSecond := func(before, after float64) float64 { return increase(before, after) / seconds }

@@ -30,7 +30,8 @@ const (
 	retryTimeout = time.Minute
 	firstBackoff = 5 * time.Second
 	maxBackoff   = 30 * time.Second
-	// maxResponse is how much of a response it reads, in bytes, and maxMessage how much of an error it quotes.
+	// maxResponse caps the bytes that we read from a response, and maxMessage the part of an error
+	// that we quote.
 	maxResponse = 64 << 10
 	maxMessage  = 500
 )
@@ -41,7 +42,7 @@ type exporter struct {
 	client   *http.Client
 	header   http.Header
 	compress bool
-	redact   *strings.Replacer // removes credentials from what the collector says
+	redact   *strings.Replacer // removes credentials from the collector's messages
 }
 
 // newExporter returns an exporter to a collector, as the variables OTEL_EXPORTER_OTLP_TRACES_… and
@@ -83,7 +84,7 @@ func newExporter(endpoint, version string) (*exporter, error) {
 	return e, errors.Join(invalid...)
 }
 
-// setting returns the value of a variable, or "". The one for traces wins over the one for all signals.
+// setting returns a variable's value, or "". The one for traces wins over the one for all signals.
 func setting(name string) string {
 	if v := strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + name)); v != "" {
 		return v
@@ -113,7 +114,8 @@ func parseHeaders(list string) (http.Header, error) {
 	return header, invalid
 }
 
-// redactor returns a replacer of the words in headers: some collectors quote the credential that they refuse.
+// redactor returns a replacer for the words in headers: some collectors quote the credential that
+// they refuse.
 func redactor(header http.Header) *strings.Replacer {
 	var pairs []string
 	for _, values := range header {
@@ -190,7 +192,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	}
 }
 
-// unavailable is the error of a collector that may accept the same request later.
+// unavailable is the error from a collector that may accept the same request later.
 type unavailable struct {
 	error
 	retryAfter time.Duration // 0 if the collector did not say
@@ -212,7 +214,7 @@ func (e *exporter) send(ctx context.Context, body []byte) error {
 		return err
 	}
 	defer res.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxResponse)) // the status decides, whatever came of the text
+	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxResponse)) // the status decides, even if reading fails
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		return e.rejected(res.Header, answer)
 	}
@@ -240,7 +242,8 @@ func (e *exporter) rejected(header http.Header, answer []byte) error {
 	return fmt.Errorf("the collector rejected %d spans: %s", spans, e.quote(text))
 }
 
-// message returns the message of a response's google.rpc.Status, or the text of one in another format.
+// message returns the message from a response's google.rpc.Status, or the text if it has another
+// format.
 func message(header http.Header, answer []byte) []byte {
 	if header.Get("Content-Type") == "application/x-protobuf" {
 		_, text := field(answer, 2)
@@ -249,8 +252,8 @@ func message(header http.Header, answer []byte) []byte {
 	return answer
 }
 
-// field returns the last value of a field in an encoded message, as a number or as bytes. Both are zero if the
-// message does not have the field, or cannot be read up to it.
+// field returns a field's last value in an encoded message, as a number or as bytes. Both are zero
+// if the message does not have the field, or cannot be read up to it.
 func field(encoded []byte, wanted protowire.Number) (number uint64, text []byte) {
 	for len(encoded) > 0 {
 		n, kind, length := protowire.ConsumeField(encoded)

@@ -96,8 +96,8 @@ func spanMessage(s sdk.ReadOnlySpan) *tracepb.Span {
 	return m
 }
 
-// flags returns the flags of a trace together with those of OTLP, which say whether the parent or the linked span
-// is another process's.
+// flags adds OTLP's flags to a trace's, which tell whether the parent or the linked span is in
+// another process.
 func flags(f trace.TraceFlags, remote bool) uint32 {
 	all := uint32(f) | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
 	if remote {
@@ -127,7 +127,7 @@ func anyValue(v attribute.Value) *commonpb.AnyValue {
 	case attribute.FLOAT64:
 		return &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: v.AsFloat64()}}
 	case attribute.STRING:
-		// Names of buckets are a client's text. Invalid UTF-8 would fail the whole batch.
+		// Clients choose bucket names. Invalid UTF-8 would fail the whole batch.
 		valid := strings.ToValidUTF8(v.AsString(), "\uFFFD")
 		return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: valid}}
 	case attribute.BYTESLICE:

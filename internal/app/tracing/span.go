@@ -14,16 +14,17 @@ import (
 	"steward/internal/webhook/queue"
 )
 
-// maxOperations is how many operations of the database have a span in one request: sockets and live tails
+// maxOperations caps the database operations that have a span in one request: sockets and live tails
 // last for days.
 const maxOperations = 1000
 
-// operations counts the operations of the database in a request.
+// operations counts a request's database operations.
 type operations struct{ n atomic.Int64 }
 
 type operationsKey struct{}
 
-// Handler returns a handler that has a span for each request. Served describes it, when the route is known.
+// Handler returns a handler that starts a span for each request. Served describes it once the route
+// is known.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := t.begin(t.propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
@@ -32,7 +33,7 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// begin returns a context with the span of a request.
+// begin returns a context with a request's span.
 func (t *Tracer) begin(parent context.Context) context.Context {
 	ctx, span := t.tracer.Start(parent, "request", trace.WithSpanKind(trace.SpanKindServer))
 	if span.IsRecording() {
@@ -46,14 +47,14 @@ func (t *Tracer) BeginS3(ctx context.Context, traceparent string) context.Contex
 	return t.begin(t.propagator.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent}))
 }
 
-// ServedS3 describes the span of an S3 request, and ends it.
+// ServedS3 describes an S3 request's span, and ends it.
 func (t *Tracer) ServedS3(s web.Served) {
 	t.Served(s)
 	trace.SpanFromContext(s.Context).End()
 }
 
-// Traceparent implements webhook.Ingest.Traceparent: it returns that of the span of a request, or "" if that is not
-// recorded.
+// Traceparent implements webhook.Ingest.Traceparent: it identifies a request's span, or returns ""
+// if that is not recorded.
 func (t *Tracer) Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	if trace.SpanFromContext(ctx).IsRecording() {
@@ -83,7 +84,7 @@ func (t *Tracer) Served(s web.Served) {
 	}
 }
 
-// methodLabel returns a method that is known; others are text of the client.
+// methodLabel returns a known method as it is; any other would be the client's text.
 func methodLabel(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
@@ -98,8 +99,8 @@ func setIfKnown(span trace.Span, key, value string) {
 	}
 }
 
-// Database implements db.Observer.Begin. Operations outside of a trace have no span: there are many, by
-// background loops.
+// Database implements db.Observer.Begin. Operations outside a trace have no span, because background
+// loops do many.
 func (t *Tracer) Database(ctx context.Context, operation string) (end func(error)) {
 	count, traced := ctx.Value(operationsKey{}).(*operations)
 	if !traced || count.n.Add(1) > maxOperations {
@@ -115,8 +116,8 @@ func (t *Tracer) Database(ctx context.Context, operation string) (end func(error
 	}
 }
 
-// Attempt implements webhook.Sender.Begin. The span of an attempt belongs to the trace of the receipt's
-// request; one whose request was not traced begins a trace.
+// Attempt implements webhook.Sender.Begin. An attempt's span belongs to the trace of the receipt's
+// request; if that was not traced, it begins a new trace.
 func (t *Tracer) Attempt(ctx context.Context, task *queue.Task, received string) (context.Context, string) {
 	carrier := propagation.MapCarrier{"traceparent": received}
 	ctx, span := t.tracer.Start(t.propagator.Extract(ctx, carrier), "webhook.attempt", trace.WithSpanKind(trace.SpanKindClient))
@@ -131,7 +132,7 @@ func (t *Tracer) Attempt(ctx context.Context, task *queue.Task, received string)
 	return ctx, t.Traceparent(ctx)
 }
 
-// Delivered ends the span of an attempt.
+// Delivered ends an attempt's span.
 func (t *Tracer) Delivered(ctx context.Context, result string) {
 	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(attribute.String("steward.result", result))

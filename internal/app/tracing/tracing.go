@@ -1,13 +1,13 @@
 // Package tracing exports traces of requests, database operations and deliveries to an OpenTelemetry
 // collector, by OTLP over HTTP.
 //
-// A trace begins with a request (Handler, BeginS3), or with one of the sender if that sends a traceparent. Operations
-// of the database within a request (Database) and attempts to deliver an event (Attempt) are spans
-// in it. The traceparent of its request is stored with the receipt of an event, among its headers; so the replica
-// that delivers it, whichever that is, goes on with the trace.
+// A trace begins with a request (Handler, BeginS3), or continues the sender's if that sends a
+// traceparent. Database operations within a request (Database) and attempts to deliver an event
+// (Attempt) are spans in it. We store the request's traceparent with the event's receipt, among its
+// headers; so whichever replica delivers the event continues the trace.
 //
-// Spans have patterns of routes, identifiers and statuses. They have no paths, queries, headers, addresses, SQL
-// or texts of errors, any of which may contain a credential.
+// Spans have route patterns, identifiers and statuses. They have no paths, queries, headers,
+// addresses, SQL or error texts, any of which may contain a credential.
 package tracing
 
 import (
@@ -28,44 +28,44 @@ import (
 const (
 	// stopTimeout bounds how long Stop waits for the collector.
 	stopTimeout = time.Second
-	// logInterval is the time between two lines in the log about a collector that fails.
+	// logInterval is the time between two log lines about a failing collector.
 	logInterval = time.Minute
 )
 
-// Options are the options of Start.
+// Options configures Start.
 type Options struct {
-	// Endpoint is the URL of the collector, without a path.
+	// Endpoint is the collector's URL, without a path.
 	Endpoint string
-	// Ratio is the part of the traces that is recorded, from 0 to 1.
+	// Ratio is the share of traces that we record, from 0 to 1.
 	Ratio float64
-	// Version is that of the program.
+	// Version is the program's.
 	Version string
 	Log     *slog.Logger
 }
 
-// Tracer makes spans. Those that ended wait in a bounded queue for the exporter, and are dropped when it is
-// full, so that a collector that is slow or gone delays nothing.
+// Tracer makes spans. Ended spans wait in a bounded queue for the exporter, and are dropped when it
+// is full, so that a slow or dead collector delays nothing.
 type Tracer struct {
 	provider   *sdk.TracerProvider
 	tracer     trace.Tracer
 	propagator propagation.TraceContext
 }
 
-// Start returns a tracer that exports to a collector. The exporter reads the headers, certificates, timeout and
-// compression of requests to the collector from the environment (OTEL_EXPORTER_OTLP_HEADERS and others), and the
-// SDK the attributes of the process and the size of the queue.
+// Start returns a tracer that exports to a collector. The exporter reads its headers, certificates,
+// timeout and compression from the environment (OTEL_EXPORTER_OTLP_HEADERS and others), and the SDK
+// reads the process's attributes and the queue's size.
 func Start(ctx context.Context, o Options) (*Tracer, error) {
 	if strings.HasPrefix(o.Endpoint, "http:") && (setting("CERTIFICATE") != "" || setting("CLIENT_CERTIFICATE") != "") {
 		return nil, errors.New("--otlp-endpoint: must be https:// with OTEL_EXPORTER_OTLP_CERTIFICATE or …_CLIENT_CERTIFICATE")
 	}
 	exporter, err := newExporter(o.Endpoint, o.Version)
-	if err != nil { // what could be read is used
+	if err != nil { // use the settings that could be read
 		o.Log.Warn("some settings for exporting traces are invalid, and ignored", "error", err)
 	}
 	described, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "steward"), attribute.String("service.version", o.Version)),
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
-	if err != nil { // what could be read is there
+	if err != nil { // use the attributes that could be read
 		o.Log.Warn("traces do not fully describe the process; see OTEL_RESOURCE_ATTRIBUTES", "error", err)
 	}
 	provider := sdk.NewTracerProvider(
@@ -76,22 +76,22 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{provider: provider, tracer: provider.Tracer("steward")}, nil
 }
 
-// sampler returns a sampler of a part of the traces, chosen by their ids, so that all processes with the same
-// ratio choose the same ones. That a sender wants its trace to be recorded does not raise the ratio: senders
-// are not trusted. One that does not want it is respected.
+// sampler returns a sampler that chooses a share of the traces by their ids, so that all processes
+// with the same ratio choose the same ones. A sender cannot raise the ratio by asking for its trace
+// to be recorded, since we do not trust senders. We do respect one that asks us not to.
 func sampler(ratio float64) sdk.Sampler {
 	chosen := sdk.TraceIDRatioBased(ratio)
 	return sdk.ParentBased(chosen, sdk.WithRemoteParentSampled(chosen))
 }
 
-// Stop exports what has ended, for at most a second.
+// Stop exports the ended spans, for at most a second.
 func (t *Tracer) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_ = t.provider.Shutdown(ctx) // the exporter has logged why
 }
 
-// ID returns the id of the trace that a context belongs to, or "" if it is not recorded.
+// ID returns the id of a context's trace, or "" if it is not recorded.
 func ID(ctx context.Context) string {
 	if c := trace.SpanContextFromContext(ctx); c.IsSampled() {
 		return c.TraceID().String()
@@ -99,14 +99,14 @@ func ID(ctx context.Context) string {
 	return ""
 }
 
-// quietExporter logs errors of an exporter, at most one a minute, and returns none.
+// quietExporter logs an exporter's errors, at most one a minute, and returns none.
 type quietExporter struct {
 	sdk.SpanExporter
 	log *slog.Logger
 
 	mu   sync.Mutex
-	next time.Time // of a line in the log
-	lost int       // spans since the last one
+	next time.Time // when to log again
+	lost int       // spans since the last line
 }
 
 // ExportSpans implements sdk.SpanExporter.

@@ -1,5 +1,6 @@
-// Package account has the commands of sign-in and access: login, logout, whoami and contexts, and the nouns
-// for keys, members, organizations, projects, OAuth clients, consents, sign-in providers and the audit log.
+// Package account has the commands for signing in and for access: login, logout, whoami and
+// contexts, and the nouns for keys, members, organizations, projects, OAuth clients, consents,
+// sign-in providers and the audit log.
 package account
 
 import (
@@ -73,8 +74,8 @@ func login(ctx context.Context, e *session.Env, address, name, key string) error
 	return saveLogin(ctx, e, name, c)
 }
 
-// readKey reads an API key from the input. It refuses a key on the command line, which other users of
-// the machine can read.
+// readKey reads an API key from the input. It refuses a key on the command line, which the machine's
+// other users can read.
 func readKey(e *session.Env, flag string) (string, error) {
 	if flag != "-" {
 		return "", exit.Usagef("--key takes only -, because other users of the machine can read command lines: " +
@@ -170,7 +171,7 @@ func logout(ctx context.Context, e *session.Env) error {
 	return nil
 }
 
-// revoke revokes the refresh token of a context, and with it the access tokens.
+// revoke revokes a context's refresh token, and with it the access tokens.
 func revoke(ctx context.Context, c contexts.Context) error {
 	if c.Token == nil || c.Token.Refresh == "" {
 		return nil

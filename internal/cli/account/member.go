@@ -12,14 +12,14 @@ import (
 	"steward/internal/cli/session"
 )
 
-// fullName returns the names of a member.
+// fullName returns a member's names.
 func fullName(member map[string]any) any {
 	first, _ := member["first_name"].(string)
 	last, _ := member["last_name"].(string)
 	return strings.TrimSpace(first + " " + last)
 }
 
-// memberState returns whether a member has joined and has access.
+// memberState tells whether a member has joined and has access.
 func memberState(member map[string]any) any {
 	switch {
 	case member["pending"] == true && isPast(member["expires_at"]):
@@ -38,11 +38,11 @@ func isPast(value any) bool {
 	return err == nil && at.Before(time.Now())
 }
 
-// invitationPrefix is that of the ids of members who have not joined yet.
+// invitationPrefix begins the ids of members who have not joined yet.
 const invitationPrefix = "inv_"
 
-// revokeInvitation deletes an invitation. It refuses a member who has joined, who would lose API keys and
-// consents.
+// revokeInvitation deletes an invitation. It refuses a member who has joined, who would lose API
+// keys and consents.
 func revokeInvitation(ctx context.Context, s *session.Session, in noun.Input) error {
 	id, label := in.Path["member"], in.Labels["member"]
 	if !strings.HasPrefix(id, invitationPrefix) {

@@ -5,10 +5,10 @@ import (
 	"steward/internal/cli/output"
 )
 
-// sendLink is said after a link was printed.
+// sendLink is printed after a link.
 const sendLink = "Send the link to the member; it can be used once."
 
-// keepSecret is said after a secret was printed.
+// keepSecret is printed after a secret.
 const keepSecret = "Store it now: it is not shown again."
 
 func apikeyNoun() noun.Noun {

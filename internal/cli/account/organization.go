@@ -50,7 +50,7 @@ func orgNoun() noun.Noun {
 	}
 }
 
-// requireMFA completes the second factor in the body of an update.
+// requireMFA completes the second factor in an update's body.
 func requireMFA(body map[string]any) any {
 	required, sent := body["require_mfa"].(map[string]any)
 	switch {

@@ -1,9 +1,9 @@
-// Package contexts stores the servers that a user has signed in to, with the credentials for each, in one
-// file of the user's configuration directory.
+// Package contexts stores the servers that a user has signed in to, with the credentials for each,
+// in one file in the user's configuration directory.
 //
-// Commands that run at once may read the file at any time, because it is replaced in one step. Those
-// that change it take a lock first and read it again, so that no change is lost and a refresh token
-// is used once.
+// Concurrent commands may read the file at any time, because it is replaced in one step. A command
+// that changes it takes a lock first and reads it again, so that no change is lost and a refresh
+// token is used once.
 package contexts
 
 import (
@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// Context is a server with the credentials for it: an API key, or tokens of the device flow.
+// Context is a server with the credentials for it: an API key, or tokens from the device flow.
 type Context struct {
 	URL   string `json:"url"`
 	Key   string `json:"key,omitempty"`
 	Token *Token `json:"token,omitempty"`
-	// User and OrgID are those of the credentials, as the server said when the user signed in.
+	// User and OrgID own the credentials, as the server said when the user signed in.
 	User  string `json:"user,omitempty"`
 	OrgID string `json:"org_id,omitempty"`
 }
@@ -37,7 +37,7 @@ type Token struct {
 // Fresh reports whether the access token is valid for some time after now.
 func (t *Token) Fresh(now time.Time) bool { return t.Expiry.Sub(now) > 30*time.Second }
 
-// All is the content of the file.
+// All is the file's content.
 type All struct {
 	Current  string             `json:"current,omitempty"`
 	Contexts map[string]Context `json:"contexts"`
@@ -46,7 +46,7 @@ type All struct {
 // File is the file of contexts.
 type File struct{ Path string }
 
-// Default returns the file in the configuration directory of the user with this environment.
+// Default returns the file in the user's configuration directory, according to the environment.
 func Default(getenv func(string) string) (File, error) {
 	dir := getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) { // as the XDG specification wants
@@ -121,7 +121,8 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// replace writes the file under another name, which has mode 0600 from the beginning, and renames it.
+// replace writes the file under another name, which has mode 0600 from the beginning, and renames
+// it.
 func (f File) replace(all All) error {
 	content, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {

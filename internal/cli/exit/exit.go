@@ -1,5 +1,5 @@
-// Package exit has the exit codes of commands, and the error that has one: a message that says what went
-// wrong and what to do next.
+// Package exit has the commands' exit codes, and an error that carries one: its message says why the
+// command failed and how to go on.
 package exit
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Exit codes of commands. Codes lists them for the documentation.
+// The commands' exit codes. Codes lists them for the documentation.
 const (
 	Failed      = 1
 	Usage       = 2
@@ -28,7 +28,7 @@ type Entry struct {
 	Meaning string
 }
 
-// Codes returns the exit codes of all commands.
+// Codes returns all exit codes.
 func Codes() []Entry {
 	return []Entry{
 		{0, "success"},
@@ -48,7 +48,7 @@ type Error struct {
 	Code      int
 	Message   string
 	Details   []string // more lines
-	Advice    string   // what to do next
+	Advice    string   // how to go on
 	RequestID string
 	Cause     error
 }
@@ -72,12 +72,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, if there is one.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Usagef returns an error of the command line.
+// Usagef returns an error in the command line.
 func Usagef(format string, args ...any) error {
 	return &Error{Code: Usage, Message: fmt.Sprintf(format, args...)}
 }
 
-// Code returns the exit code for an error of a command.
+// Code returns the exit code for a command's error.
 func Code(err error) int {
 	var e *Error
 	switch {
@@ -91,7 +91,7 @@ func Code(err error) int {
 	return Failed
 }
 
-// OfStatus returns the exit code for the status of a response.
+// OfStatus returns the exit code for a response's status.
 func OfStatus(status int) int {
 	switch status {
 	case http.StatusNotFound:

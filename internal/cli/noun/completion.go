@@ -14,11 +14,11 @@ import (
 const (
 	// completionTimeout bounds how long a shell waits for the server.
 	completionTimeout = 5 * time.Second
-	// maxCandidates bounds how many names a shell is given.
+	// maxCandidates caps the names that we give a shell.
 	maxCandidates = 500
 )
 
-// CompleteArgs returns the completion of a verb's arguments with ids and names from the server.
+// CompleteArgs completes a verb's arguments with ids and names from the server.
 func CompleteArgs(e *session.Env, v Verb) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		placeholders := v.placeholders()
@@ -35,7 +35,7 @@ func CompleteArgs(e *session.Env, v Verb) cobra.CompletionFunc {
 	}
 }
 
-// candidates returns what a placeholder can name, after the arguments that were given.
+// candidates returns the items that a placeholder can name, after the arguments given so far.
 func (v Verb) candidates(e *session.Env, placeholder string, args []string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (v Verb) candidates(e *session.Env, placeholder string, args []string) []st
 	return candidates(ctx, s, placeholder, in)
 }
 
-// candidates returns what a placeholder can name: names, described by their ids, or ids.
+// candidates returns the items that a placeholder can name: names, described by their ids, or ids.
 func candidates(ctx context.Context, s *session.Session, placeholder string, in Input) (out []string) {
 	l, known := lookups()[placeholder]
 	if !known {
@@ -78,7 +78,7 @@ func candidates(ctx context.Context, s *session.Session, placeholder string, in 
 	return out
 }
 
-// Candidates returns what a placeholder can name, for the completion of a shell.
+// Candidates returns the items that a placeholder can name, for shell completion.
 func Candidates(e *session.Env, placeholder string) []string {
 	return Verb{}.candidates(e, placeholder, nil)
 }

@@ -16,7 +16,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Kind is the type of a field.
+// Kind is a field's type.
 type Kind int
 
 // The kinds of fields.
@@ -35,18 +35,19 @@ const (
 
 // Field is a flag or an argument, and a member of the query or the body.
 type Field struct {
-	Name     string // of the flag
-	Path     string // of the member, with dots
+	Name     string // the flag's
+	Path     string // the member's, with dots
 	Kind     Kind
 	Usage    string
-	Optional bool // of an argument
+	Optional bool // for an argument
 	Values   []string
-	// Noun is what a flag names, by its id or name, so that it is completed and resolved.
+	// Noun is the kind of thing that a flag names, by its id or name, so that we can complete and
+	// resolve it.
 	Noun string
 }
 
-// AddFields adds the flags of a verb. It returns a function that sets the fields of those that were
-// given, with names of things resolved to ids.
+// AddFields adds a verb's flags. It returns a function that sets the fields for the given flags,
+// with names resolved to ids.
 func AddFields(
 	e *session.Env, cmd *cobra.Command, v Verb,
 ) func(ctx context.Context, s *session.Session, in Input) error {
@@ -89,7 +90,8 @@ func (f Field) addFlag(cmd *cobra.Command) {
 	}
 }
 
-// read returns the texts of a field: a secret from standard input, and ids of what the others name.
+// read returns a field's texts: a secret from standard input, and the ids of things that others
+// name.
 func (f Field) read(ctx context.Context, s *session.Session, texts []string, in Input) ([]string, error) {
 	if f.Kind != Secret || texts[0] == "" {
 		return f.resolve(ctx, s, texts, in)
@@ -108,7 +110,8 @@ func (f Field) read(ctx context.Context, s *session.Session, texts []string, in 
 	return []string{secret}, nil
 }
 
-// resolve returns the ids of what the texts of a field name. An empty text, which clears a member, stays.
+// resolve returns the ids of the things that a field's texts name. An empty text, which clears a
+// member, stays.
 func (f Field) resolve(ctx context.Context, s *session.Session, texts []string, in Input) ([]string, error) {
 	if f.Noun == "" {
 		return texts, nil
@@ -127,7 +130,7 @@ func (f Field) resolve(ctx context.Context, s *session.Session, texts []string, 
 	return ids, nil
 }
 
-// textFlag is the value of a flag as it was given. The help prints the word in backquotes for it.
+// textFlag is a flag's value as it was given. The help prints the word in backquotes for it.
 type textFlag string
 
 // Set implements pflag.Value.
@@ -146,7 +149,7 @@ func flagTexts(flag *pflag.Flag) []string {
 	return []string{flag.Value.String()}
 }
 
-// Set parses the texts of a field and sets its member.
+// Set parses a field's texts and sets its member.
 func (f Field) Set(members map[string]any, texts []string) error {
 	value, err := f.parse(texts)
 	if err != nil {
@@ -156,7 +159,7 @@ func (f Field) Set(members map[string]any, texts []string) error {
 	return nil
 }
 
-// setMember sets the member at a path with dots, and creates the objects that it is in.
+// setMember sets the member at a path with dots, and creates the objects around it.
 func setMember(members map[string]any, path string, value any) {
 	names := strings.Split(path, ".")
 	for _, name := range names[:len(names)-1] {

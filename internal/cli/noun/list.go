@@ -16,7 +16,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// ListFlags are the flags of lists.
+// ListFlags are the flags for lists.
 type ListFlags struct {
 	Limit    int
 	Watch    bool
@@ -25,7 +25,7 @@ type ListFlags struct {
 	apart *output.Group
 }
 
-// PageSize is the most items that a page of the API has.
+// PageSize is the most items on one of the API's pages.
 const PageSize = 1000
 
 // Add adds the flags to a command.
@@ -35,7 +35,7 @@ func (f *ListFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.Interval, "interval", 2*time.Second, "time between two requests of --watch")
 }
 
-// PrintList prints a list once, or again and again. The items are read anew with each range over them.
+// PrintList prints a list once, or again and again. Each range over the items reads them anew.
 func PrintList(
 	ctx context.Context, s *session.Session, columns []output.Column, items iter.Seq2[json.RawMessage, error], flags ListFlags,
 ) error {
@@ -63,7 +63,7 @@ func PrintList(
 	return nil
 }
 
-// each calls do for each item of a list, up to a limit, and reports whether there are more.
+// each calls do for each item in a list, up to a limit, and reports whether there are more.
 func each(items iter.Seq2[json.RawMessage, error], limit int, do func(json.RawMessage) error) (more bool, err error) {
 	count := 0
 	for item, err := range items {
@@ -81,7 +81,7 @@ func each(items iter.Seq2[json.RawMessage, error], limit int, do func(json.RawMe
 	return false, nil
 }
 
-// items returns the items of a list, of which at most one more than the limit is read.
+// items returns a list's items. It reads at most one more than the limit.
 func (v Verb) items(ctx context.Context, s *session.Session, in Input, limit int) iter.Seq2[json.RawMessage, error] {
 	if v.Items != nil {
 		return v.Items(ctx, s, in)
@@ -96,8 +96,8 @@ func (v Verb) items(ctx context.Context, s *session.Session, in Input, limit int
 	return s.API.Pages(ctx, in.Expand(v.pattern()), query, v.Pick)
 }
 
-// watch prints a list again when it changes. On a terminal it replaces the table; elsewhere it prints
-// the items that are new or different.
+// watch prints a list again when it changes. On a terminal it replaces the table; elsewhere it
+// prints only new and changed items.
 func watch(
 	ctx context.Context, s *session.Session, columns []output.Column, items iter.Seq2[json.RawMessage, error], flags ListFlags,
 ) error {
@@ -121,7 +121,7 @@ func watch(
 		}
 		select {
 		case <-ctx.Done():
-			return nil // Ctrl-C is how it ends
+			return nil // Ctrl-C is the normal end
 		case <-ticker.C:
 		}
 	}
@@ -132,11 +132,11 @@ type watcher struct {
 	s       *session.Session
 	columns []output.Column
 	apart   *output.Group
-	// seen has the items of the last time. It is nil at first.
+	// seen has the items from the last time. It is nil at first.
 	seen map[string]bool
 }
 
-// print prints what has changed since the last time.
+// print prints the changes since the last time.
 func (w *watcher) print(items []json.RawMessage) error {
 	seen := w.seen
 	now := map[string]bool{}

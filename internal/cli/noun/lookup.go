@@ -13,18 +13,18 @@ import (
 	"steward/internal/cli/session"
 )
 
-// lookup is how the items that a placeholder can name are found.
+// lookup finds the items that a placeholder can name.
 type lookup struct {
 	thing  string
-	path   string // of the list; its placeholders come before this one
+	path   string // the list's; its placeholders come before this one
 	query  map[string]string
 	pick   string
-	prefix string // of ids; "" if they cannot be told from names
+	prefix string // the ids' prefix; "" if they look like names
 	id     string // the field with the id
 	label  string // the field with the name by which users may refer to an item, or ""
 }
 
-// lookups returns the lookup of each placeholder.
+// lookups returns each placeholder's lookup.
 func lookups() map[string]lookup {
 	return map[string]lookup{
 		"apikey":      {thing: "API key", path: "/cli/apikey", prefix: "key_", id: "id", label: "name"},
@@ -53,7 +53,7 @@ func lookups() map[string]lookup {
 	}
 }
 
-// items returns the list of what a placeholder can name.
+// items returns the list of items that a placeholder can name.
 func (l lookup) items(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error] {
 	query := url.Values{}
 	for name, value := range l.query {
@@ -77,7 +77,7 @@ func (l lookup) objects(ctx context.Context, s *session.Session, in Input) iter.
 	}
 }
 
-// Resolve returns the id of what a user named by its id or its name.
+// Resolve returns the id of a thing that a user named by its id or its name.
 func Resolve(ctx context.Context, s *session.Session, placeholder, arg string, in Input) (string, error) {
 	l, known := lookups()[placeholder]
 	if arg == "" {
@@ -111,7 +111,7 @@ func Resolve(ctx context.Context, s *session.Session, placeholder, arg string, i
 	return "", exit.Usagef("%d %ss are named %q; use an id: %s", len(found), l.thing, arg, strings.Join(found, ", "))
 }
 
-// listCommand returns the command that lists what a placeholder with names can be.
+// listCommand returns the command that lists a placeholder's possible names.
 func listCommand(placeholder string) string {
 	switch placeholder {
 	case "destination":
@@ -143,7 +143,7 @@ func Locate(ctx context.Context, s *session.Session, placeholder, name string) (
 	return "", exit.Usagef("%d regions have a %s %q; choose one with --region: %s", len(regions), l.thing, name, strings.Join(regions, ", "))
 }
 
-// onlyRegion returns the region of an installation that has one.
+// onlyRegion returns the region of an installation that has only one.
 func onlyRegion(ctx context.Context, s *session.Session) (string, error) {
 	var names []string
 	for item, err := range lookups()["region"].objects(ctx, s, Input{}) {

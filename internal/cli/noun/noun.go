@@ -1,7 +1,7 @@
-// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that can be
-// done there: its route, arguments and flags. Arguments are ids, or names that are looked up on the server
-// (lookup.go), which also completes them in shells (completion.go). Lists are printed once, or again when
-// they change (list.go).
+// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that
+// you can do there: its route, arguments and flags. Arguments are ids, or names that we look up on
+// the server (lookup.go), which also completes them in shells (completion.go). Lists are printed
+// once, or again when they change (list.go).
 package noun
 
 import (
@@ -17,7 +17,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Noun is an area of the API, with what can be done there.
+// Noun is an area of the API, with its verbs.
 type Noun struct {
 	Name    string // on the command line
 	Aliases []string
@@ -26,53 +26,53 @@ type Noun struct {
 	Columns []output.Column
 	Verbs   []Verb
 	Nouns   []Noun // below it: webhook destination
-	// More are commands that are not in the table.
+	// More has commands that are not in the table.
 	More []func(e *session.Env) *cobra.Command
 }
 
-// Verb is something that can be done. Its route decides how: GET of a list prints a table, GET of an
+// Verb is something that you can do. Its route decides how: GET on a list prints a table, GET on an
 // item its fields, DELETE asks first.
 type Verb struct {
 	Name    string
 	Aliases []string
 	Short   string
-	// Route is a method and a path. A placeholder such as {webhook} is an argument, in its order, and
-	// may be an id or a name (lookups); {org} and {region} are filled in.
+	// Route is a method and a path. Each placeholder such as {webhook} is an argument, in order, and
+	// may be an id or a name (lookups); we fill in {org} and {region}.
 	Route string
-	// Args are further arguments, each of them a field of the body.
+	// Args are further arguments, each a field in the body.
 	Args []Field
-	// Fields are flags: of the query for a GET, else of the body.
+	// Fields are flags: in the query for a GET, else in the body.
 	Fields []Field
 	List   bool // the response is a list
-	// Pick is the member of the response that has the list, or "" if the response is the list.
+	// Pick is the response's member that has the list, or "" if the response is the list.
 	Pick string
-	// Items reads a list that is not the response of a route.
+	// Items reads a list that is not a route's response.
 	Items func(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error]
-	// Columns are those of this list, if they are not those of the noun.
+	// Columns replaces the noun's columns for this list.
 	Columns []output.Column
-	// Apart are the items that tables show below the others, if there are any.
+	// Apart selects the items that tables show below the others, if there are any.
 	Apart *output.Group
-	// Ask begins the question before something is destroyed, such as "Replacing the secret of". A
-	// DELETE asks "Deleting" without it. With is what else goes.
+	// Ask begins the question before something is destroyed, such as "Replacing the secret of".
+	// Without it, a DELETE asks "Deleting". With names other things that go too.
 	Ask  string
 	With string
 	// New refuses to replace a thing that exists, where the route would.
 	New bool
 	// Note is printed after success.
 	Note string
-	// Fixed are members of the query or the body.
+	// Fixed has fixed members for the query or the body.
 	Fixed map[string]any
 	// Base returns the body that the fields change, if the route replaces it as a whole.
 	Base func(ctx context.Context, s *session.Session, in Input) (map[string]any, error)
-	// Wrap returns the body of the request from the fields.
+	// Wrap turns the fields into the request's body.
 	Wrap func(body map[string]any) any
-	// Show returns what is printed of the response.
+	// Show selects the part of the response to print.
 	Show func(in Input, body json.RawMessage) (json.RawMessage, error)
 	// Run replaces all of the above.
 	Run func(ctx context.Context, s *session.Session, in Input) error
 }
 
-// Input is a parsed command line: the value of each placeholder, resolved to an id, the name under which
+// Input is a parsed command line: each placeholder's value, resolved to an id, the name under which
 // the user knows it, and the fields.
 type Input struct {
 	Path   map[string]string
@@ -81,7 +81,7 @@ type Input struct {
 	last   string // the last placeholder
 }
 
-// Check returns an error if something is missing in the table of a noun.
+// Check returns an error if a noun's table lacks something.
 func (n Noun) Check() error {
 	for _, v := range n.Verbs {
 		if v.Short == "" || v.Route == "" || v.List && v.Columns == nil && n.Columns == nil {
@@ -110,7 +110,7 @@ func Commands(e *session.Env, nouns ...Noun) []*cobra.Command {
 	return commands
 }
 
-// FromList returns the run of a verb `get` of an item that only the list has.
+// FromList returns the run function for a `get` verb whose item only the list has.
 func FromList(placeholder string) func(ctx context.Context, s *session.Session, in Input) error {
 	return func(ctx context.Context, s *session.Session, in Input) error {
 		raw, err := Find(ctx, s, placeholder, in)
@@ -141,7 +141,7 @@ func Find(ctx context.Context, s *session.Session, placeholder string, in Input)
 	return nil, &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("%s %s not found", l.thing, in.Path[placeholder])}
 }
 
-// Current returns a base that has some members of the item as it is.
+// Current returns a base with the item's current values for some members.
 func Current(path string, members ...string) func(ctx context.Context, s *session.Session, in Input) (map[string]any, error) {
 	return func(ctx context.Context, s *session.Session, in Input) (map[string]any, error) {
 		raw, err := s.API.Get(ctx, in.Expand(path), nil)
@@ -152,7 +152,7 @@ func Current(path string, members ...string) func(ctx context.Context, s *sessio
 	}
 }
 
-// Only returns some members of an object.
+// Only returns some of an object's members.
 func Only(raw json.RawMessage, members ...string) (map[string]any, error) {
 	var item map[string]any
 	if err := json.Unmarshal(raw, &item); err != nil {
@@ -167,20 +167,20 @@ func Only(raw json.RawMessage, members ...string) (map[string]any, error) {
 	return body, nil
 }
 
-// Column returns a column of text.
+// Column returns a text column.
 func Column(title, path string) output.Column { return output.Column{Title: title, Path: path} }
 
-// CountColumn returns a column of numbers of things.
+// CountColumn returns a column for counts.
 func CountColumn(title, path string) output.Column {
 	return output.Column{Title: title, Path: path, Kind: output.Count}
 }
 
-// TimeColumn returns a column of times.
+// TimeColumn returns a column for times.
 func TimeColumn(title, path string) output.Column {
 	return output.Column{Title: title, Path: path, Kind: output.Time}
 }
 
-// Wide returns columns that only the format wide has.
+// Wide marks columns that only the format wide has.
 func Wide(columns ...output.Column) []output.Column {
 	for i := range columns {
 		columns[i].Wide = true

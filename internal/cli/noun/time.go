@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TimeFormat is that of the API.
+// TimeFormat is the API's.
 const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // moment parses a time, or a duration before (-1) or after (1) now.
@@ -23,7 +23,7 @@ func moment(text string, sign time.Duration) (string, error) {
 	return "", fmt.Errorf("must be a duration, such as 90s, 12h or 30d, or a time, such as 2026-11-15T08:30:00Z")
 }
 
-// Duration parses Go's durations, and days before them: 30d, 1d12h.
+// Duration parses Go's durations, with days in front: 30d, 1d12h.
 func Duration(text string) (time.Duration, error) {
 	days, rest, found := strings.Cut(text, "d")
 	if !found {

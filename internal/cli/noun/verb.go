@@ -16,7 +16,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// command returns the command of a noun.
 func command(e *session.Env, n Noun) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: n.Name, Aliases: n.Aliases, Short: n.Short, Args: session.Args(), RunE: session.ShowHelp,
@@ -33,7 +32,7 @@ func command(e *session.Env, n Noun) *cobra.Command {
 	return cmd
 }
 
-// VerbCommand returns the command of a verb.
+// VerbCommand returns a verb's command.
 func VerbCommand(e *session.Env, n Noun, v Verb) *cobra.Command {
 	names := v.argNames()
 	cmd := &cobra.Command{
@@ -78,7 +77,6 @@ func AddRegion(e *session.Env, cmd *cobra.Command, region *string, v Verb) {
 	session.Complete(cmd, "region", func([]string) []string { return Candidates(e, "region") })
 }
 
-// run runs a verb.
 func (v Verb) run(ctx context.Context, s *session.Session, n Noun, in Input, flags ListFlags) error {
 	switch {
 	case v.Run != nil:
@@ -121,7 +119,7 @@ func (v Verb) method() string { method, _, _ := strings.Cut(v.Route, " "); retur
 
 func (v Verb) pattern() string { _, path, _ := strings.Cut(v.Route, " "); return path }
 
-// placeholders returns the names in braces of the route that users give.
+// placeholders returns the names in braces in the route that users give.
 func (v Verb) placeholders() (names []string) {
 	for part := range strings.SplitSeq(v.pattern(), "/") {
 		name, isName := strings.CutPrefix(part, "{")
@@ -133,7 +131,7 @@ func (v Verb) placeholders() (names []string) {
 	return names
 }
 
-// argNames returns the names of the arguments as the help shows them.
+// argNames returns the arguments' names as the help shows them.
 func (v Verb) argNames() (names []string) {
 	for _, p := range v.placeholders() {
 		names = append(names, strings.ToUpper(strings.ReplaceAll(p, "-", "_")))
@@ -148,7 +146,7 @@ func (v Verb) argNames() (names []string) {
 	return names
 }
 
-// NewInput resolves the arguments of a verb.
+// NewInput resolves a verb's arguments.
 func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, region string) (Input, error) {
 	in := Input{Path: map[string]string{}, Labels: map[string]string{}, Fields: map[string]any{}}
 	if strings.Contains(v.Route, "{region}") {
@@ -176,8 +174,8 @@ func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, re
 	return in, nil
 }
 
-// place fills in the organization and the region: the given one, else that of the resource which
-// the first argument names, else the only one.
+// place fills in the organization and the region: the given one, else the region of the resource
+// that the first argument names, else the only one.
 func (v Verb) place(ctx context.Context, s *session.Session, in Input, args []string, region string) (err error) {
 	in.Path["org"], err = s.OrgID(ctx)
 	if err != nil {
@@ -223,7 +221,6 @@ func (v Verb) query(in Input) url.Values {
 	return query
 }
 
-// body returns the body of the request.
 func (v Verb) body(ctx context.Context, s *session.Session, in Input) (any, error) {
 	body := map[string]any{}
 	if v.Base != nil {
@@ -243,7 +240,7 @@ func (v Verb) body(ctx context.Context, s *session.Session, in Input) (any, erro
 	return body, nil
 }
 
-// merge copies members, and those of objects in them, into a body.
+// merge copies members, including those inside objects, into a body.
 func merge(body, members map[string]any) {
 	for name, value := range members {
 		below, isObject := value.(map[string]any)
@@ -309,7 +306,7 @@ func refuseExisting(ctx context.Context, s *session.Session, n Noun, v Verb, in 
 	}
 }
 
-// describe returns the name of a thing, with its id if the user named it otherwise.
+// describe returns a thing's name, with its id if the user named it otherwise.
 func (n Noun) describe(in Input) string {
 	label, id := in.Labels[in.last], in.Path[in.last]
 	what := n.Thing + " " + label
@@ -319,7 +316,7 @@ func (n Noun) describe(in Input) string {
 	return what
 }
 
-// print prints the body of a response, unless it is empty.
+// print prints a response's body, unless it is empty.
 func print(s *session.Session, v Verb, in Input, body json.RawMessage) (err error) {
 	if len(body) == 0 {
 		return nil

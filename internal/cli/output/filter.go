@@ -28,7 +28,7 @@ func ParseFilter(expression string) (*Filter, error) {
 	return &Filter{code}, nil
 }
 
-// writeFiltered prints the results of the filter for a document, one on each line.
+// writeFiltered prints the filter's results for a document, one on each line.
 func (p *Printer) writeFiltered(raw json.RawMessage) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -55,7 +55,8 @@ func (p *Printer) writeFiltered(raw json.RawMessage) error {
 	}
 }
 
-// writeResult prints a text as it is, but for what could change the terminal, and anything else as JSON.
+// writeResult prints a text as it is, except for characters that could change the terminal, and
+// anything else as JSON.
 func (p *Printer) writeResult(result any) error {
 	line, isText := result.(string)
 	switch {

@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// maxBuffered is the number of rows after which a table fixes the widths of its columns and prints, so
+// maxBuffered caps the rows that a table buffers before it fixes its column widths and prints, so
 // that a long list needs little memory.
 const maxBuffered = 1000
 
-// Group is a part of a list that tables show below the rest, under a title of its own.
+// Group is a part of a list that tables show below the rest, under its own title.
 type Group struct {
 	Title string
 	Has   func(item map[string]any) bool
 }
 
-// List prints the items of a list one after the other.
+// List prints a list's items one after the other.
 type List struct {
 	Apart *Group // shown below the others, or nil
 
@@ -26,12 +26,12 @@ type List struct {
 	rows    [][]string
 	widths  []int // nil until the first rows are printed
 	count   int
-	items   [][]byte   // what a filter is applied to at the end
-	below   [][]string // rows of Apart, which are few
+	items   [][]byte   // a filter is applied to them at the end
+	below   [][]string // rows in Apart, which are few
 }
 
-// List returns a list with these columns in table formats, or with those of the first item's fields if
-// columns is nil. Close must be called after the last item.
+// List returns a list with these columns in table formats, or with the first item's fields if
+// columns is nil. Call Close after the last item.
 func (p *Printer) List(columns []Column) *List {
 	var shown []Column
 	for _, c := range columns {
@@ -96,7 +96,7 @@ func (l *List) addRow(raw json.RawMessage) error {
 	return l.flush()
 }
 
-// Close prints what is left.
+// Close prints the rest.
 func (l *List) Close() error {
 	switch {
 	case l.printer.Format == JSON && l.printer.Filter != nil:
@@ -116,7 +116,7 @@ func (l *List) Close() error {
 	return nil
 }
 
-// flushBelow prints the rows of Apart as a table of their own.
+// flushBelow prints Apart's rows as a separate table.
 func (l *List) flushBelow() error {
 	if len(l.below) == 0 {
 		return nil

@@ -1,7 +1,7 @@
-// Package output prints what the API returns: as a table that fits the terminal, as JSON, YAML or one JSON
-// document per line, or what a jq expression selects of the JSON.
+// Package output prints the API's responses: as a table that fits the terminal, as JSON, YAML or one
+// JSON document per line, or as the parts that a jq expression selects.
 //
-// JSON keeps the bytes of the API but for white space. Tables show some fields, times relative to now,
+// JSON keeps the API's bytes except for white space. Tables show some fields, times relative to now,
 // and no control characters, because names and payloads come from others.
 package output
 
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Format is how results are printed.
+// Format tells how to print results.
 type Format string
 
 // The formats.
@@ -25,24 +25,24 @@ const (
 	NDJSON Format = "ndjson" // one line of JSON for each item
 )
 
-// Formats are the names of the formats that can be asked for.
+// Formats has the names of the formats that users can ask for.
 var Formats = []string{string(Table), string(Wide), string(JSON), string(YAML), string(NDJSON)}
 
 // Printer prints results.
 type Printer struct {
 	Out    io.Writer
 	Format Format
-	Filter *Filter // of what JSON and NDJSON print, or nil
-	Width  int     // of the terminal in columns; 0 means unlimited
-	Color  bool    // whether escape sequences may be printed
+	Filter *Filter // for JSON and NDJSON, or nil
+	Width  int     // the terminal's columns; 0 means unlimited
+	Color  bool    // true if escape sequences may be printed
 	Now    func() time.Time
 }
 
 // Tabular reports whether results are printed for people.
 func (p *Printer) Tabular() bool { return p.Format == Table || p.Format == Wide }
 
-// Item prints one result. In a table format that is all its fields, one on each line, or a row for each
-// object of an array.
+// Item prints one result. In a table format it prints all fields, one on each line, or a row for
+// each object in an array.
 func (p *Printer) Item(raw json.RawMessage) error {
 	switch p.Format {
 	case JSON, NDJSON:
@@ -61,7 +61,7 @@ func (p *Printer) Item(raw json.RawMessage) error {
 	return p.writeFields(raw)
 }
 
-// Text prints a line for people. It prints nothing in other formats than tables.
+// Text prints a line for people. It prints nothing in formats other than tables.
 func (p *Printer) Text(format string, args ...any) error {
 	if !p.Tabular() {
 		return nil

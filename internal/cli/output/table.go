@@ -21,9 +21,9 @@ const (
 	reset     = "\x1b[0m"
 )
 
-// fit returns the width of each column: that of its widest cell, or less if a row would be wider than
-// the limit. Ids beside a name shrink first, and are left out if that is not enough; then other columns
-// are cut, and names last. A width of 0 is that of a column that is left out.
+// fit returns the column widths: as wide as the widest cell, or less if a row would exceed the
+// limit. Ids next to a name shrink first, and are left out if that is not enough; then it cuts other
+// columns, and names last. A column that is left out has width 0.
 func fit(columns []Column, rows [][]string, limit int) []int {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -52,15 +52,15 @@ func fit(columns []Column, rows [][]string, limit int) []int {
 	return rest.widths
 }
 
-// layout has the widths of columns, and the width that a row must not exceed.
+// layout has the column widths, and the width that a row must not exceed.
 type layout struct {
 	columns []Column
 	widths  []int
 	limit   int
 }
 
-// shrink narrows the columns of a kind, always the widest one, until a row is within the limit, and
-// reports whether it is. Titles are only cut below minColumn.
+// shrink narrows the columns of one kind, always the widest one, until a row is within the limit,
+// and reports whether it is. It cuts titles only below minColumn.
 func (l layout) shrink(kind Cut, least int) bool {
 	for rowWidth(l.widths) > l.limit {
 		widest := -1
@@ -81,7 +81,7 @@ func (l layout) shrink(kind Cut, least int) bool {
 	return true
 }
 
-// rowWidth returns the width of a row with its gaps.
+// rowWidth returns a row's width with its gaps.
 func rowWidth(widths []int) int {
 	total := -len(gap)
 	for _, w := range widths {
@@ -113,8 +113,8 @@ func (l *List) writeRow(cells []string, style string) error {
 	return err
 }
 
-// cut returns a cell that is no wider than its column. Of an id, its prefix and its end are kept: ids of
-// the same time begin alike.
+// cut returns a cell that is no wider than its column. It keeps an id's prefix and end: ids from the
+// same time begin alike.
 func (c Column) cut(cell string, width int) string {
 	if uniseg.StringWidth(cell) <= width {
 		return cell
@@ -149,10 +149,10 @@ func (p *Printer) Paint(color, s string) string {
 	return color + s + reset
 }
 
-// Status returns the text of a status in its colour.
+// Status returns a status's text in its colour.
 func (p *Printer) Status(status string) string { return p.Paint(statusColor(status), status) }
 
-// Faint returns a text of little importance.
+// Faint returns a less important text, dimmed if colours may be printed.
 func (p *Printer) Faint(s string) string { return p.Paint(faint, s) }
 
 func statusColor(status string) string {

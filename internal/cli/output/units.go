@@ -9,9 +9,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 )
 
-// The units are those of the console (console/src/lib/format.ts), so that both show the same figures.
+// The console has the same units (console/src/lib/format.ts), so that both show the same figures.
 
-// ByteSize returns a size in decimal units, as the cost of storage is counted.
+// ByteSize returns a size in decimal units, in which storage costs are counted.
 func ByteSize(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -70,7 +70,7 @@ func Plural(n int64, thing string) string {
 
 func whole(n float64) string { return strconv.FormatFloat(math.Floor(n+0.5), 'f', 0, 64) }
 
-// oneDigit returns a number with one digit after the point. Ties are rounded up, as JavaScript does;
+// oneDigit returns a number with one digit after the point. It rounds ties up, as JavaScript does;
 // only quarters can be ties.
 func oneDigit(n float64) string {
 	if quarters := n * 4; quarters == math.Trunc(quarters) {

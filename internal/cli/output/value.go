@@ -16,13 +16,13 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Kind is how the value of a column is shown.
+// Kind tells how to show a column's value.
 type Kind int
 
 // The kinds of columns.
 const (
 	Text   Kind = iota
-	Ident       // an id, of which the end is kept when it is cut
+	Ident       // an id, which keeps its end when it is cut
 	Time        // relative to now
 	Bytes       // with a unit
 	Millis      // a duration, with a unit
@@ -31,41 +31,41 @@ const (
 	SQL         // as databases write it: NULL, true, false
 )
 
-// Cut says when a column is cut in a terminal that is too narrow.
+// Cut tells when to cut a column in a terminal that is too narrow.
 type Cut int
 
 // The columns that are cut, from the first to the last.
 const (
-	CutFirst Cut = iota - 1 // ids beside a name
+	CutFirst Cut = iota - 1 // ids next to a name
 	CutText                 // texts and figures
 	CutLast                 // names
-	CutNever                // what is copied
+	CutNever                // texts that users copy
 )
 
-// Column is a column of a table.
+// Column is a column in a table.
 type Column struct {
 	Title string
-	Path  string // of the field, with dots: project.name
+	Path  string // the field's, with dots: project.name
 	Kind  Kind
 	Cut   Cut
 	Wide  bool                          // only in the format wide
 	Value func(item map[string]any) any // instead of Path, if set
 }
 
-// Name returns the column of the name by which users refer to an item.
+// Name returns the column for the name by which users refer to an item.
 func Name(title, path string) Column { return Column{Title: title, Path: path, Cut: CutLast} }
 
-// ID returns the column of an id beside a name.
+// ID returns the column for an id next to a name.
 func ID(title, path string) Column {
 	return Column{Title: title, Path: path, Kind: Ident, Cut: CutFirst}
 }
 
-// Handle returns the column of an id by which users refer to an item that has no name.
+// Handle returns the column for an id by which users refer to an item that has no name.
 func Handle(title, path string) Column {
 	return Column{Title: title, Path: path, Kind: Ident, Cut: CutLast}
 }
 
-// text returns the cell of an item.
+// text returns an item's cell.
 func (c Column) text(item map[string]any, now time.Time) string {
 	value := Field(item, c.Path)
 	if c.Value != nil {
@@ -205,7 +205,7 @@ func figure(value any, kind Kind) string {
 	return humanize.Comma(integer)
 }
 
-// sqlText returns a value of a database.
+// sqlText returns a database's value.
 func sqlText(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -218,8 +218,7 @@ func sqlText(value any) string {
 	return plain(value)
 }
 
-// writeFields prints the fields of an object in the order of the API, and the objects of an array as a
-// table.
+// writeFields prints an object's fields in the API's order, and an array's objects as a table.
 func (p *Printer) writeFields(raw json.RawMessage) error {
 	item, err := decode(raw)
 	if err != nil {
@@ -239,7 +238,7 @@ func (p *Printer) writeFields(raw json.RawMessage) error {
 	return err
 }
 
-// writeArray prints the objects of an array as a table, and anything else as JSON.
+// writeArray prints an array's objects as a table, and anything else as JSON.
 func (p *Printer) writeArray(raw json.RawMessage) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -254,7 +253,7 @@ func (p *Printer) writeArray(raw json.RawMessage) error {
 	return list.Close()
 }
 
-// explained returns the exact value of a field, with what it means to people.
+// explained returns a field's exact value, with its meaning for people.
 func (p *Printer) explained(name string, value any) string {
 	exact, meaning := plain(value), ""
 	switch {
@@ -273,7 +272,7 @@ func (p *Printer) explained(name string, value any) string {
 	return exact + " (" + meaning + ")"
 }
 
-// keys returns the keys of an object in their order.
+// keys returns an object's keys in order.
 func keys(raw json.RawMessage) (names []string) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := decoder.Token(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// writeYAML prints JSON as YAML, with the fields in their order.
+// writeYAML prints JSON as YAML, with the fields in order.
 func (p *Printer) writeYAML(raw json.RawMessage) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -47,7 +47,7 @@ func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
 	return node, node.Encode(token)
 }
 
-// yamlMembers reads the keys and values of an object, or the values of an array, and its end.
+// yamlMembers reads an object's keys and values, or an array's values, and its end.
 func yamlMembers(decoder *json.Decoder, kind yaml.Kind) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: kind}
 	for decoder.More() {

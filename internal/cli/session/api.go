@@ -17,14 +17,14 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// API calls routes of the management API and returns their bodies as they are: what -o json prints is
-// what the server said.
+// API calls routes in the management API and returns their bodies as they are: -o json prints the
+// server's own text.
 type API struct{ Client *client.Client }
 
-// maxRetries is how often a request is repeated: few times, because somebody waits for it.
+// maxRetries caps how often we repeat a request: only a few times, because somebody waits for it.
 const maxRetries = 3
 
-// newAPI returns the API of a context. The name is that under which its tokens are stored, or "".
+// newAPI returns a context's API. Its tokens are stored under the name, unless that is "".
 func (e *Env) newAPI(file contexts.File, name string, c contexts.Context) *API {
 	var transport http.RoundTripper = http.DefaultTransport
 	if e.Verbose {
@@ -56,7 +56,7 @@ func (l *requestLog) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// Request is a call of a route.
+// Request is a call to a route.
 type Request struct {
 	Method, Path string
 	Query        url.Values
@@ -80,7 +80,7 @@ func (a *API) Send(ctx context.Context, r Request) (*client.Response, error) {
 	return res, nil
 }
 
-// Get returns the body of a GET.
+// Get returns a GET's body.
 func (a *API) Get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
 	res, err := a.Send(ctx, Request{Method: http.MethodGet, Path: path, Query: query})
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *API) Get(ctx context.Context, path string, query url.Values) (json.RawM
 	return res.Body, nil
 }
 
-// Failed returns the failure that an error of a request stands for.
+// Failed returns the failure that a request's error stands for.
 func (a *API) Failed(err error) error {
 	var f *exit.Error
 	if errors.As(err, &f) {
@@ -116,7 +116,7 @@ func (a *API) Failed(err error) error {
 	return f
 }
 
-// advice returns what to do after a response with a status.
+// advice tells how to go on after a response with a status.
 func advice(status int, origin string) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -131,8 +131,8 @@ func advice(status int, origin string) string {
 	return ""
 }
 
-// Pages returns the items of a list on all its pages. pick is the member with the items if a page is an
-// object, which then has the cursor of the next page in the member next, or all items.
+// Pages returns a list's items from all pages. If a page is an object, pick is the member with the
+// items, and the member next has the next page's cursor, unless the object has all items.
 func (a *API) Pages(ctx context.Context, path string, query url.Values, pick string) iter.Seq2[json.RawMessage, error] {
 	r := Request{Method: http.MethodGet, Path: path, Query: query}
 	if pick == "" {

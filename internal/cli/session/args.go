@@ -9,8 +9,8 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// Args requires arguments with these names. A name in brackets may be missing, one that ends with …
-// may be repeated.
+// Args requires arguments with these names. One in brackets may be missing, one that ends with … may
+// be repeated.
 func Args(names ...string) cobra.PositionalArgs {
 	least, most := 0, len(names)
 	for _, name := range names {

@@ -11,9 +11,9 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// choose returns the context to use: that of --context, else that of the environment, else the current
-// one. STEWARD_URL alone chooses the context with that URL, STEWARD_KEY alone replaces the credentials
-// of the current one.
+// choose returns the context to use: the one in --context, else in the environment, else the current
+// one. STEWARD_URL alone chooses the context with that URL, STEWARD_KEY alone replaces the current
+// one's credentials.
 func (e *Env) choose(all contexts.All) (name string, c contexts.Context, err error) {
 	if e.context != "" {
 		c, ok := all.Contexts[e.context]
@@ -64,7 +64,7 @@ func chooseURL(all contexts.All, address, key string) (string, contexts.Context,
 	}
 }
 
-// ParseOrigin returns the base URL of a server: a scheme and a host.
+// ParseOrigin returns a server's base URL: a scheme and a host.
 func ParseOrigin(text string) (string, error) {
 	if !strings.Contains(text, "://") {
 		return "", fmt.Errorf("the URL of a server begins with https:// or http://, such as http://127.0.0.1:8080")
@@ -77,7 +77,7 @@ func ParseOrigin(text string) (string, error) {
 	return u.Scheme + "://" + strings.ToLower(u.Host), nil
 }
 
-// Stored returns the context of --context, or the current one.
+// Stored returns the context in --context, or the current one.
 func (e *Env) Stored(all *contexts.All) (string, contexts.Context, error) {
 	name := e.context
 	if name == "" {
@@ -93,7 +93,7 @@ func (e *Env) Stored(all *contexts.All) (string, contexts.Context, error) {
 	return name, c, nil
 }
 
-// ContextNames returns the names of the contexts, for completion.
+// ContextNames returns the contexts' names, for completion.
 func (e *Env) ContextNames() []string {
 	file, err := contexts.Default(e.Getenv)
 	if err != nil {

@@ -33,7 +33,7 @@ func (e *Env) Confirm(ctx context.Context, what string) error {
 	return nil
 }
 
-// readLine reads a line of the input, or returns when ctx ends.
+// readLine reads an input line, or returns when ctx ends.
 func (e *Env) readLine(ctx context.Context) (string, error) {
 	type result struct {
 		line string

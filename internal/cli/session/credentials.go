@@ -12,7 +12,7 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// credentials adds the credentials of a context to requests. It refreshes tokens that are about to
+// credentials adds a context's credentials to requests. It refreshes tokens that are about to
 // expire, and stores the new ones.
 type credentials struct {
 	file contexts.File
@@ -49,8 +49,8 @@ func (c *credentials) token(ctx context.Context) (string, error) {
 	return c.context.Token.Access, nil
 }
 
-// refresh replaces the tokens while it holds the lock of the file, so that of several commands that
-// run at once one uses the refresh token, and the others take the new tokens from the file.
+// refresh replaces the tokens while it holds the file's lock. If several commands run at once, one
+// uses the refresh token, and the others take the new tokens from the file.
 func (c *credentials) refresh(ctx context.Context) error {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: time.Minute})
 	return c.file.Update(func(all *contexts.All) error {

@@ -11,7 +11,7 @@ import (
 	"steward/internal/cli/output"
 )
 
-// formatUsage is the help of the flag --output.
+// formatUsage is the help for the flag --output.
 const formatUsage = "output `format`: table, wide, json, yaml or ndjson (default table)"
 
 // AddGlobalFlags adds the flags that all client commands have.
@@ -26,8 +26,8 @@ func (e *Env) AddGlobalFlags(cmd *cobra.Command) {
 	Complete(cmd, "context", func([]string) []string { return e.ContextNames() })
 }
 
-// Complete registers the values of a flag for the completion of shells. They may depend on the arguments
-// that were given.
+// Complete registers a flag's values for shell completion. They may depend on the arguments given so
+// far.
 func Complete(cmd *cobra.Command, flag string, values func(args []string) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return values(args), cobra.ShellCompDirectiveNoFileComp
@@ -64,8 +64,8 @@ func (e *Env) NewPrinter() (*output.Printer, error) {
 	return p, nil
 }
 
-// HasFormat reports whether the user has chosen how results are printed.
+// HasFormat reports whether the user has chosen an output format or filter.
 func (e *Env) HasFormat() bool { return e.format != "" || e.jq != "" }
 
-// ShowHelp is the RunE of a command that only has subcommands.
+// ShowHelp is the RunE for a command that only has subcommands.
 func ShowHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }

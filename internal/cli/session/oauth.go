@@ -11,7 +11,7 @@ import (
 	"steward/internal/cli/exit"
 )
 
-// OAuthConfig returns the configuration of the built-in client.
+// OAuthConfig returns the built-in client's configuration.
 func OAuthConfig(origin string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: "steward-cli",
@@ -22,7 +22,7 @@ func OAuthConfig(origin string) *oauth2.Config {
 	}
 }
 
-// OAuthFailure returns the error of an OAuth request for people.
+// OAuthFailure returns an OAuth request's error for people.
 func OAuthFailure(err error, origin string) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
@@ -39,7 +39,7 @@ func OAuthFailure(err error, origin string) error {
 	return Unreachable(err, origin)
 }
 
-// Unreachable returns the failure of a request that got no response.
+// Unreachable returns the failure for a request that got no response.
 func Unreachable(err error, origin string) error {
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -1,9 +1,9 @@
-// Package session is what the commands that use a server share: the process and the flags of all commands
-// (Env), and the connection to a server (Session).
+// Package session has the parts that commands for a server share: the process and the flags that all
+// commands have (Env), and the connection to a server (Session).
 //
-// A command opens a session: the server and credentials of --context, else of the environment, else of
-// the current context (choose.go), over the public package client (api.go). What goes wrong becomes an
-// exit.Error, which says what to do next.
+// A command opens a session: with the server and credentials in --context, else in the environment,
+// else in the current context (choose.go), over the public package client (api.go). Failures become
+// an exit.Error, which says how to go on.
 package session
 
 import (
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Program is what the commands get from the process.
+// Program is the part of the process that commands use.
 type Program struct {
 	Environ  []string // as os.Environ returns it
 	In       io.Reader
@@ -26,7 +26,7 @@ type Program struct {
 	Version  string
 }
 
-// Env is what the commands share: the process, and the flags that all of them have.
+// Env is shared by the commands: the process, and the flags that all of them have.
 type Env struct {
 	Program
 	Verbose bool
@@ -48,7 +48,7 @@ func (e *Env) Getenv(name string) string {
 	return ""
 }
 
-// Terminal returns the file descriptor of a stream and whether it is a terminal.
+// Terminal returns a stream's file descriptor, and false if it is not a terminal.
 func Terminal(stream any) (fd int, ok bool) {
 	f, isFile := stream.(*os.File)
 	if !isFile {
@@ -63,7 +63,7 @@ func IsTerminal(stream any) bool {
 	return ok
 }
 
-// width returns the width of the terminal that is the output, or 0.
+// width returns the output terminal's width, or 0.
 func (e *Env) width() int {
 	fd, ok := Terminal(e.Out)
 	if !ok {
@@ -79,10 +79,10 @@ func (e *Env) width() int {
 	return width
 }
 
-// Note prints a line to standard error. What is said there is for people, so errors are ignored.
+// Note prints a line to standard error. Only people read it, so it ignores write errors.
 func (e *Env) Note(format string, args ...any) { _, _ = fmt.Fprintf(e.Err, format+"\n", args...) }
 
-// CanRedraw reports whether what was printed on the output can be replaced.
+// CanRedraw reports whether we can replace text that we have printed on the output.
 func (e *Env) CanRedraw() bool { return IsTerminal(e.Out) && e.Getenv("TERM") != "dumb" }
 
 // color reports whether escape sequences may be written to a stream.
@@ -90,8 +90,8 @@ func (e *Env) color(stream any) bool {
 	return IsTerminal(stream) && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
 }
 
-// NewBar returns a bar on standard error that shows how much of a total is done, or nil if that is not a
-// terminal.
+// NewBar returns a bar on standard error that shows the progress towards a total, or nil if that is
+// not a terminal.
 func (e *Env) NewBar(total int64, more ...progressbar.Option) *progressbar.ProgressBar {
 	if !IsTerminal(e.Err) {
 		return nil
@@ -104,11 +104,11 @@ func (e *Env) NewBar(total int64, more ...progressbar.Option) *progressbar.Progr
 	}, more...)...)
 }
 
-// maxSecret bounds a secret that is read.
+// maxSecret bounds a secret that we read.
 const maxSecret = 4096
 
-// ReadSecret reads what is piped into the command, or a line that is typed and not shown, without the space
-// around it.
+// ReadSecret reads text that is piped into the command, or a line that is typed and not shown,
+// without the space around it.
 func (e *Env) ReadSecret(prompt string) (string, error) {
 	fd, ok := Terminal(e.In)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"steward/internal/cli/output"
 )
 
-// AddFormatFlag adds the flag -o to a command that does not have the flags of client commands.
+// AddFormatFlag adds the flag -o to a command that does not have the client commands' flags.
 func AddFormatFlag(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVarP(format, "output", "o", "", formatUsage)
 }

@@ -11,23 +11,23 @@ import (
 	"steward/internal/cli/output"
 )
 
-// The environment variables of client commands. Those of the server ignore them.
+// The client commands' environment variables. The server's commands ignore them.
 const (
 	EnvURL = "STEWARD_URL"
 	EnvKey = "STEWARD_KEY"
 )
 
-// Session is the connection of a command to a server.
+// Session is a command's connection to a server.
 type Session struct {
 	*Env
 	API     *API
 	Printer *output.Printer
-	// Context has the URL and the credentials, Name is its name in the file or "".
+	// Context has the URL and the credentials. Name is its name in the file, or "".
 	Context contexts.Context
 	Name    string
 }
 
-// Command returns the RunE of a command that uses a server.
+// Command returns the RunE for a command that uses a server.
 func (e *Env) Command(run func(ctx context.Context, s *Session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, err := e.Open()
@@ -61,13 +61,13 @@ func (e *Env) Open() (*Session, error) {
 	return s, nil
 }
 
-// NewSession returns a session with the server of a context, without a printer. Tokens that it refreshes
-// are stored under the name, unless that is "".
+// NewSession returns a session with a context's server, without a printer. It stores refreshed
+// tokens under the name, unless that is "".
 func (e *Env) NewSession(file contexts.File, name string, c contexts.Context) *Session {
 	return &Session{Env: e, API: e.newAPI(file, name, c), Context: c, Name: name}
 }
 
-// Profile is who the credentials belong to.
+// Profile tells who owns the credentials.
 type Profile struct {
 	ID            string
 	Email         *string
@@ -75,7 +75,7 @@ type Profile struct {
 	Organizations []struct{ ID, Name string }
 }
 
-// Describe returns the address of the user, or the id.
+// Describe returns the user's address, or the id.
 func (p Profile) Describe() string {
 	if p.Email != nil {
 		return *p.Email
@@ -83,7 +83,7 @@ func (p Profile) Describe() string {
 	return p.ID
 }
 
-// Profile asks the server who the credentials belong to.
+// Profile asks the server who owns the credentials.
 func (s *Session) Profile(ctx context.Context) (p Profile, raw json.RawMessage, err error) {
 	raw, err = s.API.Get(ctx, "/cli/auth/user", nil)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package shell has the commands that open a prompt on a resource, with editing and history on a terminal:
-// SQL on databases and Redis commands on key-value stores. They read scripts from standard input as well.
+// Package shell has the commands that open a prompt on a resource, with editing and history on a
+// terminal: SQL on databases and Redis commands on key-value stores. They read scripts from standard
+// input as well.
 package shell
 
 import (
@@ -23,7 +24,7 @@ import (
 type databaseShell struct {
 	*session.Session
 	database database
-	path     string // of the database in the API
+	path     string // the database's, in the API
 }
 
 // database is a connection to a database, with its own credentials.
@@ -76,13 +77,13 @@ func Database(e *session.Env) *cobra.Command {
 	return shell
 }
 
-// entry is what a client needs of a database or a key-value store.
+// entry has the credentials that a client needs for a database or a key-value store.
 type entry struct {
 	Engine string
 	Env    map[string]string
 }
 
-// findEntry returns the entry of the resource that a placeholder names.
+// findEntry returns the entry for the resource that a placeholder names.
 func findEntry(ctx context.Context, s *session.Session, placeholder, variable string, in noun.Input) (e entry, err error) {
 	raw, err := noun.Find(ctx, s, placeholder, in)
 	if err != nil {
@@ -123,7 +124,7 @@ func (d *databaseShell) loop(ctx context.Context, name string) error {
 	return err
 }
 
-// runAll runs the statements of a text.
+// runAll runs the statements in a text.
 func (d *databaseShell) runAll(ctx context.Context, text string) error {
 	statements, rest := splitSQL(text)
 	for _, statement := range append(statements, rest) {
@@ -137,7 +138,7 @@ func (d *databaseShell) runAll(ctx context.Context, text string) error {
 	return nil
 }
 
-// run runs a statement or a command of the shell.
+// run runs a statement or one of the shell's commands.
 func (d *databaseShell) run(ctx context.Context, statement string) error {
 	switch strings.TrimSuffix(strings.TrimSpace(statement), ";") {
 	case ".tables":
@@ -157,19 +158,19 @@ func (d *databaseShell) run(ctx context.Context, statement string) error {
 	return r.print(d.Session)
 }
 
-// sqlError returns the error of a statement that the database refuses.
+// sqlError returns the error for a statement that the database refuses.
 func sqlError(message string) *exit.Error {
 	return &exit.Error{Code: exit.Invalid, Message: "SQL error: " + message}
 }
 
-// result is what a statement returns: columns and rows of JSON values, or how many rows it changed.
+// result is a statement's result: columns and rows of JSON values, or how many rows it changed.
 type result struct {
 	columns []string
 	rows    [][]json.RawMessage
 	changed int64
 }
 
-// print prints a result, or how many rows were changed for people.
+// print prints a result, or for people how many rows were changed.
 func (r result) print(s *session.Session) error {
 	if len(r.columns) == 0 {
 		if s.Printer.Tabular() {
@@ -196,8 +197,8 @@ func (r result) print(s *session.Session) error {
 	return nil
 }
 
-// object returns a row as an object, whose members are the columns: by number for a table, where two may
-// have the same name.
+// object returns a row as an object, whose members are the columns: by number for a table, where two
+// may have the same name.
 func (r result) object(row []json.RawMessage, numbered bool) json.RawMessage {
 	var b strings.Builder
 	for i, value := range row {
@@ -230,14 +231,14 @@ func (d *databaseShell) printTables(ctx context.Context) error {
 	return list.Close()
 }
 
-// TableColumns returns the columns of a list of tables.
+// TableColumns returns the columns for a list of tables.
 func TableColumns() []output.Column {
 	return []output.Column{
 		output.Name("NAME", "name"), noun.Column("TYPE", "type"), {Title: "COLUMNS", Value: columnNames}, {Title: "SCHEMA", Path: "schema", Wide: true},
 	}
 }
 
-// columnNames returns the columns of a table, with their types.
+// columnNames returns a table's columns, with their types.
 func columnNames(table map[string]any) any {
 	var names []any
 	columns, _ := table["columns"].([]any)

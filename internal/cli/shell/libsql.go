@@ -14,7 +14,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// libsql is a database over the libSQL protocol, Hrana over HTTP. Between the statements of a transaction
+// libsql is a database over the libSQL protocol, Hrana over HTTP. Between a transaction's statements
 // the server keeps its stream, which the baton names.
 type libsql struct {
 	url, token string
@@ -27,7 +27,7 @@ const libsqlTimeout = 2 * time.Minute
 // maxLibsqlResponse bounds a response. The server's limit is smaller.
 const maxLibsqlResponse = 64 << 20
 
-// libsqlRequest is a request of a pipeline.
+// libsqlRequest is one request in a pipeline.
 type libsqlRequest struct {
 	Type string      `json:"type"`
 	Stmt *libsqlStmt `json:"stmt,omitempty"`
@@ -57,7 +57,7 @@ type libsqlResult struct {
 	Affected int64 `json:"affected_row_count"`
 }
 
-// libsqlValue is a value of a row. Integers are texts.
+// libsqlValue is a value in a row. Integers are texts.
 type libsqlValue struct {
 	Type   string
 	Value  json.RawMessage
@@ -116,7 +116,7 @@ func (l *libsql) pipeline(ctx context.Context, requests ...libsqlRequest) (res l
 	return res, nil
 }
 
-// libsqlFailure returns the error of a pipeline that was refused as a whole.
+// libsqlFailure returns the error for a pipeline that was refused as a whole.
 func libsqlFailure(status int, body []byte) error {
 	var failed libsqlError
 	if err := json.Unmarshal(body, &failed); err != nil || failed.Message == "" {
@@ -129,7 +129,7 @@ func libsqlFailure(status int, body []byte) error {
 	return e
 }
 
-// decode returns the result of a statement.
+// decode returns a statement's result.
 func (r libsqlResult) decode() (out result) {
 	out.changed = r.Affected
 	for _, c := range r.Cols {
@@ -167,7 +167,7 @@ func quoted(text string) json.RawMessage {
 	return raw
 }
 
-// close implements database. The server ends a stream that it does not hear of, so errors are ignored.
+// close implements database. It ignores errors, since the server ends a stream that falls silent.
 func (l *libsql) close() {
 	if l.baton == nil {
 		return

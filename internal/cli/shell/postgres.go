@@ -13,7 +13,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// postgres is a database of a PostgreSQL server.
+// postgres is a database on a PostgreSQL server.
 type postgres struct{ conn *pgconn.PgConn }
 
 func openPostgres(ctx context.Context, address string) (*postgres, error) {
@@ -24,8 +24,8 @@ func openPostgres(ctx context.Context, address string) (*postgres, error) {
 	return &postgres{conn}, nil
 }
 
-// withoutURL returns the message of an error of a connection without the user and the database, which it
-// begins with.
+// withoutURL returns a connection error's message without the user and the database at its
+// beginning.
 func withoutURL(err error) string {
 	_, message, found := strings.Cut(err.Error(), ": ")
 	if !found {
@@ -34,7 +34,7 @@ func withoutURL(err error) string {
 	return strings.TrimSpace(message)
 }
 
-// query implements database. The results of a text with several statements are those of the last one.
+// query implements database. If a text has several statements, it returns the last one's results.
 func (p *postgres) query(ctx context.Context, statement string) (out result, err error) {
 	results, err := p.conn.Exec(ctx, statement).ReadAll()
 	if err != nil {
@@ -71,7 +71,7 @@ func postgresFailure(err error) error {
 	return e
 }
 
-// postgresValue returns a value of the text protocol as JSON: numbers, booleans and JSON as such,
+// postgresValue returns a value in the text protocol as JSON: numbers, booleans and JSON as such,
 // anything else as a text.
 func postgresValue(oid uint32, text []byte) json.RawMessage {
 	if text == nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keyPrefix adds the prefix that the keys of a store have on a Redis server which it shares with
-// others, so that users type keys as they are on a server of their own.
+// keyPrefix adds the prefix that a store's keys have on a Redis server which it shares with others,
+// so that users type keys as they would on their own server.
 type keyPrefix struct {
 	prefix string
-	// client is asked which arguments are keys. It has a connection of its own, because in a
-	// transaction the question would be a command of it.
+	// client tells us which arguments are keys. It has its own connection, because in a transaction
+	// the question would become one of its commands.
 	client *redis.Client
 }
 
@@ -49,7 +49,7 @@ func (p keyPrefix) before(key string) string {
 	return p.prefix + strings.TrimPrefix(key, p.prefix)
 }
 
-// keys returns the keys of a command. One that has none, or is wrong, has none.
+// keys returns a command's keys. It returns none if the command is wrong.
 func (p keyPrefix) keys(ctx context.Context, words []string) ([]string, error) {
 	args := []any{"COMMAND", "GETKEYS"}
 	for _, w := range words {
@@ -63,7 +63,7 @@ func (p keyPrefix) keys(ctx context.Context, words []string) ([]string, error) {
 	return keys, err
 }
 
-// isKey reports whether an argument is a key, and not another one with the text of a key.
+// isKey reports whether an argument is a key, and not another argument with the same text.
 func (p keyPrefix) isKey(ctx context.Context, words []string, i int) (bool, error) {
 	const probe = "\x00probe"
 	probed := slices.Clone(words)
@@ -72,7 +72,7 @@ func (p keyPrefix) isKey(ctx context.Context, words []string, i int) (bool, erro
 	return slices.Contains(keys, probe), err
 }
 
-// strip returns a reply in which the keys of a command are without the prefix.
+// strip returns a reply with the prefix removed from the command's keys.
 func (p keyPrefix) strip(reply any, sent []string) any {
 	switch v := reply.(type) {
 	case string:

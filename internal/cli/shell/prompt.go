@@ -15,7 +15,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// prompt reads the lines of a shell: with a prompt, editing and history on a terminal, else plainly.
+// prompt reads a shell's lines: with a prompt, editing and history on a terminal, else plainly.
 type prompt struct {
 	env *session.Env
 	// terminal is nil without a terminal.
@@ -24,7 +24,7 @@ type prompt struct {
 	lines    *bufio.Scanner
 }
 
-// maxLine bounds a line of a shell.
+// maxLine bounds a line in a shell.
 const maxLine = 16 << 20
 
 func newPrompt(e *session.Env) *prompt {
@@ -78,10 +78,10 @@ func (p *prompt) read(text string) (string, error) {
 	return p.terminal.ReadLine()
 }
 
-// each calls run for each statement that split returns; what it leaves is the beginning of the next
-// one. What run prints goes out before the next prompt. On a terminal an error is printed and the
-// next line is read, and Ctrl-C or Ctrl-D discards a statement that has begun, else leaves. In a
-// script an error ends the loop, and the last statement needs no end.
+// each calls run for each statement that split returns; the rest begins the next one. Output from
+// run appears before the next prompt. On a terminal, each prints an error and reads the next line,
+// and Ctrl-C or Ctrl-D discards a statement that has begun, else leaves. In a script an error ends
+// the loop, and the last statement needs no end.
 func (p *prompt) each(
 	ctx context.Context, name string, split func(text string) (statements []string, rest string), run func(statement string) error,
 ) error {

@@ -51,10 +51,10 @@ that begin with - come after --. For scripts with several statements, or for mor
 	return cmd
 }
 
-// maxStatement bounds what is read of a statement. The API accepts less.
+// maxStatement bounds a statement that we read. The API accepts less.
 const maxStatement = 16 << 20
 
-// readStatement returns the statement of the arguments, or that of standard input.
+// readStatement returns the statement from the arguments, or from standard input.
 func readStatement(s *session.Session, args []string) (string, error) {
 	var statement string
 	switch {
@@ -104,7 +104,7 @@ func query(ctx context.Context, s *session.Session, in noun.Input, statement str
 	return nil
 }
 
-// parameter returns the value of a parameter: a text in double quotes is JSON, so that "7" can be a text.
+// parameter returns a parameter's value: a text in double quotes is JSON, so that "7" can be a text.
 func parameter(text string) any {
 	var quoted string
 	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &quoted) == nil {
@@ -113,7 +113,8 @@ func parameter(text string) any {
 	return noun.Scalar(text)
 }
 
-// printChanged prints the result of a statement without rows. Some servers do not count what it changed.
+// printChanged prints the result of a statement without rows. Some servers do not count the changed
+// rows.
 func printChanged(s *session.Session, changed *int64) error {
 	if !s.Printer.Tabular() {
 		text, err := json.Marshal(map[string]*int64{"rows_affected": changed})
@@ -129,8 +130,8 @@ func printChanged(s *session.Session, changed *int64) error {
 	return result{changed: *changed}.print(s)
 }
 
-// queryFailure returns the failure of a statement. One that the server refuses without naming a field is
-// an error of the database.
+// queryFailure returns a statement's failure. If the server refuses it without naming a field, the
+// database returned the error.
 func queryFailure(err error) error {
 	var e *exit.Error
 	var refused *client.Error

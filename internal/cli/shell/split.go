@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// splitSQL returns the statements of a text that end with a semicolon, and what follows them. A line that
-// begins with a dot is a command of the shell. Quotes, comments, dollar quotes and the bodies of triggers
-// may have semicolons.
+// splitSQL returns the statements in a text that end with a semicolon, and the rest. A line that
+// begins with a dot is one of the shell's commands. Quotes, comments, dollar quotes and trigger
+// bodies may contain semicolons.
 func splitSQL(text string) (statements []string, rest string) {
 	rest = text
 	for i := 0; i < len(rest); {
@@ -28,11 +28,11 @@ func splitSQL(text string) (statements []string, rest string) {
 	return statements, rest
 }
 
-// dollarQuote matches the beginning of a text of PostgreSQL such as $$…$$ or $body$…$body$.
+// dollarQuote matches the beginning of a PostgreSQL text such as $$…$$ or $body$…$body$.
 var dollarQuote = regexp.MustCompile(`^\$([A-Za-z_]\w*)?\$`)
 
-// tokenSize returns the size of the quoted text or comment that a text begins with, or 1. Of one
-// that does not end, everything is part.
+// tokenSize returns the size of the quoted text or comment that a text begins with, or 1. If that
+// does not end, it includes everything.
 func tokenSize(text string) int {
 	switch {
 	case text[0] == '\'', text[0] == '"', text[0] == '`':
@@ -48,7 +48,8 @@ func tokenSize(text string) int {
 	return 1
 }
 
-// endOf returns the index behind the first end in a text from an index on, or the length of the text.
+// endOf returns the index after the first end in a text, searched from an index, or the text's
+// length.
 func endOf(text string, from int, end string) int {
 	i := strings.Index(text[from:], end)
 	if i < 0 {
@@ -62,12 +63,12 @@ var (
 	triggerEnd  = regexp.MustCompile(`(?is)\bend\s*;$`)
 )
 
-// openTrigger reports whether a text is a trigger of SQLite whose body has not ended.
+// openTrigger reports whether a text is a SQLite trigger whose body has not ended.
 func openTrigger(statement string) bool {
 	return triggerBody.MatchString(statement) && !triggerEnd.MatchString(statement)
 }
 
-// splitLines returns the lines of a text.
+// splitLines returns a text's lines.
 func splitLines(text string) (lines []string, rest string) {
 	return strings.Split(text, "\n"), ""
 }

@@ -51,7 +51,7 @@ is added to keys and channels; patterns and the keys in scripts are sent as they
 		}),
 		ValidArgsFunction: noun.CompleteArgs(e, v),
 	}
-	cmd.Flags().SetInterspersed(false) // flags of Redis commands are not ours
+	cmd.Flags().SetInterspersed(false) // flags in Redis commands are not ours
 	noun.AddRegion(e, cmd, &region, v)
 	return cmd
 }
@@ -74,7 +74,7 @@ func openStore(ctx context.Context, s *session.Session, in noun.Input) (*storeSh
 		return nil, fmt.Errorf("the server names no Redis URL that can be used: %w", err)
 	}
 	options.DisableIdentity = true
-	options.PoolSize = 1 // so that MULTI, SELECT and the like hold for what follows
+	options.PoolSize = 1 // MULTI, SELECT and the like must hold for later commands
 	options.MaxRetries = -1
 	// It would greet a server with a command that the store's user may not call.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -223,8 +223,8 @@ func encodable(reply any) any {
 	return reply
 }
 
-// splitWords splits a line into words. Single quotes keep everything, double quotes understand the
-// escapes of Go, which include those of Redis.
+// splitWords splits a line into words. Single quotes keep everything, double quotes understand Go's
+// escapes, which include Redis's.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	for {

@@ -40,7 +40,7 @@ func objectCopy(e *session.Env) *cobra.Command {
 	return cmd
 }
 
-// transferRun returns the RunE of a command with a source and a target, of which one is in a bucket.
+// transferRun returns the RunE for a command with a source and a target. One of them is in a bucket.
 func transferRun(
 	e *session.Env, run func(ctx context.Context, s *session.Session, from, to transfer.Location) error,
 ) func(*cobra.Command, []string) error {
@@ -60,7 +60,7 @@ func transferRun(
 	})
 }
 
-// completeTransfer returns the completion of files and buckets.
+// completeTransfer completes files and buckets.
 func completeTransfer(e *session.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		names, _ := completeObject(e)(cmd, args, typed)
@@ -155,11 +155,11 @@ source is. With --delete, what only the target has is deleted.
 	return cmd
 }
 
-// syncPlan is what makes a target equal to its source.
+// syncPlan makes a target equal to its source.
 type syncPlan struct {
 	to     transfer.Location
 	copies []transfer.Copy
-	// extra is to be deleted.
+	// extra has the names to delete.
 	extra []string
 }
 

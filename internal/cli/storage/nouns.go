@@ -22,19 +22,19 @@ import (
 // resourceType is a type of resources.
 type resourceType struct{ thing, placeholder string }
 
-// resourceTypes returns the types of resources by their names in the API.
+// resourceTypes maps the API's names to the types.
 func resourceTypes() map[string]resourceType {
 	return map[string]resourceType{
 		"s3": {"bucket", "bucket"}, "db": {"database", "database"}, "kv": {"key-value store", "store"},
 	}
 }
 
-// oneNew returns the body of a request that creates one resource.
+// oneNew returns the body for a request that creates one resource.
 func oneNew(resource map[string]any) any {
 	return map[string][]any{"resources": {resource}}
 }
 
-// created returns the entry of the resource that was created.
+// created returns the new resource's entry.
 func created(_ noun.Input, body json.RawMessage) (json.RawMessage, error) {
 	var res struct{ Created []json.RawMessage }
 	if err := json.Unmarshal(body, &res); err != nil || len(res.Created) != 1 {
@@ -73,7 +73,7 @@ func resourceVerbs(kind, thing, placeholder string) []noun.Verb {
 	}
 }
 
-// rotate returns the run of a verb that replaces the credentials of a resource.
+// rotate returns the run function for a verb that replaces a resource's credentials.
 func rotate(kind, thing, placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
 	return func(ctx context.Context, s *session.Session, in noun.Input) error {
 		what := fmt.Sprintf("the credentials of %s %s in %s, which programs may use,", thing, in.Path[placeholder], in.Path["region"])
@@ -89,7 +89,7 @@ func rotate(kind, thing, placeholder string) func(ctx context.Context, s *sessio
 	}
 }
 
-// deleteResource returns the run of a verb that deletes a resource.
+// deleteResource returns the run function for a verb that deletes a resource.
 func deleteResource(kind, thing, placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
 	return func(ctx context.Context, s *session.Session, in noun.Input) error {
 		name := in.Path[placeholder]
@@ -105,7 +105,8 @@ func deleteResource(kind, thing, placeholder string) func(ctx context.Context, s
 	}
 }
 
-// printEnv returns the run of a verb that prints the variables of a resource, quoted for a shell.
+// printEnv returns the run function for a verb that prints a resource's variables, quoted for a
+// shell.
 func printEnv(placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
 	return func(ctx context.Context, s *session.Session, in noun.Input) error {
 		raw, err := noun.Find(ctx, s, placeholder, in)
@@ -191,7 +192,7 @@ func storeNoun() noun.Noun {
 	}
 }
 
-// isGet reports whether a verb is get, which stores have their own of.
+// isGet reports whether a verb is get. Stores replace it with their own.
 func isGet(v noun.Verb) bool { return v.Name == "get" }
 
 func resourceColumns() []output.Column {
@@ -200,7 +201,7 @@ func resourceColumns() []output.Column {
 	}, noun.Wide(noun.Column("URL", "url"), noun.Column("USERNAME", "username"))...)
 }
 
-// resourceNoun manages the resources of all types.
+// resourceNoun manages all types of resources.
 func resourceNoun() noun.Noun {
 	typeField := noun.Field{Name: "TYPE", Path: "type", Values: []string{"s3", "db", "kv"}}
 	return noun.Noun{
@@ -244,7 +245,8 @@ func regionField() noun.Field {
 	return noun.Field{Name: "region", Path: "region", Noun: "region", Usage: "`region` (default: the only one that has it)"}
 }
 
-// oneResource returns the run of a verb that does something with the resource of a type and a name.
+// oneResource returns the run function for a verb that does something with the resource that has a
+// type and a name.
 func oneResource(
 	do func(kind, thing, placeholder string) func(context.Context, *session.Session, noun.Input) error,
 ) func(context.Context, *session.Session, noun.Input) error {

@@ -1,4 +1,4 @@
-// Package storage has the commands of buckets, objects, databases and key-value stores.
+// Package storage has the commands for buckets, objects, databases and key-value stores.
 package storage
 
 import (
@@ -40,7 +40,7 @@ rm, presign) is done by the API; bytes go over the S3 listener, with the credent
 	return cmd
 }
 
-// objectRun returns the RunE of a command whose first argument is an object or a prefix.
+// objectRun returns the RunE for a command whose first argument is an object or a prefix.
 func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session, l transfer.Location) error) func(*cobra.Command, []string) error {
 	return e.Command(func(ctx context.Context, s *session.Session, args []string) error {
 		l, err := transfer.ParseObject(args[0])
@@ -51,7 +51,7 @@ func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session,
 	})
 }
 
-// completeObject returns the completion of a bucket, and of folders and keys in it.
+// completeObject completes a bucket, and the folders and keys in it.
 func completeObject(e *session.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		l, err := transfer.ParseObject(typed)
@@ -67,10 +67,10 @@ func completeObject(e *session.Env) cobra.CompletionFunc {
 	}
 }
 
-// maxKeys bounds how many keys a shell is given.
+// maxKeys caps the keys that we give a shell.
 const maxKeys = 500
 
-// completeKey returns the folders and keys that begin with what was typed.
+// completeKey returns the folders and keys that begin with the typed text.
 func completeKey(ctx context.Context, e *session.Env, typed transfer.Location) (names []string) {
 	s, err := e.Open()
 	if err != nil {
@@ -142,7 +142,7 @@ func folderColumns() []output.Column {
 	}
 }
 
-// folderPage is a page of what is directly below a prefix.
+// folderPage is a page of folders and objects directly below a prefix.
 type folderPage struct {
 	Folders, Objects []json.RawMessage
 	Next             string

@@ -10,7 +10,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// progress shows how much of something is done: with a bar on a terminal, else with a line at the end.
+// progress shows the progress of a transfer: with a bar on a terminal, else with a line at the end.
 type progress struct {
 	env   *session.Env
 	bar   *progressbar.ProgressBar // nil without a terminal
@@ -19,13 +19,13 @@ type progress struct {
 	done  atomic.Int64
 }
 
-// newProgress returns the progress of something that has a total of bytes. The verb is in the past.
+// newProgress returns the progress towards a total in bytes. The verb is in the past tense.
 func newProgress(e *session.Env, verb string, total int64) *progress {
 	bar := e.NewBar(total, progressbar.OptionShowBytes(true))
 	return &progress{env: e, bar: bar, verb: verb, start: time.Now()}
 }
 
-// add adds bytes that are done. What is shown is for people, so errors of it are ignored.
+// add adds finished bytes. Only people read the output, so it ignores write errors.
 func (p *progress) add(bytes int) {
 	p.done.Add(int64(bytes))
 	if p.bar != nil {
@@ -33,7 +33,7 @@ func (p *progress) add(bytes int) {
 	}
 }
 
-// finish ends the bar and prints what was done.
+// finish ends the bar and prints a summary.
 func (p *progress) finish(what string) {
 	if p.bar != nil {
 		_ = p.bar.Finish()

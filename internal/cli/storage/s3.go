@@ -17,7 +17,7 @@ import (
 	"steward/internal/cli/transfer"
 )
 
-// bucketEntry has what S3 clients need of a bucket.
+// bucketEntry has everything that S3 clients need for a bucket.
 type bucketEntry struct {
 	Name   string  `json:"bucket_name"`
 	Access *string `json:"access_key"`
@@ -26,7 +26,7 @@ type bucketEntry struct {
 	Env    map[string]string
 }
 
-// copier returns a copier with the credentials of each bucket that it uses.
+// copier returns a copier that gets each bucket's credentials when it needs them.
 func copier(s *session.Session) *transfer.Copier {
 	var mu sync.Mutex
 	clients := map[string]*minio.Client{}
@@ -88,12 +88,12 @@ func findBucket(ctx context.Context, s *session.Session, name string) (entry buc
 	}
 }
 
-// missing returns the failure of a command about an object that does not exist.
+// missing returns the failure for an object that does not exist.
 func missing(message string) error {
 	return &exit.Error{Code: exit.NotFound, Message: message, Advice: "List what there is with `steward object ls s3://BUCKET`."}
 }
 
-// transferFailure returns the failure that an error of a transfer stands for.
+// transferFailure returns the failure that a transfer's error stands for.
 func transferFailure(err error) error {
 	var f *exit.Error
 	if err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) {

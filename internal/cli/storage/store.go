@@ -23,13 +23,13 @@ import (
 	"steward/internal/cli/session"
 )
 
-// valueVerb is the verb of commands about a key: their first argument is a store.
+// valueVerb is the verb for commands about a key: their first argument is a store.
 func valueVerb() noun.Verb {
 	return noun.Verb{Route: "GET /resource/{org}/{region}/{store}/value"}
 }
 
-// storeCommand completes a command whose first argument is a store and whose others are keys. run has the store
-// in its input.
+// storeCommand completes a command whose first argument is a store and whose others are keys. run
+// has the store in its input.
 func storeCommand(
 	e *session.Env, cmd *cobra.Command, run func(ctx context.Context, s *session.Session, in noun.Input, args []string) error,
 ) *cobra.Command {
@@ -52,7 +52,7 @@ func storeCommand(
 	return cmd
 }
 
-// completeStoreKey returns keys of a store that begin with what was typed.
+// completeStoreKey returns a store's keys that begin with the typed text.
 func completeStoreKey(ctx context.Context, e *session.Env, store, typed string) (keys []string) {
 	s, err := e.Open()
 	if err != nil {
@@ -78,7 +78,7 @@ func completeStoreKey(ctx context.Context, e *session.Env, store, typed string) 
 	return keys
 }
 
-// valueRequest returns a request about a key, and an item of it unless that is empty.
+// valueRequest returns a request about a key, and about an item in it unless item is empty.
 func valueRequest(in noun.Input, method, key, item string) session.Request {
 	query := url.Values{"key": {key}}
 	if item != "" {
@@ -135,7 +135,8 @@ are, unless the output is a terminal; of other values a table of the items.
 	})
 }
 
-// readValue reads the pages of a value: all of a string, else up to a number of items, or all if that is 0.
+// readValue reads a value's pages: a whole string, else up to a number of items, or all if that is
+// 0.
 func readValue(ctx context.Context, s *session.Session, r session.Request, limit int) (storeValue, error) {
 	var items []json.RawMessage
 	var text strings.Builder
@@ -167,7 +168,7 @@ func readValue(ctx context.Context, s *session.Session, r session.Request, limit
 	}
 }
 
-// rawText returns the bytes of a text of the API: nil, text, or an object with base64.
+// rawText returns the bytes of a text from the API: nil, text, or an object with base64.
 func rawText(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:
@@ -183,7 +184,7 @@ func rawText(value any) (string, error) {
 	return "", fmt.Errorf("the server's response has a value that is not known")
 }
 
-// encodedText returns the value of a string as the API writes it.
+// encodedText returns a string's value as the API writes it.
 func encodedText(kind, text string) any {
 	switch {
 	case kind != "string":
@@ -226,7 +227,7 @@ func printValue(s *session.Session, v storeValue, limit int) error {
 	return nil
 }
 
-// printString prints the bytes of a string. On a terminal they are quoted if they could change it.
+// printString prints a string's bytes. On a terminal it quotes them if they could change it.
 func printString(s *session.Session, text string) error {
 	if !session.IsTerminal(s.Out) {
 		_, err := io.WriteString(s.Out, text)
@@ -239,7 +240,7 @@ func printString(s *session.Session, text string) error {
 	return err
 }
 
-// itemColumns returns the columns of the items of a type.
+// itemColumns returns the columns for a type's items.
 func itemColumns(kind string) []output.Column {
 	text := func(title, path string) output.Column {
 		return output.Column{Title: title, Value: func(item map[string]any) any { return shownText(item[path]) }}
@@ -257,7 +258,7 @@ func itemColumns(kind string) []output.Column {
 	return []output.Column{noun.Column("ID", "id"), {Title: "FIELDS", Value: shownFields}}
 }
 
-// shownText returns a text of the API for a table: bytes that are not UTF-8 are quoted.
+// shownText returns a text from the API for a table: it quotes bytes that are not UTF-8.
 func shownText(value any) any {
 	if _, isBytes := value.(map[string]any); !isBytes {
 		return value
@@ -269,7 +270,7 @@ func shownText(value any) any {
 	return strconv.Quote(raw)
 }
 
-// shownFields returns the fields of an entry of a stream as name=value.
+// shownFields returns the fields in a stream's entry as name=value.
 func shownFields(item map[string]any) any {
 	fields, _ := item["fields"].([]any)
 	var pairs []string
@@ -280,7 +281,7 @@ func shownFields(item map[string]any) any {
 	return strings.Join(pairs, " ")
 }
 
-// setFlags say what of a value is set.
+// setFlags select the part of a value to set.
 type setFlags struct {
 	ttl, field, score string
 	index             int64
@@ -326,7 +327,7 @@ which it expires, unless --ttl says otherwise.
 	})
 }
 
-// checkSetFlags returns a usage error if flags are about values of different types.
+// checkSetFlags returns a usage error if flags belong to values of different types.
 func checkSetFlags(cmd *cobra.Command) error {
 	var given []string
 	for _, name := range []string{"field", "index", "append", "member", "score"} {
@@ -361,10 +362,10 @@ func (f setFlags) body(cmd *cobra.Command, value string) map[string]any {
 	return map[string]any{"type": kind, "item": item}
 }
 
-// maxStoreValue bounds what is read of a value. The API accepts less.
+// maxStoreValue bounds a value that we read. The API accepts less.
 const maxStoreValue = 16 << 20
 
-// readStoreValue returns the value of the arguments, or that of standard input.
+// readStoreValue returns the value from the arguments, or from standard input.
 func readStoreValue(s *session.Session, args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
@@ -396,7 +397,7 @@ func setTTL(body map[string]any, text string) error {
 	return nil
 }
 
-// sendValue changes a value and prints what it is then.
+// sendValue changes a value and prints the new one.
 func sendValue(ctx context.Context, s *session.Session, in noun.Input, key string, body map[string]any) error {
 	r := valueRequest(in, http.MethodPut, key, "")
 	r.Body = body

@@ -1,8 +1,8 @@
-// Package tail remembers how far a tail of events has come, and sends recorded requests to a server as
-// deliveries are sent.
+// Package tail remembers how far a tail of events has come, and sends recorded requests to a server
+// in the same way as deliveries.
 //
-// A Position is a file with the id of the last event that was handled. A Sender signs requests as
-// Standard Webhooks wants and sends them.
+// A Position is a file with the id of the last handled event. A Sender signs requests as Standard
+// Webhooks wants and sends them.
 package tail
 
 import (
@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Position is a file that remembers the last event that was handled.
+// Position is a file that remembers the last handled event.
 type Position struct{ path string }
 
-// NewPosition returns the position in a directory of what a few words identify, such as a server, a
-// webhook and a target.
+// NewPosition returns the position, in a directory, of the tail that a few words identify, such as a
+// server, a webhook and a target.
 func NewPosition(dir string, words ...string) Position {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return Position{filepath.Join(dir, base64.RawURLEncoding.EncodeToString(sum[:16]))}
@@ -43,8 +43,8 @@ func (p Position) Load() (id string, saved time.Time, err error) {
 	return strings.TrimSpace(string(text)), info.ModTime(), nil
 }
 
-// Save stores a position. The file is replaced in one step and not synced: after a crash of the machine
-// some events are shown again.
+// Save stores a position. It replaces the file in one step and does not sync it: after a crash of
+// the machine, some events are shown again.
 func (p Position) Save(id string) error {
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
 		return err

@@ -99,15 +99,15 @@ func secretKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// dropped are the headers that deliveries do not carry either: those of the connection, and those that
-// are meant for the webhook alone.
+// dropped has the headers that deliveries do not carry either: the connection's, and those meant for
+// the webhook alone.
 var dropped = map[string]bool{
 	"connection": true, "content-length": true, "host": true, "keep-alive": true, "proxy-connection": true, "te": true,
 	"trailer": true, "transfer-encoding": true, "upgrade": true, "accept-encoding": true, "cookie": true, "authorization": true,
 	"proxy-authorization": true, "proxy-authenticate": true,
 }
 
-// maxAnswer bounds what is kept of a response.
+// maxAnswer bounds how much of a response we keep.
 const maxAnswer = 16 << 10
 
 // Send sends a request.
@@ -153,7 +153,7 @@ func (s *Sender) build(ctx context.Context, r Request, body []byte) (*http.Reque
 	return req, nil
 }
 
-// sign returns the webhook-signature of Standard Webhooks.
+// sign returns the webhook-signature that Standard Webhooks specifies.
 func sign(secret, id, timestamp string, body []byte) (string, error) {
 	key, err := secretKey(secret)
 	if err != nil {

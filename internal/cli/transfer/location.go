@@ -1,7 +1,7 @@
 // Package transfer copies files and objects: between a disk and buckets, or between buckets.
 //
-// Plan lists what is to be copied and Run copies it, several at once, and reports each byte. Keys come
-// from others: those that would leave the directory that is written to are refused by os.Root.
+// Plan lists the copies to make and Run makes them, several at once, and reports each byte. Keys
+// come from others: os.Root refuses those that would leave the target directory.
 package transfer
 
 import (
@@ -14,13 +14,13 @@ import (
 // Location is a file, a directory, an object or a prefix.
 type Location struct {
 	Bucket string // "" on the disk
-	Path   string // of the file, or the key or prefix
+	Path   string // the file's, or the key or prefix
 }
 
-// scheme begins the name of an object.
+// scheme begins an object's name.
 const scheme = "s3://"
 
-// Parse returns the location that a text names: s3://bucket/key, or the path of a file.
+// Parse returns the location that a text names: s3://bucket/key, or a file's path.
 func Parse(text string) (Location, error) {
 	rest, remote := strings.CutPrefix(text, scheme)
 	if !remote {
@@ -52,12 +52,12 @@ func (l Location) String() string {
 	return l.Path
 }
 
-// isDirectory reports whether things are to be copied into the location, not over it.
+// isDirectory reports whether copies go into the location, not over it.
 func (l Location) isDirectory() bool {
 	return l.Remote() && l.Path == "" || strings.HasSuffix(l.Path, "/")
 }
 
-// base returns the last element of the path.
+// base returns the path's last element.
 func (l Location) base() string {
 	if l.Remote() {
 		return path.Base(l.Path)

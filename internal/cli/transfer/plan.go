@@ -16,20 +16,20 @@ import (
 
 // Copier copies between the disk and buckets.
 type Copier struct {
-	// Client returns a client with the credentials of a bucket.
+	// Client returns a client with a bucket's credentials.
 	Client func(ctx context.Context, bucket string) (*minio.Client, error)
 }
 
-// Item is a file or an object. Its name is relative to the location that was listed, with slashes.
+// Item is a file or an object. Its name is relative to the listed location, with slashes.
 type Item struct {
 	Name     string
 	Size     int64
 	Modified time.Time
 }
 
-// Copy is a file or an object to be copied.
+// Copy is a file or an object to copy.
 type Copy struct {
-	From, To Location // directories or prefixes, which Source and Target are in
+	From, To Location // directories or prefixes that contain Source and Target
 	Source   string
 	Target   string
 	Size     int64
@@ -39,7 +39,8 @@ type Copy struct {
 // ErrNotFound says that the source does not exist.
 var ErrNotFound = errors.New("does not exist")
 
-// List returns what is in a directory or below a prefix. A prefix ends at a slash, as a directory does.
+// List returns everything in a directory or below a prefix. A prefix ends at a slash, as a directory
+// does.
 func (c *Copier) List(ctx context.Context, l Location) ([]Item, error) {
 	if l.Remote() {
 		return c.listObjects(ctx, l)
@@ -59,7 +60,7 @@ func (c *Copier) listObjects(ctx context.Context, l Location) ([]Item, error) {
 			return nil, fmt.Errorf("list %s: %w", l, o.Err)
 		}
 		name := strings.TrimPrefix(o.Key, prefix)
-		if name == "" || strings.HasSuffix(name, "/") { // a marker of an empty folder
+		if name == "" || strings.HasSuffix(name, "/") { // a marker for an empty folder
 			continue
 		}
 		items = append(items, Item{Name: name, Size: o.Size, Modified: o.LastModified})
@@ -89,7 +90,7 @@ func listFiles(ctx context.Context, dir string) ([]Item, error) {
 		if entry.IsDir() {
 			return nil
 		}
-		info, err := os.Stat(path) // of the target of a link
+		info, err := os.Stat(path) // follows a link to its target
 		if err != nil {
 			return err
 		}
@@ -109,8 +110,8 @@ func listFiles(ctx context.Context, dir string) ([]Item, error) {
 	return items, nil
 }
 
-// PlanOne returns the copy of one file or object. The target may be a directory or a prefix that ends
-// with a slash.
+// PlanOne returns the copy for one file or object. The target may be a directory or a prefix that
+// ends with a slash.
 func (c *Copier) PlanOne(ctx context.Context, from, to Location) (Copy, error) {
 	item, err := c.stat(ctx, from)
 	if err != nil {
@@ -160,7 +161,7 @@ func (c *Copier) stat(ctx context.Context, l Location) (Item, error) {
 	return Item{Size: o.Size, Modified: o.LastModified}, nil
 }
 
-// PlanAll returns the copies of all files below a directory or prefix.
+// PlanAll returns the copies for all files below a directory or prefix.
 func (c *Copier) PlanAll(ctx context.Context, from, to Location) ([]Copy, error) {
 	items, err := c.List(ctx, from)
 	if err != nil {
@@ -177,8 +178,8 @@ func newCopy(from, to Location, item Item) Copy {
 	return Copy{From: from, To: to, Source: item.Name, Target: item.Name, Size: item.Size, Modified: item.Modified}
 }
 
-// PlanSync returns the copies that make the target equal to the source, and the names of what only the
-// target has. A file is copied if the target has none, or one of another size, or an older one.
+// PlanSync returns the copies that make the target equal to the source, and the names that only the
+// target has. It copies a file if the target lacks it, or has one of another size, or an older one.
 func (c *Copier) PlanSync(ctx context.Context, from, to Location) (copies []Copy, extra []string, err error) {
 	sources, err := c.List(ctx, from)
 	if err != nil {
@@ -195,7 +196,7 @@ func (c *Copier) PlanSync(ctx context.Context, from, to Location) (copies []Copy
 	for _, item := range sources {
 		target, ok := have[item.Name]
 		delete(have, item.Name)
-		// The times of disks and buckets differ in their precision.
+		// Disks and buckets store times with different precision.
 		if !ok || target.Size != item.Size || target.Modified.Before(item.Modified.Truncate(time.Second)) {
 			copies = append(copies, newCopy(from, to, item))
 		}

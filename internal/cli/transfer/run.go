@@ -14,11 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// atOnce is how many files are copied at once.
+// atOnce caps the files that we copy at once.
 const atOnce = 4
 
-// Run makes copies and calls progress with the bytes of each that have been read. It stops at the first
-// error.
+// Run makes copies and calls progress with the bytes that it has read. It stops at the first error.
 func (c *Copier) Run(ctx context.Context, copies []Copy, progress func(bytes int)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -44,10 +43,10 @@ func (c *Copier) copyOne(ctx context.Context, one Copy, progress func(int)) erro
 	return one.writeFile(reader)
 }
 
-// source returns the location that is read.
+// source returns the location to read.
 func (one Copy) source() Location { return one.From.join(one.Source) }
 
-// target returns the location that is written.
+// target returns the location to write.
 func (one Copy) target() Location { return one.To.join(one.Target) }
 
 func (l Location) join(name string) Location {
@@ -80,7 +79,7 @@ func (c *Copier) Open(ctx context.Context, l Location) (io.ReadCloser, error) {
 	return object, nil
 }
 
-// Put writes an object. The size is -1 if it is not known.
+// Put writes an object. The size is -1 if it is unknown.
 func (c *Copier) Put(ctx context.Context, l Location, from io.Reader, size int64) error {
 	client, err := c.Client(ctx, l.Bucket)
 	if err != nil {
@@ -96,8 +95,8 @@ func (c *Copier) Put(ctx context.Context, l Location, from io.Reader, size int64
 	return nil
 }
 
-// writeFile writes a file under another name and renames it, so that a copy that is interrupted leaves
-// no half of a file behind. It writes nothing outside of its directory, whatever the name.
+// writeFile writes a file under another name and renames it, so that an interrupted copy leaves no
+// half-written file behind. It writes nothing outside its directory, whatever the name.
 func (one Copy) writeFile(from io.Reader) error {
 	dir := one.To.Path
 	if dir == "" {

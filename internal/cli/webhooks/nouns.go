@@ -1,5 +1,5 @@
-// Package webhooks has the commands of webhooks: the nouns, the live tail, replays, and requests that are
-// recorded and played again.
+// Package webhooks has the webhook commands: the nouns, the live tail, replays, and recording
+// requests and playing them again.
 package webhooks
 
 import (
@@ -68,7 +68,7 @@ func webhookNoun() noun.Noun {
 	}
 }
 
-// listWebhooks returns the webhooks of users, and after all of them those of the system.
+// listWebhooks returns the users' webhooks, and then the system's.
 func listWebhooks(ctx context.Context, s *session.Session, _ noun.Input) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for _, internal := range []string{"false", "true"} {
@@ -202,10 +202,10 @@ func deliveryNoun() noun.Noun {
 	}
 }
 
-// statuses returns the statuses by which deliveries can be listed and replayed.
+// statuses returns the statuses by which users can list and replay deliveries.
 func statuses() []string { return []string{"pending", "waiting", "success", "failed"} }
 
-// deliveryState returns the status of a delivery; a pending one that is a retry is waiting.
+// deliveryState returns a delivery's status; a pending retry is waiting.
 func deliveryState(delivery map[string]any) any {
 	retries, _ := delivery["retries"].(json.Number)
 	if delivery["status"] == "pending" && retries != "" && retries != "0" {
@@ -222,8 +222,8 @@ func deliveryTime(delivery map[string]any) any {
 	return delivery["date"]
 }
 
-// getDelivery prints a delivery, which it finds in the list of those that were made in the same
-// millisecond: their ids have the time.
+// getDelivery prints a delivery. It looks for it among those from the same millisecond: their ids
+// have the time.
 func getDelivery(ctx context.Context, s *session.Session, in noun.Input) error {
 	wanted := in.Path["delivery"]
 	missing := &exit.Error{Code: exit.NotFound, Message: "delivery " + wanted + " not found"}
@@ -271,7 +271,7 @@ func testDestination(ctx context.Context, s *session.Session, in noun.Input) err
 	return nil
 }
 
-// recoverDestination makes the waiting deliveries of a destination due now.
+// recoverDestination makes a destination's waiting deliveries due now.
 func recoverDestination(ctx context.Context, s *session.Session, in noun.Input) error {
 	path := in.Expand("/webhook/destination-recover/{webhook}/{destination}")
 	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: path, Body: in.Fields})

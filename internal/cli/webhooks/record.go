@@ -111,11 +111,11 @@ is needed. The exit code is 1 if a request fails or is not answered with 2xx.
 	return cmd
 }
 
-// playback sends the requests of a file, or of standard input if that is -, to a URL.
+// playback sends the requests in a file, or from standard input if that is -, to a URL.
 type playback struct {
 	file, target string
 	secret       string  // empty for a new one
-	rate         float64 // of requests per second; 0 for one after the other
+	rate         float64 // requests per second; 0 for one after the other
 }
 
 func (p playback) run(ctx context.Context, s *session.Session) error {

@@ -19,7 +19,7 @@ import (
 	"steward/internal/cli/session"
 )
 
-// replayNoun has the verbs of replays that were started.
+// replayNoun has the verbs for replays that were started.
 func replayNoun() noun.Noun {
 	return noun.Noun{
 		Thing: "replay",
@@ -114,7 +114,7 @@ func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool)
 // replayInterval is the time between two looks at a replay.
 const replayInterval = 500 * time.Millisecond
 
-// watchReplay shows the progress of a replay until it ends.
+// watchReplay shows a replay's progress until it ends.
 func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state client.Replay) error {
 	bar := s.NewBar(state.Total, progressbar.OptionShowIts())
 	path := in.Expand("/webhook/replay/{webhook}") + "/" + url.PathEscape(state.ID)

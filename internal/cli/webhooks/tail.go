@@ -22,7 +22,6 @@ import (
 	"steward/internal/cli/tail"
 )
 
-// tailFlags are the flags of tail.
 type tailFlags struct {
 	since   string
 	fromNow bool
@@ -65,7 +64,7 @@ With --forward, each request is also sent to a URL, such as that of a program on
 	return cmd
 }
 
-// follow is a tail that is being shown.
+// follow is a tail being shown.
 type follow struct {
 	*session.Session
 	webhook   string // id, or "" for all
@@ -74,7 +73,7 @@ type follow struct {
 	position  tail.Position
 	start     string // id of the event to begin after, or ""
 	sender    *tail.Sender
-	names     map[string]string // of webhooks, by id
+	names     map[string]string // webhook id → name
 	connected bool              // at least once
 	saveErr   error
 }
@@ -119,7 +118,7 @@ func parseFilters(texts []string) (map[string]string, error) {
 	return filters, nil
 }
 
-// setForward prepares the forwarding of requests.
+// setForward prepares to forward requests.
 func (t *follow) setForward(flags tailFlags) (err error) {
 	if flags.forward == "" {
 		if flags.secret != "" {
@@ -167,7 +166,7 @@ func (t *follow) run(ctx context.Context) error {
 		err = t.follow(ctx, "")
 	}
 	if errors.Is(err, context.Canceled) {
-		return nil // Ctrl-C is how it ends
+		return nil // Ctrl-C is the normal end
 	}
 	return err
 }
@@ -293,7 +292,6 @@ func (t *follow) showDelivery(ctx context.Context, d *client.Delivery) error {
 	return t.text(d.Response.Body)
 }
 
-// line prints a line.
 func (t *follow) line(format string, args ...any) error {
 	_, err := fmt.Fprintf(t.Out, format+"\n", args...)
 	return err
@@ -312,7 +310,7 @@ func (t *follow) body(payload json.RawMessage) error {
 	return t.line("    %s", b.String())
 }
 
-// text prints the lines of a text, indented and without control characters.
+// text prints a text's lines, indented and without control characters.
 func (t *follow) text(text string) error {
 	for line := range strings.Lines(text) {
 		if err := t.line("    %s", output.Clean(strings.TrimRight(line, "\r\n"))); err != nil {
@@ -322,7 +320,7 @@ func (t *follow) text(text string) error {
 	return nil
 }
 
-// webhookName returns the name of a webhook, or its id.
+// webhookName returns a webhook's name, or its id.
 func (t *follow) webhookName(ctx context.Context, id string) string {
 	if name, ok := t.names[id]; ok {
 		return name
@@ -335,8 +333,8 @@ func (t *follow) webhookName(ctx context.Context, id string) string {
 	return webhook.Name
 }
 
-// forward sends a receipt to the URL of --forward and shows the answer. That of a program on this
-// machine may be missing for a while, so an error is shown and the tail goes on.
+// forward sends a receipt to --forward's URL and shows the answer. A program on this machine may be
+// down for a while, so forward shows an error and the tail goes on.
 func (t *follow) forward(ctx context.Context, r *client.Receipt) error {
 	request, err := request(ctx, t.Session, r)
 	if err != nil {
@@ -349,7 +347,7 @@ func (t *follow) forward(ctx context.Context, r *client.Receipt) error {
 	return showAnswer(t.Session, answer, err)
 }
 
-// showAnswer prints the answer to a request that was sent.
+// showAnswer prints the answer to a request.
 func showAnswer(s *session.Session, answer tail.Answer, err error) error {
 	out := s.Out
 	if !s.Printer.Tabular() {

@@ -1,16 +1,8 @@
 // Package dbtest provides tests with real databases: a SQLite file in a temporary directory, and
 // PostgreSQL on a private server.
 //
-// A test process migrates the schema once for each engine. Its databases are copies of the result
+// A test process migrates the schema once for each engine, and copies the result for each test
 // (template.go), in memory if there is room (memory.go).
-//
-// The server starts when a test first needs it, once per test process, and ends with that process,
-// however that ends (server.go). STEWARD_TEST_POSTGRES names a server to use instead, and
-// STEWARD_TEST_TEMPLATE a database there with the current schema: `make test` sets both, so that all
-// packages share one server. STEWARD_TEST_POOLER=transaction makes tests reach it through PgBouncer
-// with that pool mode. STEWARD_TEST_FSYNC=1 makes the private one durable, and as slow as a real one,
-// for benchmarks. STEWARD_TEST_STATEMENTS names a directory for a log of the statements that ran on
-// each engine (statements.go). No test is skipped if there is no server: it fails and says what to install.
 package dbtest
 
 import (
@@ -35,10 +27,10 @@ import (
 	"steward/internal/db"
 )
 
-// Dialects are the engines on which every test of a store runs.
+// Dialects lists the engines on which every store's tests run.
 var Dialects = []db.Dialect{db.SQLite, db.Postgres}
 
-// Each runs a test on a new database of each engine.
+// Each runs a test on a new database for each engine.
 func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for _, dialect := range Dialects {
@@ -46,8 +38,8 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// Check draws histories as rapid.Check does: as many as -rapid.checks says on SQLite, and a fifth of them on
-// PostgreSQL, where each takes ten times as long. No other test of the process may draw meanwhile.
+// Check draws histories as rapid.Check does: as many as -rapid.checks says on SQLite, and a fifth on
+// PostgreSQL, where each takes ten times as long. No other test in the process may draw meanwhile.
 func Check(t *testing.T, dialect db.Dialect, property func(*rapid.T)) {
 	t.Helper()
 	if dialect == db.Postgres {
@@ -66,14 +58,14 @@ func setChecks(t *testing.T, checks flag.Value, n int) {
 	}
 }
 
-// EachInBubble runs a test on a new database of each engine, in a bubble of synctest. Its time stands
-// still while anybody works, also while a statement runs on PostgreSQL, and whatever waits for a timer
-// costs no time. So nothing may wait for a lock on PostgreSQL until a timer ends.
+// EachInBubble runs a test on a new database for each engine, in a synctest bubble. The bubble's
+// time stands still while anybody works, also while a statement runs on PostgreSQL, and waiting for
+// a timer costs no time. So nothing may wait for a lock on PostgreSQL until a timer ends.
 func EachInBubble(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for _, dialect := range Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
-			o := Options(t, dialect) // whose cleanup must not be in the bubble
+			o := Options(t, dialect) // outside, because its cleanup must not be in the bubble
 			synctest.Test(t, func(t *testing.T) {
 				d, err := db.Open(t.Context(), o)
 				if err != nil {
@@ -90,7 +82,7 @@ func EachInBubble(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// Open opens a new database with the current schema. It is closed when the test ends.
+// Open opens a new database with the current schema, and closes it when the test ends.
 func Open(t testing.TB, dialect db.Dialect) *db.DB {
 	t.Helper()
 	d, err := db.Open(t.Context(), Options(t, dialect))
@@ -105,7 +97,7 @@ func Open(t testing.TB, dialect db.Dialect) *db.DB {
 	return d
 }
 
-// Options returns the options of a new database with the current schema, for tests that open it
+// Options returns the options for a new database with the current schema, for tests that open it
 // themselves.
 func Options(t testing.TB, dialect db.Dialect) db.Options {
 	t.Helper()
@@ -133,7 +125,7 @@ func WriteSQLite(t testing.TB, path string) {
 	}
 }
 
-// Empty returns the options of a new database without a schema, for tests of migrations.
+// Empty returns the options for a new database without a schema, for tests of migrations.
 func Empty(t testing.TB, dialect db.Dialect) db.Options {
 	t.Helper()
 	if dialect == db.Postgres {
@@ -154,22 +146,24 @@ func postgresOptions(t testing.TB, url string) db.Options {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Postgres returns the URL of a new database with the current schema. It is dropped when the test ends.
+// Postgres creates a database with the current schema and returns its URL. It is dropped when the
+// test ends.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t)
-	// PostgreSQL's other strategy writes all of the template to its log.
+	// PostgreSQL's other strategy writes the whole template to its log.
 	return create(t, server, "STRATEGY file_copy TEMPLATE "+postgresTemplate(t, server))
 }
 
-// EmptyPostgres returns the URL of a new database without a schema. It is dropped when the test ends.
+// EmptyPostgres creates a database without a schema and returns its URL. It is dropped when the test
+// ends.
 func EmptyPostgres(t testing.TB) string {
 	t.Helper()
 	return create(t, serverURL(t), "")
 }
 
-// OwnServer makes the tests of this process use a server of their own. TestMain calls it in packages whose
-// tests see the transactions of others: no event is read until every older transaction on the server has ended.
+// OwnServer gives this test process its own server. TestMain calls it in packages whose tests see
+// other tests' transactions: no event is read until every older transaction on the server has ended.
 func OwnServer() {
 	for _, name := range []string{"STEWARD_TEST_POSTGRES", "STEWARD_TEST_TEMPLATE"} {
 		if err := os.Unsetenv(name); err != nil {
@@ -178,7 +172,7 @@ func OwnServer() {
 	}
 }
 
-// serverURL returns the URL of the server that the tests share.
+// serverURL returns the shared server's URL.
 func serverURL(t testing.TB) string {
 	t.Helper()
 	if server := os.Getenv("STEWARD_TEST_POSTGRES"); server != "" {
@@ -201,11 +195,11 @@ func create(t testing.TB, server, clause string) string {
 	return withDatabase(server, name)
 }
 
-// withDatabase returns the URL of another database on a server.
+// withDatabase returns another database's URL on the same server.
 func withDatabase(server, name string) string {
 	u, err := url.Parse(server)
 	if err != nil {
-		panic(err) // a connection was made with it
+		panic(err) // we connected with it
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -221,7 +215,7 @@ func command(t testing.TB, server, sql string) {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, sql)
-	for isInUse(err) { // the server waits for connections to end, but only for five seconds
+	for isInUse(err) { // the server waits only five seconds for connections to end
 		_, err = conn.Exec(ctx, sql)
 	}
 	if err != nil {
@@ -234,8 +228,8 @@ func isInUse(err error) bool {
 	return errors.As(err, &e) && e.Code == "55006"
 }
 
-// OpenTransaction opens a transaction that writes in a database of PostgreSQL, as another application would. It ends with its
-// connection, when end is called or the test ends.
+// OpenTransaction opens a writing transaction on PostgreSQL, as another application would. It ends
+// with its connection, when you call end or the test ends.
 func OpenTransaction(t testing.TB, url string) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

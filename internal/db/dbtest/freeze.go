@@ -10,9 +10,8 @@ import (
 	"syscall"
 )
 
-// Freeze stops all processes of the server where they are, as a machine that hangs does: connections
-// stay open, and new ones get no response. The returned function lets them go on; it may be called
-// more than once.
+// Freeze stops all server processes where they are, as on a hung machine: connections stay open, and
+// new ones get no response. The returned function resumes them; you may call it more than once.
 func (s *Server) Freeze() (thaw func()) {
 	s.t.Helper()
 	pids := s.processes()
@@ -27,7 +26,7 @@ func (s *Server) Freeze() (thaw func()) {
 	return thaw
 }
 
-// processes returns the ids of the server's processes, its first one first.
+// processes returns the server's process ids, the first process first.
 func (s *Server) processes() []int {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "data", "postmaster.pid"))
@@ -48,7 +47,7 @@ func (s *Server) processes() []int {
 	return all
 }
 
-// parent returns the parent of a process, or 0 if it has ended.
+// parent returns a process's parent, or 0 if it has ended.
 func parent(pid int) (ppid int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"steward/internal/waittest"
 )
 
-// Server is a private server of one test that listens on a loopback port, asks for passwords, and can
-// be stopped and started again.
+// Server is one test's private server. It listens on a loopback port, asks for passwords, and you
+// can stop and restart it.
 type Server struct {
-	// URL is that of the superuser.
+	// URL connects as the superuser.
 	URL string
-	// LogFile is the path of the server's log.
+	// LogFile is the path to the server's log.
 	LogFile string
 
 	t     testing.TB
@@ -35,17 +35,17 @@ type Server struct {
 	stdin io.WriteCloser
 }
 
-// password is that of the superuser.
+// password is the superuser's.
 const password = "of-the-superuser"
 
-// initialize makes the files of a server that asks for passwords.
+// initialize makes the files for a server that asks for passwords.
 const initialize = `
 printf %s "$3" >"$2/password"
 exec "$1/initdb" -D "$2/data" -U postgres -A scram-sha-256 --pwfile "$2/password" -E UTF8 --no-sync $4
 `
 
-// supervise runs a server until its standard input has a line, and removes everything if it ends
-// without one, which is when the test's process has ended.
+// supervise runs a server until it reads a line from its standard input. If that ends without a
+// line, the test's process has ended, and supervise removes everything.
 const supervise = `
 bin=$1 dir=$2; shift 2
 "$bin/postgres" -D "$dir/data" "$@" </dev/null &
@@ -63,7 +63,7 @@ func NewServer(t testing.TB, set ...string) *Server {
 	return s
 }
 
-// newFiles returns a server that is not started yet, whose files a script makes.
+// newFiles returns a server that is not started yet. A script makes its files.
 func newFiles(t testing.TB, script string, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t}
@@ -83,7 +83,7 @@ func newFiles(t testing.TB, script string, args ...string) *Server {
 	return s
 }
 
-// listen starts the server on a free port, with settings that replace those of other tests.
+// listen starts the server on a free port, with settings that override the tests' usual ones.
 func (s *Server) listen(set ...string) {
 	s.t.Helper()
 	port := porttest.Free(s.t)
@@ -120,7 +120,8 @@ func (s *Server) Start() {
 	})
 }
 
-// Stop stops the server, which cuts all connections. It does nothing if the server is stopped.
+// Stop stops the server, which cuts all connections. If the server is stopped already, it does
+// nothing.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.stdin == nil {

@@ -9,9 +9,9 @@ import (
 // shared is where Linux keeps files in memory.
 const shared = "/dev/shm"
 
-// memory returns the directory for the files of databases, as os.MkdirTemp takes it. It is in memory if
-// there is room: a database of PostgreSQL has 640 files, which take a disk ten times as long, and SQLite
-// waits for the disk at each commit. TMPDIR and STEWARD_TEST_FSYNC are respected.
+// memory returns the parent directory for database files, as os.MkdirTemp takes it. It is in memory
+// if there is room: a PostgreSQL database has 640 files, which take ten times as long on disk, and
+// SQLite waits for the disk at each commit. TMPDIR and STEWARD_TEST_FSYNC are respected.
 func memory() string {
 	var fs syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || os.Getenv("STEWARD_TEST_FSYNC") != "" || syscall.Statfs(shared, &fs) != nil {
@@ -23,7 +23,7 @@ func memory() string {
 	return shared
 }
 
-// tempDir returns a directory for the files of a database, which is removed when the test ends.
+// tempDir returns a directory for a database's files, which is removed when the test ends.
 func tempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(memory(), "steward-db-")

@@ -17,13 +17,13 @@ import (
 )
 
 // PgBouncer starts PgBouncer in front of a database with a pool mode, and returns the URL that leads
-// through it. It has fewer connections to the server than clients use, and takes them in turn, so that
-// what belongs to a session ends up with another client.
+// through it. It opens fewer connections to the server than clients do, and takes them in turn, so
+// that session state ends up with another client.
 func PgBouncer(t testing.TB, database, mode string) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		bin = "/usr/sbin/pgbouncer" // of Debian, not in the path of users
+		bin = "/usr/sbin/pgbouncer" // Debian's, not in users' PATH
 	}
 	must := func(err error) {
 		t.Helper()
@@ -65,7 +65,7 @@ func PgBouncer(t testing.TB, database, mode string) string {
 	return through.String()
 }
 
-// pgbouncerConfig returns the configuration for the database of a URL.
+// pgbouncerConfig returns the configuration for a URL's database.
 func pgbouncerConfig(u *url.URL, port int, mode string) string {
 	server := map[string]string{
 		"host": u.Query().Get("host"), "port": "5432", "dbname": strings.TrimPrefix(u.Path, "/"), "user": u.User.Username(),

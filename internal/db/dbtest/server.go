@@ -19,14 +19,14 @@ import (
 var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: " +
 	"install the Debian package postgresql, or set STEWARD_TEST_POSTGRES to the URL of a server")
 
-// private starts the server of this test process once.
+// private starts this test process's server, once.
 var private = sync.OnceValues(StartShared)
 
 // Shared is a server for many tests. It runs until Stop, or as long as this process.
 type Shared struct {
 	URL string
-	// wrapper runs the server until its standard input ends. The kernel closes that when this process
-	// ends, even by kill -9.
+	// wrapper runs the server until its standard input ends. The kernel closes that when this
+	// process ends, even by kill -9.
 	wrapper *exec.Cmd
 	stdin   io.WriteCloser
 }
@@ -71,7 +71,8 @@ func StartShared() (*Shared, error) {
 	args := append([]string{"-c", wrapper, "sh", bin, dir, locale}, settings(dir)...)
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Dir = dir
-	// In a session of its own, Ctrl-C at the terminal does not end the wrapper before it has cleaned up.
+	// In a session of its own, Ctrl-C at the terminal does not end the wrapper before it has cleaned
+	// up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: owner}
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 	stdin, err := cmd.StdinPipe()
@@ -93,8 +94,8 @@ func StartShared() (*Shared, error) {
 	return &Shared{URL: u.String(), wrapper: cmd, stdin: stdin}, nil
 }
 
-// ready reads the log of the server until that accepts connections, and discards the rest, so that the
-// server is never blocked by it.
+// ready reads the server's log until the server accepts connections. It discards the rest, so that a
+// full pipe never blocks the server.
 func ready(log io.Reader) error {
 	lines := bufio.NewScanner(log)
 	var output strings.Builder
@@ -108,8 +109,8 @@ func ready(log io.Reader) error {
 	return fmt.Errorf("the private server did not start:\n%s", output.String())
 }
 
-// settings are the arguments of a server. Planner, JIT and memory are at PostgreSQL's defaults, so that
-// tests and benchmarks run on what people have.
+// settings returns a server's arguments. Planner, JIT and memory keep PostgreSQL's defaults, so that
+// tests and benchmarks run with the settings that people have.
 func settings(dir string) []string {
 	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=1000"}
 	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
@@ -122,7 +123,7 @@ func settings(dir string) []string {
 	return args
 }
 
-// findBin returns the directory of initdb and postgres, which are not in PATH on Debian.
+// findBin returns the directory with initdb and postgres, which Debian leaves out of PATH.
 func findBin() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -136,8 +137,8 @@ func findBin() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// unprivileged makes the directory that of a user that may run PostgreSQL, which refuses root. It
-// returns nil if the user of this process may.
+// unprivileged gives the directory to a user that may run PostgreSQL, which refuses root. It returns
+// nil if this process's user may.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

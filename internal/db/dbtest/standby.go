@@ -6,7 +6,7 @@ import (
 	"steward/internal/waittest"
 )
 
-// Kill ends all processes of the server at once, as a power failure does. Start starts it again.
+// Kill ends all server processes at once, as a power failure does. Start starts the server again.
 func (s *Server) Kill() {
 	s.t.Helper()
 	pids := s.processes()
@@ -19,13 +19,13 @@ func (s *Server) Kill() {
 	}
 }
 
-// copyServer copies a running server to a directory, from where it follows that as a standby.
+// copyServer copies a running server to a directory; the copy then follows it as a standby.
 const copyServer = `
 exec "$1/pg_basebackup" -D "$2/data" -d "$3" -R -X stream -c fast --no-sync
 `
 
-// Standby starts a server with settings that follows this one. With synchronous_standby_names=* of this
-// one, nothing is committed that the standby does not have.
+// Standby starts a server with settings that follows this one. If this one has
+// synchronous_standby_names=*, it commits nothing that the standby does not have.
 func (s *Server) Standby(set ...string) *Server {
 	s.t.Helper()
 	standby := newFiles(s.t, copyServer, s.URL)
@@ -33,7 +33,7 @@ func (s *Server) Standby(set ...string) *Server {
 	return standby
 }
 
-// Promote makes a standby a server of its own.
+// Promote turns a standby into an independent server.
 func (s *Server) Promote() {
 	s.t.Helper()
 	out, err := s.shell(`exec "$1/pg_ctl" promote -w -D "$2/data"`).CombinedOutput()

@@ -12,11 +12,11 @@ import (
 	"steward/internal/db"
 )
 
-// statements are the statements that ran in this process, by their line in the log.
+// statements has the statements that ran in this process, by their line in the log.
 var statements sync.Map
 
-// observer returns an observer that logs each statement of the product once: a line with the place
-// that runs it, in the engine's file in the directory that STEWARD_TEST_STATEMENTS names.
+// observer returns an observer that logs each of the product's statements once: a line with the
+// place that runs it, in the engine's file in the directory that STEWARD_TEST_STATEMENTS names.
 func observer(t testing.TB, dialect db.Dialect) db.Observer {
 	t.Helper()
 	dir := os.Getenv("STEWARD_TEST_STATEMENTS")
@@ -39,12 +39,12 @@ func observer(t testing.TB, dialect db.Dialect) db.Observer {
 		if _, err := file.WriteString(line); err != nil {
 			panic(err)
 		}
-		_ = file.Close() // it was opened for one write, which the kernel has taken
+		_ = file.Close() // the kernel has taken its only write
 	}}
 }
 
-// caller returns the place outside of package db that runs a statement. It reports false for
-// statements that a test runs itself.
+// caller returns the place outside package db that runs a statement. It returns false for statements
+// that a test runs itself.
 func caller() (place string, ok bool) {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

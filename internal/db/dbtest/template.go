@@ -14,7 +14,7 @@ import (
 	"steward/internal/db"
 )
 
-// template is a database that copies are made of. The first test that needs it makes it.
+// template is a database that tests copy. The first test that needs it makes it.
 type template[T any] struct {
 	once  sync.Once
 	value T
@@ -35,7 +35,7 @@ var (
 	postgresName template[string]
 )
 
-// sqliteTemplate returns the content of a SQLite file with the current schema.
+// sqliteTemplate returns a SQLite file's content with the current schema.
 func sqliteTemplate(t testing.TB) []byte {
 	t.Helper()
 	return sqliteFile.get(t, func() ([]byte, error) {

@@ -10,18 +10,18 @@ import (
 	"steward/internal/db/tablecopy"
 )
 
-// The fence is a trigger on each table of a PostgreSQL database that refuses changes. SQLite needs none: the
-// lock of the data directory keeps other processes out.
+// The fence is a trigger on each table in a PostgreSQL database that refuses changes. SQLite needs
+// none: the data directory's lock keeps other processes out.
 const createFence = `CREATE OR REPLACE FUNCTION move_fence() RETURNS trigger LANGUAGE plpgsql AS $function$
 	BEGIN RAISE EXCEPTION 'the rows were moved to another database' USING ERRCODE = '25006'; END $function$`
 
-// fenced returns the tables that the fence is on. Two are left out: the mover writes to meta, and a process that
-// starts to master_keys, before it knows of the move.
+// fenced returns the tables that get the fence. It leaves out meta, which the mover writes to, and
+// master_keys, which a starting process writes to before it knows about the move.
 func (m *Mover) fenced() []*table {
 	return slices.DeleteFunc(slices.Clone(m.tables), func(t *table) bool { return t.Name == "meta" || t.Name == "master_keys" })
 }
 
-// fence has the source refuse changes.
+// fence makes the source refuse changes.
 func (m *Mover) fence(ctx context.Context) error {
 	if m.Source.Dialect() != db.Postgres {
 		return nil
@@ -37,8 +37,9 @@ func (m *Mover) fence(ctx context.Context) error {
 	return nil
 }
 
-// checkFence returns an error if the source may have accepted changes since fence: a process that starts has it
-// do so, unless the rows were moved. Nobody removes the fence until the transaction ends.
+// checkFence returns an error if the source may have accepted changes since fence: a starting
+// process removes the fence, unless the rows were moved. Nobody can remove it until the transaction
+// ends.
 func (m *Mover) checkFence(tx *db.Tx) error {
 	if tx.Dialect() != db.Postgres {
 		return nil
@@ -61,14 +62,15 @@ func (m *Mover) checkFence(tx *db.Tx) error {
 	return nil
 }
 
-// unfence has a database accept changes again. It returns an error if its rows were moved, unless force is set.
+// unfence lets a database accept changes again. It returns an error if the rows were moved, unless
+// force is set.
 func unfence(ctx context.Context, d *db.DB, force bool) error {
 	var moved string
 	err := persist(ctx, d, func(tx *db.Tx) (err error) {
 		if err := dropFence(tx); err != nil {
 			return err
 		}
-		// After the locks of dropFence, since checkFence waits for them or has held them.
+		// Read only after dropFence has its locks, since checkFence waits for them or has held them.
 		if moved, err = stored(tx, keyMoved); err == nil && moved != "" && !force {
 			err = movedError(moved)
 		}
@@ -80,7 +82,8 @@ func unfence(ctx context.Context, d *db.DB, force bool) error {
 	return nil
 }
 
-// Fenced reports whether a PostgreSQL database refuses changes because its rows were moved, or are about to be.
+// Fenced reports whether a PostgreSQL database refuses changes because its rows were moved, or are
+// about to be.
 func Fenced(q db.Querier) (fenced bool, err error) {
 	err = q.Row(`SELECT to_regprocedure('move_fence()') IS NOT NULL`).Scan(&fenced)
 	return fenced, err

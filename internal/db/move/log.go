@@ -9,19 +9,19 @@ import (
 	"steward/internal/errs"
 )
 
-// prefix begins the names of what exists while rows are moved only.
+// prefix begins the names of tables, functions and triggers that exist only during a move.
 const prefix = "move_"
 
-// logName returns the name of the log of a table.
+// logName returns the name of a table's log.
 func logName(name string) string { return prefix + name }
 
-// types are the types of columns in a log.
+// types maps kinds to the column types in a log.
 var types = map[db.Dialect]map[db.Kind]string{
 	db.SQLite:   {db.Integer: "INTEGER", db.Boolean: "INTEGER", db.Float: "REAL", db.Text: "TEXT", db.Bytes: "BLOB"},
 	db.Postgres: {db.Integer: "bigint", db.Boolean: "boolean", db.Float: "double precision", db.Text: "text", db.Bytes: "bytea"},
 }
 
-// statements return what creates the log of a table and the triggers that write to it.
+// statements returns the statements that create the table's log and the triggers that write to it.
 func (t *table) statements(dialect db.Dialect) []string {
 	key := t.KeyColumns()
 	columns := make([]string, len(key))
@@ -48,7 +48,8 @@ func (t *table) statements(dialect db.Dialect) []string {
 	}
 }
 
-// removals return what removes the log of a table. A trigger of SQLite has to go before its log.
+// removals returns the statements that remove the table's log. On SQLite a trigger has to go before
+// its log.
 func (t *table) removals(dialect db.Dialect) []string {
 	if dialect == db.Postgres {
 		return []string{
@@ -74,11 +75,11 @@ func run(ctx context.Context, d *db.DB, statements []string) error {
 	})
 }
 
-// persistence is how often persist tries. An attempt waits for a lock for 5 seconds.
+// persistence is persist's number of attempts. Each attempt waits 5 seconds for a lock.
 const persistence = 4
 
-// persist runs a transaction that locks tables, and tries again if it does not get them: a process that was
-// frozen may have rows locked until the server ends its transaction, after 10 seconds.
+// persist runs a transaction that locks tables, and tries again if it does not get the locks: a
+// frozen process may hold row locks until the server ends its transaction, after 10 seconds.
 func persist(ctx context.Context, d *db.DB, f func(*db.Tx) error) (err error) {
 	for range persistence {
 		err = d.Write(ctx, f)
@@ -89,14 +90,14 @@ func persist(ctx context.Context, d *db.DB, f func(*db.Tx) error) (err error) {
 	return err
 }
 
-// change is an entry of a log.
+// change is an entry in a log.
 type change struct {
 	seq int64
 	key []any
 }
 
-// logged returns the numbers of the first change of a table, less one, and of the last; 0 and 0 if there is none. A change whose
-// transaction was rolled back leaves a gap.
+// logged returns the number before a table's first logged change, and the last one's; 0 and 0 if
+// there is none. A transaction that rolled back leaves a gap.
 func (t *table) logged(q db.Querier) (before, last int64, err error) {
 	if err := q.Row("SELECT COALESCE(MIN(seq) - 1, 0), COALESCE(MAX(seq), 0) FROM "+t.log).Scan(&before, &last); err != nil {
 		return 0, 0, fmt.Errorf("read %s: %w", t.log, err)
@@ -104,8 +105,8 @@ func (t *table) logged(q db.Querier) (before, last int64, err error) {
 	return before, last, nil
 }
 
-// changes returns the first changes of a table up to the one with a number. On PostgreSQL, one with a lower
-// number may be committed later.
+// changes returns a table's first changes, up to a number. On PostgreSQL, one with a lower number
+// may still commit later.
 func (t *table) changes(q db.Querier, last int64) ([]change, error) {
 	key := t.KeyColumns()
 	return db.Collect(q, func(r db.Row) (c change, err error) {
@@ -121,7 +122,6 @@ func (t *table) changes(q db.Querier, last int64) ([]change, error) {
 	}, fmt.Sprintf("SELECT seq, %s FROM %s WHERE seq <= $1 ORDER BY seq LIMIT %d", db.Quoted(key), t.log, page), last)
 }
 
-// forget deletes changes.
 func (m *Mover) forget(ctx context.Context, t *table, changes []change) error {
 	numbers := make(db.Bulk[int64], len(changes))
 	for i, c := range changes {

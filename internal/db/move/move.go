@@ -1,17 +1,19 @@
-// Package move copies all rows of a database to another one, which may be of the other kind, while the first
-// one is in use.
+// Package move copies all rows from one database to another, which may be of the other kind, while
+// the first is in use.
 //
-// Data flows through it like this. Begin creates a log of the keys of changed rows for each table of the source,
-// which triggers write to (log.go), and closes the target to others. Copy copies all tables page by page,
-// each page together with how far it came, so that it goes on there after an interruption. Rows that refer to
-// bytes elsewhere have these copied first, by Mover.Before. Follow reads
-// the logs and copies the rows with their keys as they are now, or deletes them. Verify compares each row of
-// the source with that of the target, and the keys of the target with those of the source; those that
-// differ may have changed meanwhile, and are compared again by Finish. What Follow writes it reads again and
-// compares. Finish is called when nobody writes to the source any more: it follows to the end, compares what
-// is left, marks the source as moved, and opens the target. Before that it has a PostgreSQL server refuse
-// changes of the source (fence.go), since a replica that was frozen may go on at any time. Both databases know
-// which Mover moves the rows (owner.go), so that one that was frozen, and was replaced, changes nothing.
+// Begin creates a log for each source table, in which triggers record the keys of changed rows
+// (log.go), and closes the target to others. Copy copies all tables page by page, and stores each
+// page together with its progress, so that it can resume after an interruption. If rows refer to
+// bytes elsewhere, Mover.Before copies those first. Follow reads the logs and brings the logged rows
+// up to date in the target, or deletes them, and reads back its own writes to compare them. Verify
+// compares each source row with the target's, and the target's keys with the source's; rows that
+// differ may have changed meanwhile, so Finish compares them again.
+//
+// You call Finish once nobody writes to the source any more. On PostgreSQL it first makes the server
+// refuse changes to the source (fence.go), since a frozen replica may wake up at any time. Then it
+// follows to the end, compares the remaining rows, marks the source as moved, and opens the target.
+// Both databases know which Mover moves the rows (owner.go), so that one that froze, and was
+// replaced, changes nothing.
 package move
 
 import (
@@ -28,76 +30,77 @@ import (
 )
 
 const (
-	// page is the number of changes that are read together, and the most rows that are copied together.
-	// pageBytes is about how many bytes these should have.
+	// page caps the changes that we read together, and the rows that we copy together. pageBytes is
+	// roughly their total size.
 	page      = 2000
 	pageBytes = 4 << 20
-	// maxSuspects bounds the rows of a table that differ when they are compared first.
+	// maxSuspects caps a table's rows that differ in the first comparison.
 	maxSuspects = 100_000
-	// keyMoving is the key of meta with the id of the move in the source, and keyMoved that with where the rows
-	// are now.
+	// keyMoving is the key in the source's meta for the move's id, and keyMoved for the rows' new
+	// place.
 	keyMoving = "moving"
 	keyMoved  = "moved"
-	// keyOwner is the key of meta with the Mover that moves the rows.
+	// keyOwner is the key in meta for the Mover that moves the rows.
 	keyOwner = "moving_owner"
-	// keyStore is the key of meta with Mover.Store in the target.
+	// keyStore is the key in the target's meta for Mover.Store.
 	keyStore = "moved_store"
-	// followInterval is how long changes pile up in the logs while rows are copied.
+	// followInterval limits how long changes pile up in the logs while we copy rows.
 	followInterval = 10 * time.Second
 )
 
-// ErrChanged is returned if rows of the target are not those of the source.
+// ErrChanged is returned if the target's rows differ from the source's.
 var ErrChanged = errors.New("the target does not have the rows of the source")
 
-// Progress is how far a move is.
+// Progress tells how far a move has come.
 type Progress struct {
 	// Stage is copy, follow, verify or finish.
 	Stage string
-	// Table is being copied or compared, and Rows is how many rows of it are done. When changes are followed, Rows is how many
-	// changes of all tables the Round has copied, which is counted from 1, and Left how many it has to copy yet.
+	// Table is being copied or compared, and Rows of its rows are done. In the follow stage, Rows
+	// counts the changes that this Round (from 1) has copied in all tables, and Left estimates the
+	// ones still to copy.
 	Table       string
 	Rows        int64
 	Round, Left int64
 }
 
-// Mover moves rows. Its fields must not be changed after Begin.
+// Mover moves rows. Do not change its fields after Begin.
 type Mover struct {
 	Source, Target *db.DB
-	// FromNode and ToNode are what the databases call the data directory of this process, whose resources stay
-	// there.
+	// FromNode and ToNode are the databases' names for this process's data directory, whose
+	// resources stay there.
 	FromNode, ToNode string
-	// Report is called with the progress.
+	// Report receives the progress.
 	Report func(Progress)
-	// Before is called with rows of the source, as they will be in the target, before they are written there. If it
-	// returns an error, it is called with them again when the move goes on. It may be nil.
+	// Before gets the source's rows, as they will be in the target, before we write them there. If
+	// it returns an error, it gets them again when the move resumes. It may be nil.
 	Before func(ctx context.Context, t tablecopy.Table, rows []tablecopy.Row) error
 	// Store names the store that Before copies to, or is empty. The target remembers it.
 	Store string
 
 	tables []*table
-	// owner is what the databases call this Mover.
+	// owner is this Mover's name in the databases.
 	owner string
-	// followed is when the changes were followed last.
+	// followed is when we last followed the changes.
 	followed time.Time
-	// rounds is how many rounds have followed the changes.
+	// rounds counts the rounds that have followed the changes.
 	rounds int64
 }
 
-// table is a table of the source.
+// table is a source table.
 type table struct {
 	tablecopy.Table
-	// target is the table of the target, with the columns in the same order.
+	// target is the target's table, with the columns in the same order.
 	target tablecopy.Table
-	// log is the table with the keys of changed rows: its columns are seq and those of the primary key.
+	// log is the table with the changed rows' keys: its columns are seq and the primary key's.
 	log string
-	// limit is the number of rows that are copied together: fewer of large ones.
+	// limit caps the rows that we copy together: fewer if they are large.
 	limit int
-	// suspects are the keys of rows that differed when they were compared.
+	// suspects has the keys of rows that differed in a comparison.
 	suspects [][]any
 }
 
-// Begin prepares the source and the target, or goes on with the move that id names. The target must be
-// empty but for what that move has copied.
+// Begin prepares the source and the target, or resumes the move with this id. The target must be
+// empty, except for rows that this move has copied.
 func (m *Mover) Begin(ctx context.Context, id string) error {
 	m.owner = rand.Text()
 	if err := m.checkMoved(ctx, id); err != nil {
@@ -124,7 +127,7 @@ func (m *Mover) Begin(ctx context.Context, id string) error {
 	return m.beginSource(ctx, id)
 }
 
-// Copy copies the tables that are not copied yet.
+// Copy copies the remaining tables.
 func (m *Mover) Copy(ctx context.Context) error {
 	for _, t := range m.tables {
 		if err := m.copyTable(ctx, t); err != nil {
@@ -170,7 +173,7 @@ func (m *Mover) copyTable(ctx context.Context, t *table) error {
 	return nil
 }
 
-// before calls Before with rows of a table.
+// before calls Before with a table's rows.
 func (m *Mover) before(ctx context.Context, t *table, rows []tablecopy.Row) error {
 	if m.Before == nil || len(rows) == 0 {
 		return nil
@@ -178,8 +181,8 @@ func (m *Mover) before(ctx context.Context, t *table, rows []tablecopy.Row) erro
 	return m.Before(ctx, t.Table, rows)
 }
 
-// shortenLogs follows the changes now and then while rows are copied, which may take hours if Before copies
-// bytes. Rows that are not copied yet are copied again.
+// shortenLogs follows the changes now and then during the copy, which may take hours if Before
+// copies bytes. Rows not copied yet are copied again.
 func (m *Mover) shortenLogs(ctx context.Context) error {
 	if time.Since(m.followed) < followInterval {
 		return nil
@@ -189,13 +192,13 @@ func (m *Mover) shortenLogs(ctx context.Context) error {
 	return err
 }
 
-// rowsRead are rows of the source. last says that there are no more.
+// rowsRead has rows from the source. last is true if there are no more.
 type rowsRead struct {
 	rows []tablecopy.Row
 	last bool
 }
 
-// read returns the rows after a key, so many that they take a bounded amount of memory.
+// read returns the rows after a key, limited to a bounded amount of memory.
 func (m *Mover) read(ctx context.Context, t *table, after []any) (rowsRead, error) {
 	limit := t.limit
 	p, err := t.Page(m.Source.Read(db.ForCopy(ctx)), after, limit)
@@ -208,8 +211,8 @@ func (m *Mover) read(ctx context.Context, t *table, after []any) (rowsRead, erro
 	return rowsRead{rows: p.Rows, last: p.Complete && len(p.Rows) < limit}, nil
 }
 
-// changed returns rows of the source as they are in the target: without those about the move, and with the
-// resources of this data directory under its name there.
+// changed adapts the source's rows to the target: it drops rows about the move, and renames this
+// data directory in its resources.
 func (m *Mover) changed(t *table, rows []tablecopy.Row) []tablecopy.Row {
 	for _, r := range rows {
 		tablecopy.Convert(t.target.Columns, r)
@@ -228,16 +231,16 @@ func (m *Mover) changed(t *table, rows []tablecopy.Row) []tablecopy.Row {
 	return rows
 }
 
-// ofMove reports whether a key of meta is about a move or a restore.
+// ofMove reports whether a key in meta is about a move or a restore.
 func ofMove(key []any) bool {
 	return slices.Contains(keysOfMove(), key[0])
 }
 
-// keysOfMove returns the keys of meta that are about a move or a restore.
+// keysOfMove returns the keys in meta that are about a move or a restore.
 func keysOfMove() []any { return []any{keyMoving, keyMoved, keyOwner, keyStore, "restoring"} }
 
-// Follow copies what has changed, until there are few changes left, or until they do not become fewer because
-// others write as fast. Finish copies the rest.
+// Follow copies changes until few are left, or until their number stops falling because others write
+// as fast. Finish copies the rest.
 func (m *Mover) Follow(ctx context.Context) error {
 	for before := int64(math.MaxInt64); ; {
 		n, err := m.round(ctx)
@@ -248,7 +251,7 @@ func (m *Mover) Follow(ctx context.Context) error {
 	}
 }
 
-// round copies the changes that are logged when it begins, and returns their number.
+// round copies the changes that are in the logs when it begins, and returns their number.
 func (m *Mover) round(ctx context.Context) (n int64, err error) {
 	m.rounds++
 	var left int64
@@ -276,8 +279,8 @@ func (m *Mover) round(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// follow copies the rows of a page of changes, up to the last one, as they are now. Changes are forgotten after
-// that, so that an interruption loses none.
+// follow copies the current rows for a page of changes, up to the last one. It forgets the changes
+// only afterwards, so that an interruption loses none.
 func (m *Mover) follow(ctx context.Context, t *table, last int64) (n int, err error) {
 	changes, err := t.changes(m.Source.Read(ctx), last)
 	if err != nil || len(changes) == 0 {
@@ -303,11 +306,11 @@ func (m *Mover) follow(ctx context.Context, t *table, last int64) (n int, err er
 	return len(changes), m.forget(ctx, t, changes)
 }
 
-// apply makes the rows of the target with some keys those of the source, and compares them. If the rows
-// are large, it does so in halves.
+// apply makes the target's rows with these keys equal to the source's, and compares them. It halves
+// the keys if the rows are large.
 func (m *Mover) apply(ctx context.Context, t *table, keys [][]any) error {
 	var current tablecopy.Page
-	// All from one snapshot, so that no two of them have the same value in a unique index.
+	// One snapshot for all, so that no two of them have the same value in a unique index.
 	err := m.Source.Snapshot(ctx, func(q db.Querier) (err error) {
 		current, err = t.Find(q, keys)
 		return err
@@ -348,7 +351,7 @@ func (m *Mover) apply(ctx context.Context, t *table, keys [][]any) error {
 	return err
 }
 
-// Finish ends the move; nobody writes to the source any more. to says where the rows are now.
+// Finish ends the move. Nobody may write to the source any more. to tells where the rows are now.
 func (m *Mover) Finish(ctx context.Context, to string) error {
 	if err := m.fence(ctx); err != nil {
 		return err
@@ -378,7 +381,7 @@ func (m *Mover) finish(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	// In this order, so that at no time both can be served: after an interruption, Finish is called again.
+	// This order never lets both databases be served: after an interruption, you call Finish again.
 	if err := m.markSource(ctx, to); err != nil {
 		return err
 	}
@@ -388,7 +391,7 @@ func (m *Mover) finish(ctx context.Context, to string) error {
 	return m.removeLogs(ctx)
 }
 
-// Count returns the number of rows of the target.
+// Count returns the number of rows in the target.
 func (m *Mover) Count(ctx context.Context) (rows int64, err error) {
 	for _, t := range m.tables {
 		n, err := count(m.Target.Read(db.ForCopy(ctx)), t)
@@ -400,7 +403,7 @@ func (m *Mover) Count(ctx context.Context) (rows int64, err error) {
 	return rows, nil
 }
 
-// count returns the number of rows that are moved.
+// count counts a table's rows, except for those about the move.
 func count(q db.Querier, t *table) (n int64, err error) {
 	text := "SELECT count(*) FROM " + t.Name
 	var args []any

@@ -8,15 +8,15 @@ import (
 	"steward/internal/errs"
 )
 
-// errReplaced is returned to a Mover after another one has gone on with its move.
+// errReplaced is returned to a Mover after another one has taken over its move.
 var errReplaced = errors.New("another process moves these rows now")
 
-// movedError says that the rows were moved.
+// movedError tells where the rows were moved.
 func movedError(to string) error {
 	return errs.New(errs.Conflict, "the rows of this database were moved to %s; use that one", to)
 }
 
-// CheckHere returns Conflict if the rows of a database were moved.
+// CheckHere returns Conflict if a database's rows were moved.
 func CheckHere(q db.Querier) error {
 	to, err := Moved(q)
 	if err == nil && to != "" {
@@ -25,8 +25,8 @@ func CheckHere(q db.Querier) error {
 	return err
 }
 
-// checkMoved returns an error if the rows of the source were moved, unless only the last steps of the move are
-// missing, and the target is that of the move.
+// checkMoved returns an error if the source's rows were moved, unless this same move still lacks its
+// last steps on this target.
 func (m *Mover) checkMoved(ctx context.Context, id string) error {
 	to, err := Moved(m.Source.Read(ctx))
 	if err != nil || to == "" {
@@ -39,14 +39,14 @@ func (m *Mover) checkMoved(ctx context.Context, id string) error {
 	return err
 }
 
-// ownSource has the source know this Mover.
+// ownSource records this Mover in the source.
 func (m *Mover) ownSource(tx *db.Tx) error {
 	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
 		keyOwner, m.owner)
 	return err
 }
 
-// ownTarget has the target know this Mover. Its row in move_copied is that of no table.
+// ownTarget records this Mover in the target, under an empty table name in move_copied.
 func (m *Mover) ownTarget(tx *db.Tx) error {
 	_, err := tx.Exec(`INSERT INTO move_copied (name, state) VALUES ('', $1) ON CONFLICT (name) DO UPDATE SET state = excluded.state`,
 		m.owner)
@@ -63,7 +63,7 @@ func (m *Mover) writeSource(ctx context.Context, f func(*db.Tx) error) error {
 	})
 }
 
-// writeTarget is writeSource for the target.
+// writeTarget writes to the target, unless another Mover has replaced this one.
 func (m *Mover) writeTarget(ctx context.Context, f func(*db.Tx) error) error {
 	return m.Target.Write(ctx, func(tx *db.Tx) error {
 		if err := m.check(tx, `SELECT state FROM move_copied WHERE name = ''`); err != nil {
@@ -73,8 +73,8 @@ func (m *Mover) writeTarget(ctx context.Context, f func(*db.Tx) error) error {
 	})
 }
 
-// check returns errReplaced unless a statement finds this Mover. Nobody replaces it until the transaction ends:
-// its row is locked, and SQLite has one writer.
+// check returns errReplaced unless a statement finds this Mover. Nobody can replace it until the
+// transaction ends: its row is locked, and SQLite has one writer.
 func (m *Mover) check(tx *db.Tx, statement string) error {
 	if tx.Dialect() == db.Postgres {
 		statement += " FOR UPDATE"

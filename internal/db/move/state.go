@@ -10,14 +10,13 @@ import (
 	"steward/internal/db/tablecopy"
 )
 
-// The target has a table with how far each table was copied.
+// move_copied, in the target, records each table's progress.
 const (
 	createCopied = `CREATE TABLE IF NOT EXISTS move_copied (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
 	dropCopied   = `DROP TABLE IF EXISTS move_copied`
 )
 
-// beginTarget closes the target to others, and returns an error if it has rows that are not those of the
-// move.
+// beginTarget closes the target to others, and returns an error if it has rows from elsewhere.
 func (m *Mover) beginTarget(ctx context.Context, id string) error {
 	return m.Target.Write(ctx, func(tx *db.Tx) error {
 		stored, first, err := tx.Once("restoring", id)
@@ -54,8 +53,8 @@ func (m *Mover) beginTarget(ctx context.Context, id string) error {
 	})
 }
 
-// checkStore returns an error if the move was begun with another Store: bytes of the rows that are copied
-// would be missing there.
+// checkStore returns an error if the move began with another Store: it would lack the bytes for the
+// rows copied so far.
 func (m *Mover) checkStore(q db.Querier) error {
 	begun, err := Store(q)
 	if err != nil || begun == m.Store {
@@ -96,7 +95,7 @@ func (m *Mover) beginSource(ctx context.Context, id string) error {
 		if there[t.log] {
 			continue
 		}
-		// One transaction each: on PostgreSQL the table is locked, and others write meanwhile.
+		// One transaction each: on PostgreSQL it locks the table, and others write meanwhile.
 		if err := run(ctx, m.Source, t.statements(m.Source.Dialect())); err != nil {
 			return fmt.Errorf("create the log of %s: %w", t.Name, err)
 		}
@@ -104,21 +103,21 @@ func (m *Mover) beginSource(ctx context.Context, id string) error {
 	return nil
 }
 
-// progress is how far a table was copied.
+// progress records how far we have copied a table.
 type progress struct {
 	after    []any
 	rows     int64
 	complete bool
 }
 
-// storedProgress is the form of progress in move_copied.
+// storedProgress is progress as move_copied stores it.
 type storedProgress struct {
 	Key      json.RawMessage `json:",omitempty"`
 	Rows     int64
 	Complete bool
 }
 
-// copied returns how far a table was copied.
+// copied returns a table's progress.
 func (m *Mover) copied(ctx context.Context, t *table) (p progress, err error) {
 	var text string
 	err = m.Target.Read(ctx).Row(`SELECT state FROM move_copied WHERE name = $1`, t.Name).Scan(&text)
@@ -142,7 +141,7 @@ func (m *Mover) copied(ctx context.Context, t *table) (p progress, err error) {
 	return p, err
 }
 
-// store stores how far a table was copied.
+// store stores a table's progress.
 func (p progress) store(tx *db.Tx, t *table) error {
 	stored := storedProgress{Rows: p.rows, Complete: p.complete}
 	if len(p.after) > 0 {
@@ -161,7 +160,7 @@ func (p progress) store(tx *db.Tx, t *table) error {
 	return err
 }
 
-// endTarget opens the target, whose commits have numbers from number on.
+// endTarget opens the target, and numbers its commits from number on.
 func (m *Mover) endTarget(ctx context.Context, number int64) error {
 	err := m.writeTarget(ctx, func(tx *db.Tx) error {
 		if err := tx.ContinueAfter(number); err != nil {
@@ -194,7 +193,7 @@ func (m *Mover) markSource(ctx context.Context, to string) error {
 	return nil
 }
 
-// removeLogs removes the logs of the source.
+// removeLogs removes the source's logs.
 func (m *Mover) removeLogs(ctx context.Context) error {
 	for _, t := range m.tables {
 		if err := run(ctx, m.Source, t.removals(m.Source.Dialect())); err != nil {
@@ -205,8 +204,8 @@ func (m *Mover) removeLogs(ctx context.Context) error {
 	return err
 }
 
-// Abort ends a move of rows of a database: its changes are not logged any more. It returns an error if they
-// were moved.
+// Abort ends a move: the source stops logging its changes. It returns an error if the rows were
+// moved already.
 func Abort(ctx context.Context, source *db.DB) error {
 	m := &Mover{Source: source}
 	for _, name := range tablecopy.Tables() {
@@ -218,23 +217,23 @@ func Abort(ctx context.Context, source *db.DB) error {
 	return m.removeLogs(ctx)
 }
 
-// Moving returns the id of the move that the rows of a database are part of, or "".
+// Moving returns the id of the move under way from this database, or "".
 func Moving(q db.Querier) (id string, err error) { return stored(q, keyMoving) }
 
-// Moved returns where the rows of a database are now, or "" if they are here.
+// Moved returns where a database's rows are now, or "" if they are here.
 func Moved(q db.Querier) (to string, err error) { return stored(q, keyMoved) }
 
-// Store returns Mover.Store of the move that the rows of a database came with, or "".
+// Store returns Mover.Store from the move that brought a database's rows, or "".
 func Store(q db.Querier) (name string, err error) { return stored(q, keyStore) }
 
-// ForgetStore has Store return "".
+// ForgetStore makes Store return "".
 func ForgetStore(ctx context.Context, d *db.DB) error {
 	_, err := d.Exec(ctx, `DELETE FROM meta WHERE key = $1`, keyStore)
 	return err
 }
 
-// Revive has a database whose rows were about to be moved be used again, and with force also one whose rows
-// were moved.
+// Revive reopens a database whose rows were about to be moved; with force, even one whose rows were
+// moved.
 func Revive(ctx context.Context, d *db.DB, force bool) error {
 	if err := unfence(ctx, d, force); err != nil {
 		return err

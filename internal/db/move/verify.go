@@ -9,7 +9,7 @@ import (
 	"steward/internal/db/tablecopy"
 )
 
-// differing returns the keys of rows that are not the same in two lists. A row may be in a list more than
+// differing returns the keys of rows that differ between two lists. A row may be in a list more than
 // once.
 func differing(t *table, a, b []tablecopy.Row) ([][]any, error) {
 	inA, err := linesOf(t, a)
@@ -34,13 +34,13 @@ func differing(t *table, a, b []tablecopy.Row) ([][]any, error) {
 	return keys, nil
 }
 
-// line is a row in the form of a line.
+// line is a row with its key, as a line of JSON.
 type line struct {
 	key  []any
 	text string
 }
 
-// linesOf returns rows by their keys.
+// linesOf maps rows by their keys.
 func linesOf(t *table, rows []tablecopy.Row) (map[string]line, error) {
 	lines := make(map[string]line, len(rows))
 	for _, row := range rows {
@@ -58,8 +58,8 @@ func linesOf(t *table, rows []tablecopy.Row) (map[string]line, error) {
 	return lines, nil
 }
 
-// Verify compares each row of the source with that of the target, and looks for rows that are in the target
-// alone. Rows that differ are compared again by Finish.
+// Verify compares each source row with the target's, and looks for rows that only the target has.
+// Finish compares rows that differ again.
 func (m *Mover) Verify(ctx context.Context) error {
 	for _, t := range m.tables {
 		t.suspects = nil
@@ -96,7 +96,7 @@ func (m *Mover) verifyTable(ctx context.Context, t *table) error {
 	}
 }
 
-// verifyKeys looks for rows of the target that the source does not have.
+// verifyKeys looks for target rows that the source does not have.
 func (m *Mover) verifyKeys(ctx context.Context, t *table) error {
 	var after []any
 	for {
@@ -125,10 +125,10 @@ func (m *Mover) verifyKeys(ctx context.Context, t *table) error {
 	}
 }
 
-// keysOnly returns the table with the columns of its primary key.
+// keysOnly returns the table with only its primary key's columns.
 func (t *table) keysOnly() *table { return &table{Table: t.Keys()} }
 
-// rowsOf returns keys as rows of a table that has no other columns.
+// rowsOf turns keys into rows for a table with only key columns.
 func rowsOf(keys [][]any) []tablecopy.Row {
 	rows := make([]tablecopy.Row, len(keys))
 	for i, key := range keys {
@@ -137,7 +137,7 @@ func rowsOf(keys [][]any) []tablecopy.Row {
 	return rows
 }
 
-// suspect notes keys of rows that differ.
+// suspect keeps the keys of rows that differ.
 func (t *table) suspect(keys [][]any) error {
 	t.suspects = append(t.suspects, keys...)
 	if len(t.suspects) > maxSuspects {
@@ -146,7 +146,7 @@ func (t *table) suspect(keys [][]any) error {
 	return nil
 }
 
-// verifyRows returns the keys of rows that are not the same in the target.
+// verifyRows returns the keys of rows that differ in the target.
 func (m *Mover) verifyRows(ctx context.Context, t *table, rows []tablecopy.Row) ([][]any, error) {
 	keys := make([][]any, len(rows))
 	for i, row := range rows {
@@ -159,8 +159,8 @@ func (m *Mover) verifyRows(ctx context.Context, t *table, rows []tablecopy.Row) 
 	return differing(t, rows, found.Rows)
 }
 
-// compareSuspects compares the rows that differed when they were compared first. Those that changed
-// since were copied again.
+// compareSuspects compares again the rows that differed at first. If they changed since, we have
+// copied them again.
 func (m *Mover) compareSuspects(ctx context.Context, t *table) error {
 	for keys := range slices.Chunk(t.suspects, t.limit) {
 		current, err := t.Find(m.Source.Read(ctx), keys)

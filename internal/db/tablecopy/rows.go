@@ -10,22 +10,22 @@ import (
 	"steward/internal/db"
 )
 
-// Row has the values of a row, of the kinds of the columns.
+// Row has a row's values, in their columns' kinds.
 type Row []any
 
-// Page is a part of the rows of a table.
+// Page is some of a table's rows.
 type Page struct {
 	Rows []Row
-	// Bytes is about the memory that the rows take.
+	// Bytes estimates the memory that the rows take.
 	Bytes int
-	// Complete says that all rows that were asked for are there: there were not too many bytes.
+	// Complete reports whether all requested rows are there; otherwise they were too large.
 	Complete bool
 }
 
-// MaxPage is about the most bytes of a page. It has at least one row all the same.
+// MaxPage is roughly the largest page, in bytes. A page has at least one row all the same.
 const MaxPage = 16 << 20
 
-// Page returns at most limit rows after the one with a key, in the order of the primary key. A nil key is
+// Page returns at most limit rows after the one with a key, in primary key order. A nil key is
 // before all rows.
 func (t Table) Page(q db.Querier, after []any, limit int) (Page, error) {
 	key := db.Quoted(t.KeyColumns())
@@ -39,7 +39,7 @@ func (t Table) Page(q db.Querier, after []any, limit int) (Page, error) {
 	return page, err
 }
 
-// collect adds the rows of a statement that selects all columns to a page, until it is full.
+// collect adds a statement's rows to a page, until that is full. The statement selects all columns.
 func (t Table) collect(page *Page, q db.Querier, text string, args []any) error {
 	rows, err := q.Query(text, args...)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t Table) collect(page *Page, q db.Querier, text string, args []any) error 
 	return nil
 }
 
-// sizeOf returns about the memory that a row takes.
+// sizeOf estimates the memory that a row takes.
 func sizeOf(row Row) int {
 	n := 64 + 32*len(row)
 	for _, value := range row {
@@ -78,7 +78,6 @@ func sizeOf(row Row) int {
 	return n
 }
 
-// scan reads a row.
 func (t Table) scan(r db.Row) (Row, error) {
 	row := make(Row, len(t.Columns))
 	into := make([]any, len(row))
@@ -96,8 +95,8 @@ func (t Table) scan(r db.Row) (Row, error) {
 	return row, nil
 }
 
-// Convert gives values of columns the types that their database has. SQLite has integers in place of
-// booleans, so that values read from it have another type than those of PostgreSQL.
+// Convert gives values the types that their database uses. SQLite has integers in place of booleans,
+// so its values differ in type from PostgreSQL's.
 func Convert(columns []db.Column, values []any) {
 	for i, c := range columns {
 		switch v := values[i].(type) {
@@ -113,7 +112,7 @@ func Convert(columns []db.Column, values []any) {
 	}
 }
 
-// KeyColumns returns the columns of the primary key, in its order.
+// KeyColumns returns the primary key's columns, in the key's order.
 func (t Table) KeyColumns() []db.Column {
 	var columns []db.Column
 	for _, i := range t.key() {
@@ -122,10 +121,10 @@ func (t Table) KeyColumns() []db.Column {
 	return columns
 }
 
-// Keys returns the table with the columns of its primary key only.
+// Keys returns the table with only its primary key's columns.
 func (t Table) Keys() Table { return Table{Name: t.Name, Columns: t.KeyColumns()} }
 
-// KeyOf returns the primary key of a row.
+// KeyOf returns a row's primary key.
 func (t Table) KeyOf(row Row) []any {
 	var key []any
 	for _, i := range t.key() {
@@ -134,13 +133,13 @@ func (t Table) KeyOf(row Row) []any {
 	return key
 }
 
-// Line returns values in the form of a line, for comparisons: values are equal if their lines are.
+// Line returns values as a line, for comparisons: values are equal if their lines are.
 func Line(values []any) (string, error) {
 	line, err := appendLine(nil, values)
 	return string(line), err
 }
 
-// Find returns the rows with some keys, in any order.
+// Find returns the rows with these keys, in any order.
 func (t Table) Find(q db.Querier, keys [][]any) (Page, error) {
 	page := Page{Complete: true}
 	if len(keys) == 0 {
@@ -161,7 +160,7 @@ func (t Table) Find(q db.Querier, keys [][]any) (Page, error) {
 	return page, nil
 }
 
-// Delete deletes the rows with some keys.
+// Delete deletes the rows with these keys.
 func (t Table) Delete(tx *db.Tx, keys [][]any) error {
 	if len(keys) == 0 {
 		return nil
@@ -179,8 +178,7 @@ func (t Table) Delete(tx *db.Tx, keys [][]any) error {
 	return nil
 }
 
-// Replace writes rows, in place of those with the same key and of those with the same value in a unique
-// index.
+// Replace writes rows, and deletes those with the same key or the same value in a unique index.
 func (t Table) Replace(tx *db.Tx, rows []Row) error {
 	if err := t.displace(tx, rows); err != nil {
 		return err
@@ -197,8 +195,8 @@ func (t Table) Replace(tx *db.Tx, rows []Row) error {
 	return t.Insert(tx, values)
 }
 
-// uniqueText lists the columns of unique indexes that are not the primary key: the name of the index, and the
-// position of a column in the table from 1.
+// uniqueText lists the columns in unique indexes other than the primary key: the index's name, and
+// the column's position in the table, from 1.
 var uniqueText = map[db.Dialect]string{
 	db.SQLite: `SELECT i.name, c.cid + 1 FROM pragma_index_list($1) i, pragma_index_info(i.name) c
 		WHERE i."unique" = 1 AND i.origin <> 'pk' ORDER BY i.name, c.seqno`,
@@ -239,7 +237,7 @@ func (t Table) displace(tx *db.Tx, rows []Row) error {
 	return nil
 }
 
-// keyedBy returns the table as if some columns were its primary key.
+// keyedBy returns the table as if these columns were its primary key.
 func (t Table) keyedBy(columns []int) Table {
 	other := Table{Name: t.Name, Columns: slices.Clone(t.Columns)}
 	for i := range other.Columns {
@@ -257,7 +255,7 @@ func (t Table) isKey() string {
 	return strings.Join(terms, " AND ")
 }
 
-// sameKey returns the condition that a row of t has the key of v.
+// sameKey returns the condition that t and v have the same key.
 func (t Table) sameKey() string {
 	var terms []string
 	for _, c := range t.KeyColumns() {
@@ -266,7 +264,8 @@ func (t Table) sameKey() string {
 	return strings.Join(terms, " AND ")
 }
 
-// keyArrays returns keys as an array for each column, and the table v of PostgreSQL that they are.
+// keyArrays returns the keys as an array for each column, and the expression that PostgreSQL reads
+// them from as table v.
 func (t Table) keyArrays(keys [][]any) (arrays []any, from string) {
 	columns := t.KeyColumns()
 	var params []string
@@ -277,7 +276,7 @@ func (t Table) keyArrays(keys [][]any) (arrays []any, from string) {
 	return arrays, "unnest(" + strings.Join(params, ", ") + ") AS v(" + db.Quoted(columns) + ")"
 }
 
-// qualified returns the columns of t.
+// qualified returns t's columns.
 func (t Table) qualified() string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -286,7 +285,7 @@ func (t Table) qualified() string {
 	return strings.Join(names, ", ")
 }
 
-// arrayOf returns a column of rows as an array for PostgreSQL.
+// arrayOf returns one column from all rows as an array for PostgreSQL.
 func arrayOf(kind db.Kind, rows [][]any, i int) any {
 	switch kind {
 	case db.Integer:

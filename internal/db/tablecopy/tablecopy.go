@@ -1,11 +1,11 @@
-// Package tablecopy reads the rows of all tables from one database and writes them to another, which may be
-// of the other kind.
+// Package tablecopy reads all tables' rows from one database and writes them to another, which may
+// be of the other kind.
 //
-// A row is a line of JSON, the same for both databases: an array with a number, a text, {"b": base64} for
-// bytes, or null for each column; booleans are 0 and 1. Open reads the columns of a table, Table.Read
-// calls a function with each line, in the order of the primary key, and Table.Insert decodes lines and
-// writes them. A Sum of lines does not depend on their order, so that tables of two databases can be
-// compared.
+// A row is a line of JSON, the same for both databases: an array with a number, a text, {"b":
+// base64} for bytes, or null for each column; booleans are 0 and 1. Open reads a table's columns,
+// Table.Read calls a function with each line, in primary key order, and Table.Insert decodes lines
+// and writes them. A Sum does not depend on the order of its lines, so that you can compare tables
+// in two databases.
 package tablecopy
 
 import (
@@ -23,8 +23,8 @@ import (
 	"steward/internal/encode"
 )
 
-// Tables returns the tables that are copied, in the order in which they are. A row never needs one of a
-// later table, and meta is the first, since it tells whether a master key is the right one.
+// Tables returns the tables to copy, in that order. A row never needs one from a later table, and
+// meta comes first, since it tells whether a master key is the right one.
 func Tables() []string {
 	return []string{
 		"meta", "orgs", "users", "members", "projects", "invitations", "password_resets", "email_changes", "mails", "mail_quotas",
@@ -44,7 +44,7 @@ func Tables() []string {
 	}
 }
 
-// Excluded returns the tables that are not copied, each with the reason.
+// Excluded returns the tables that we do not copy, each with the reason.
 func Excluded() map[string]string {
 	return map[string]string{
 		"backup_schedule": "tells of the backups of one installation; the first one of another is made soon",
@@ -57,10 +57,10 @@ func Excluded() map[string]string {
 	}
 }
 
-// page is the number of rows that a statement reads.
+// page caps the rows that a statement reads.
 const page = 2000
 
-// Table is a table of a database. Columns are those that its lines have, in this order.
+// Table is a database table. Its lines have these Columns, in this order.
 type Table struct {
 	Name    string
 	Columns []db.Column
@@ -72,7 +72,7 @@ func Open(q db.Querier, name string) (Table, error) {
 	return Table{Name: name, Columns: columns}, err
 }
 
-// Names returns the names of the columns.
+// Names returns the column names.
 func (t Table) Names() []string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -81,7 +81,7 @@ func (t Table) Names() []string {
 	return names
 }
 
-// With returns the table with some of its columns, in the order of their names.
+// With returns the table with only the named columns, in that order.
 func (t Table) With(names []string) (Table, error) {
 	some := Table{Name: t.Name}
 	for _, name := range names {
@@ -94,8 +94,8 @@ func (t Table) With(names []string) (Table, error) {
 	return some, nil
 }
 
-// Read calls f with the line of each row, in the order of the primary key. A line is valid until f
-// returns, which must not use q. All rows are those of one moment if q is a snapshot.
+// Read calls f with each row's line, in primary key order. A line is valid until f returns; f must
+// not use q. If q is a snapshot, all rows are from one moment.
 func (t Table) Read(q db.Querier, f func(line []byte) error) error {
 	key := t.key()
 	if len(key) == 0 {
@@ -113,7 +113,7 @@ func (t Table) Read(q db.Querier, f func(line []byte) error) error {
 	}
 }
 
-// key returns the positions of the columns of the primary key.
+// key returns the positions of the primary key's columns.
 func (t Table) key() []int {
 	var key []int
 	for i, c := range t.Columns {
@@ -129,7 +129,7 @@ func (t Table) key() []int {
 type reader struct {
 	table Table
 	key   []int
-	// last is the key of the last row, or nil.
+	// last is the last row's key, or nil.
 	last []any
 	row  []any
 	line []byte
@@ -164,7 +164,7 @@ func (r *reader) readPage(q db.Querier, f func(line []byte) error) (n int, err e
 	return n, rows.Err()
 }
 
-// statement returns the statement of the next page.
+// statement returns the next page's statement.
 func (r *reader) statement() string {
 	var names, params []string
 	for n, i := range r.key {
@@ -180,7 +180,7 @@ func (r *reader) statement() string {
 		" LIMIT " + strconv.Itoa(page)
 }
 
-// appendLine appends a row as a line, without its end.
+// appendLine appends a row as a line, without a newline.
 func appendLine(line []byte, row []any) ([]byte, error) {
 	line = append(line, '[')
 	for i, value := range row {
@@ -216,7 +216,7 @@ func boolDigit(v bool) byte {
 	return 0
 }
 
-// Decode returns the values of a line, of the kinds of the columns.
+// Decode returns a line's values, in their columns' kinds.
 func (t Table) Decode(line []byte) ([]any, error) {
 	var cells []json.RawMessage
 	if err := json.Unmarshal(line, &cells); err != nil {
@@ -302,7 +302,7 @@ func (t Table) insertEach(tx *db.Tx, rows [][]any) error {
 	return nil
 }
 
-// arrayTypes are the types of PostgreSQL for a column of rows.
+// arrayTypes maps kinds to PostgreSQL's array types.
 var arrayTypes = map[db.Kind]string{db.Integer: "bigint[]", db.Boolean: "boolean[]", db.Float: "float8[]", db.Text: "text[]", db.Bytes: "bytea[]"}
 
 // insertArrays inserts rows in one statement, with an array for each column.
@@ -317,7 +317,7 @@ func (t Table) insertArrays(tx *db.Tx, rows [][]any) error {
 	return err
 }
 
-// columnOf returns a column of rows, with nil for NULL.
+// columnOf returns one column from all rows, with nil for NULL.
 func columnOf[T any](rows [][]any, i int) []*T {
 	column := make([]*T, len(rows))
 	for n, row := range rows {
@@ -365,7 +365,7 @@ func (t Table) AddTo(s *Sum, rows [][]any) error {
 	return nil
 }
 
-// SumOf returns the checksum of all rows of a table.
+// SumOf returns the checksum of a whole table.
 func (t Table) SumOf(q db.Querier) (s Sum, err error) {
 	err = t.Read(q, func(line []byte) error {
 		s.Add(line)

@@ -25,11 +25,11 @@ type Receiver struct {
 
 	mu    sync.Mutex
 	spans []*otlp.Span
-	text  strings.Builder // of everything that came
-	raw   bytes.Buffer    // what came, not compressed
+	text  strings.Builder // everything that came
+	raw   bytes.Buffer    // as it came, not compressed
 }
 
-// New starts a receiver, which is stopped when the test ends.
+// New starts a receiver, and stops it when the test ends.
 func New(t testing.TB) *Receiver {
 	c := &Receiver{t: t}
 	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
@@ -102,7 +102,7 @@ func (c *Receiver) Text() string {
 	return c.text.String()
 }
 
-// Raw returns everything that came, in the encoding of Protocol Buffers.
+// Raw returns everything that came, Protocol Buffers encoded.
 func (c *Receiver) Raw() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

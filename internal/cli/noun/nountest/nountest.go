@@ -11,8 +11,8 @@ import (
 	"steward/internal/cli/noun"
 )
 
-// Check checks that the route of each verb exists, and that its fields are parameters of the query or members of
-// the body there. The document is the path of client/openapi.json.
+// Check checks that each verb's route exists, and that its fields are query parameters or body
+// members there. The document is the path to client/openapi.json.
 func Check(t *testing.T, document string, nouns ...noun.Noun) {
 	t.Helper()
 	d := read(t, document)
@@ -26,7 +26,7 @@ func Check(t *testing.T, document string, nouns ...noun.Noun) {
 	}
 }
 
-// openapi is what is used of an OpenAPI document.
+// openapi is the part of an OpenAPI document that we use.
 type openapi struct {
 	Paths      map[string]map[string]operation
 	Components struct{ Schemas map[string]schema }
@@ -63,7 +63,7 @@ func read(t *testing.T, document string) *openapi {
 
 var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 
-// find returns the operation of a route, whatever its placeholders are called.
+// find returns a route's operation, whatever its placeholders are called.
 func (d *openapi) find(route string) (operation, bool) {
 	method, path, _ := strings.Cut(route, " ")
 	for other, operations := range d.Paths {
@@ -141,7 +141,7 @@ func (o operation) hasParameter(name string) bool {
 	return false
 }
 
-// covers checks that the members of a value are in a schema.
+// covers checks that a value's members are in a schema.
 func (d *openapi) covers(t *testing.T, s schema, v any, at string) {
 	t.Helper()
 	switch v := v.(type) {
@@ -163,7 +163,7 @@ func (d *openapi) covers(t *testing.T, s schema, v any, at string) {
 	}
 }
 
-// property returns the schema of a member.
+// property returns a member's schema.
 func (d *openapi) property(s schema, name string) (schema, bool) {
 	if s.Ref != "" {
 		return d.property(d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")], name)
