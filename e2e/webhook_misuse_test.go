@@ -56,7 +56,7 @@ var invalid = []struct {
 	{"GET", "receipt-list/W?since=2026-13-30T00:00:00Z&until=x", "", 422, "query.since query.until"},
 	{"GET", "receipt-list/W?since=2026-02-30T00:00:00Z&until=2026-02-30", "", 422, "query.since query.until"},
 	{"GET", "receipt-get/W/D", "", 404, ""},
-	{"GET", "receipt-payload/W/R%FF", "", 422, ""},
+	{"GET", "receipt-payload/W/R%FF", "", 400, ""},
 	{"GET", "delivery-list/W?status=lost", "", 422, "query.status"},
 	{"POST", "delivery-retry/W/R", `{}`, 404, ""},
 	{"GET", "analytics/org?granularity=week&start=now", "", 422, "query.start query.granularity"},
