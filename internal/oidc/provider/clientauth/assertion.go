@@ -17,19 +17,19 @@ import (
 const (
 	// assertionType is the value of client_assertion_type for a JWT (RFC 7523 section 2.2).
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// lifetime is how far ahead an assertion may expire, and how long ago it may have been issued.
+	// lifetime bounds how far ahead an assertion may expire, and how long ago it may have been issued.
 	lifetime = 5 * time.Minute
-	// clockSkew is how much the clock of a client may differ.
+	// clockSkew is the difference that we allow between a client's clock and ours.
 	clockSkew    = 30 * time.Second
 	maxAssertion = 8 << 10
 	maxJTI       = 512
 )
 
-// algorithms are the accepted signature algorithms. All of them are asymmetric, so that a public key is
-// never taken for a shared secret.
+// algorithms are the signature algorithms that we accept. All are asymmetric, so nobody can pass a public
+// key off as a shared secret.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
-// Algorithms returns the names of the accepted signature algorithms.
+// Algorithms returns the names of the signature algorithms that we accept.
 func Algorithms() []string {
 	names := make([]string, len(algorithms))
 	for i, a := range algorithms {
@@ -38,9 +38,9 @@ func Algorithms() []string {
 	return names
 }
 
-// verifyAssertion returns the client that signed an assertion, which is accepted once. It returns
-// oauth.ErrClient unless the signature is that of a key of the client, and says what else is wrong to
-// whoever has the key.
+// verifyAssertion returns the client that signed an assertion. It accepts each assertion once. Unless one
+// of the client's keys verifies the signature, it returns oauth.ErrClient and no details: only a sender
+// who holds the key learns about other faults.
 func (a *Authenticator) verifyAssertion(r *http.Request, sent credentials) (*oidc.Registered, error) {
 	if len(sent.assertion) > maxAssertion {
 		return nil, oauth.ErrClient
@@ -71,10 +71,10 @@ func (a *Authenticator) verifyAssertion(r *http.Request, sent credentials) (*oid
 	return c, a.use(r.Context(), &claims)
 }
 
-// problem returns what is wrong with the claims of an assertion for the endpoint at a path, or "".
+// problem explains why an assertion's claims do not suit the endpoint at path. It returns "" if they do.
 func (a *Authenticator) problem(c *jwt.Claims, path string) string {
 	now := a.Now()
-	// RFC 9126 section 2 wants the URL of the token endpoint to be accepted at another one.
+	// RFC 9126 section 2 asks us to accept the token endpoint's URL at another endpoint too.
 	audiences := []string{a.Issuer, a.Issuer + path, a.Issuer + oauth.PathToken}
 	switch {
 	case c.Issuer != c.Subject:
@@ -95,26 +95,26 @@ func (a *Authenticator) problem(c *jwt.Claims, path string) string {
 	return ""
 }
 
-// within reports whether a time is in a period, but for the skew of clocks.
+// within reports whether t lies between from and until, give or take clockSkew.
 func within(t, from, until time.Time) bool {
 	return !t.Before(from.Add(-clockSkew)) && !t.After(until.Add(clockSkew))
 }
 
-// verifyKeys reports whether the signature of an assertion is that of one of the keys.
+// verifyKeys reports whether one of the keys verifies an assertion's signature.
 func verifyKeys(keys []jose.JSONWebKey, parsed *jwt.JSONWebToken) bool {
 	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool {
 		return isMeant(k, parsed.Headers[0]) && parsed.Claims(k.Key) == nil
 	})
 }
 
-// isMeant reports whether a signature with a header can be that of a key, by the id, the use and the algorithm
-// that each of them may name.
+// isMeant reports whether a key may have made a signature with this header: the id, use and algorithm
+// must agree where both name them.
 func isMeant(k jose.JSONWebKey, header jose.Header) bool {
 	return (header.KeyID == "" || k.KeyID == "" || k.KeyID == header.KeyID) &&
 		(k.Use == "" || k.Use == "sig") && (k.Algorithm == "" || k.Algorithm == header.Algorithm)
 }
 
-// verify reports whether an assertion was signed with a key of a client.
+// verify reports whether one of a client's keys signed an assertion.
 func (k *Keys) verify(ctx context.Context, c *oidc.Registered, parsed *jwt.JSONWebToken) bool {
 	if c.JWKSURI == nil {
 		return verifyKeys(c.Keys, parsed)

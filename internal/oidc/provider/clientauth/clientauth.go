@@ -1,5 +1,5 @@
-// Package clientauth owns the authentication of OAuth clients: client_secret_basic, client_secret_post and
-// private_key_jwt (RFC 7523) for confidential clients, and none for public ones.
+// Package clientauth authenticates OAuth clients: confidential ones with client_secret_basic,
+// client_secret_post or private_key_jwt (RFC 7523), public ones with none.
 package clientauth
 
 import (
@@ -22,14 +22,13 @@ type Authenticator struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Clients *oidc.Store
-	// Issuer is the base URL of the endpoints that assertions are made for.
+	// Issuer is the base URL that assertions name as their audience.
 	Issuer string
-	// Keys has the keys of the clients that publish them.
+	// Keys holds the keys that clients publish.
 	Keys *Keys
 }
 
-// Handler returns the http.HandlerFunc of an endpoint for clients: they send a form, authenticate, and
-// get JSON.
+// Handler returns an endpoint for clients: they send a form, authenticate, and get JSON.
 func Handler[T any](
 	a *Authenticator, status int, serve func(*http.Request, *oidc.Registered) (T, error),
 ) http.HandlerFunc {
@@ -48,14 +47,14 @@ func Handler[T any](
 	}
 }
 
-// Authenticate parses the form of a request into r.PostForm and returns the client that sent it. It
-// returns the same error for an unknown client and for a wrong secret.
+// Authenticate parses a request's form into r.PostForm and returns the client that sent it. An unknown
+// client and a wrong secret yield the same error, so that nobody can probe for clients.
 func (a *Authenticator) Authenticate(w http.ResponseWriter, r *http.Request) (*oidc.Registered, error) {
 	if err := oauth.ReadForm(w, r); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"client_secret", "client_assertion"} {
-		if r.URL.Query().Has(name) { // URLs are logged
+		if r.URL.Query().Has(name) { // URLs end up in logs
 			return nil, oauth.NewError(oauth.InvalidRequest, name+" must not be in the URL")
 		}
 	}
@@ -96,14 +95,14 @@ func (a *Authenticator) verify(r *http.Request, sent credentials) (*oidc.Registe
 	return c, err
 }
 
-// credentials are what a client sent to authenticate. A public client has neither a secret nor an
-// assertion. With an assertion, the id may be empty.
+// credentials identify a client. A public client sends neither a secret nor an assertion. With an
+// assertion, id may be empty.
 type credentials struct{ id, secret, assertion string }
 
 var errMethods = oauth.NewError(oauth.InvalidRequest, "use only one method of client authentication")
 
-// readCredentials reads the credentials from the Authorization header or from the form. Both together
-// are an error.
+// readCredentials reads the credentials from the Authorization header or from the form. A client must not
+// use both.
 func readCredentials(r *http.Request) (credentials, error) {
 	form, err := formCredentials(r.PostForm)
 	if err != nil {
@@ -129,7 +128,6 @@ func readCredentials(r *http.Request) (credentials, error) {
 	return basic, nil
 }
 
-// formCredentials reads the credentials from the form.
 func formCredentials(form url.Values) (sent credentials, err error) {
 	var kind string
 	for name, field := range map[string]*string{
@@ -153,7 +151,7 @@ func formCredentials(form url.Values) (sent credentials, err error) {
 	return sent, nil
 }
 
-// basicAuth reads Basic credentials, which are form-encoded (RFC 6749 section 2.3.1).
+// basicAuth reads Basic credentials, which clients form-encode (RFC 6749 section 2.3.1).
 func basicAuth(r *http.Request) (credentials, error) {
 	user, password, ok := r.BasicAuth()
 	if !ok {
@@ -173,12 +171,13 @@ func basicAuth(r *http.Request) (credentials, error) {
 	return credentials{id: clientID, secret: secret}, nil
 }
 
-// ErrUnknown is the error for a client that does not exist, for a page.
+// ErrUnknown tells a user, on a page, that the client does not exist.
 var ErrUnknown = &oauth.Error{
 	Status: http.StatusBadRequest, Code: oauth.InvalidClient, Description: "this application does not exist",
 }
 
-// Find returns a client that a request names without authentication, for a page.
+// Find returns a client that a page's request names without authentication. A suspended one yields
+// ErrUnknown.
 func Find(ctx context.Context, clients *oidc.Store, clientID string) (*oidc.Registered, error) {
 	c, err := clients.Lookup(ctx, clientID)
 	if errs.KindOf(err) == errs.NotFound || err == nil && c.Suspended {

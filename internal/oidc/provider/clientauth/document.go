@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// maxDocument bounds what is read of a Client ID Metadata Document.
+	// maxDocument bounds how many bytes of a Client ID Metadata Document we read.
 	maxDocument = 5 << 10
-	// minFresh and maxFresh bound how long a document is used without being requested again.
+	// minFresh and maxFresh bound how long we use a document before we request it again.
 	minFresh = 5 * time.Minute
 	maxFresh = 24 * time.Hour
 )
 
-// ErrDocument is returned for a document that cannot be read, whatever the reason: it would tell users what is at an
-// address.
+// ErrDocument is the error for every document that we cannot read. It hides the reason, which could tell
+// users what answers at an internal address.
 var ErrDocument = errors.New("the document cannot be read")
 
-// Document requests the document of a client for a user of an organization. It returns ErrDocument, with the reason
-// for the log, or Invalid with the faults of the document.
+// Document requests a client's document for a user in an organization. It returns Invalid with the
+// document's faults, or ErrDocument, which wraps the reason for the log.
 func (k *Keys) Document(ctx context.Context, orgID, uri string) (oidc.Document, error) {
 	if !k.begin(orgID) {
 		return oidc.Document{}, fmt.Errorf("%w: too many are being read", ErrDocument)
@@ -43,7 +43,7 @@ func (k *Keys) Document(ctx context.Context, orgID, uri string) (oidc.Document, 
 	return oidc.ParseDocument(uri, text, freshness(header))
 }
 
-// freshness returns how long a response may be used, by its Cache-Control.
+// freshness returns how long we may use a response, going by its Cache-Control.
 func freshness(header http.Header) time.Duration {
 	fresh := minFresh
 	for _, directive := range strings.Split(strings.Join(header.Values("Cache-Control"), ","), ",") {

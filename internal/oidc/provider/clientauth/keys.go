@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// fetchTimeout bounds a request for keys or a document, with its response.
+	// fetchTimeout bounds a whole request for keys or a document, including the response's body.
 	fetchTimeout = 5 * time.Second
-	// maxKeySet bounds what is read of a response, and maxKeys the keys that are kept.
+	// maxKeySet bounds how many bytes we read of a response, maxKeys how many keys we keep from it.
 	maxKeySet = 64 << 10
 	maxKeys   = 20
-	// maxSets bounds the clients whose keys are kept.
+	// maxSets bounds how many clients' keys we keep.
 	maxSets = 1000
-	// maxFetches bounds the requests in flight, and maxFetchesOfOrg those for the clients of one
-	// organization.
+	// maxFetches bounds the requests in flight, maxFetchesOfOrg the ones for a single organization's
+	// clients.
 	maxFetches      = 64
 	maxFetchesOfOrg = 8
-	// fetchInterval is the least time between two requests for the keys of a client.
+	// fetchInterval is the least time between two requests for the same client's keys.
 	fetchInterval = time.Minute
-	// freshFor is how long keys are used without a request, and staleFor how long they are used while
-	// requests fail.
+	// We use keys for freshFor without asking again, and for staleFor while requests fail.
 	freshFor = 10 * time.Minute
 	staleFor = 24 * time.Hour
 )
 
-// Keys has the keys that clients publish at a jwks_uri, and requests their documents. It is safe for concurrent use.
+// Keys holds the keys that clients publish at a jwks_uri, and requests their documents. It is safe for
+// concurrent use.
 //
-// The keys of a client are requested when they are needed first, when they are no longer fresh, and when none of
-// them verifies an assertion, since the client may have a new one. Between two requests at least a minute
-// passes, so that whoever invents assertions makes no more of them. Each replica has keys of its own.
+// We request a client's keys when we first need them, when they are no longer fresh, and when none of
+// them verifies an assertion, since the client may have a new one. At least a minute passes between two
+// requests, so forged assertions cannot make us flood the client. Each replica keeps its own keys.
 type Keys struct {
 	now    func() time.Time
 	http   *http.Client
@@ -51,17 +51,17 @@ type Keys struct {
 	total   int            // in flight
 }
 
-// source is where a client publishes its keys.
+// source names a client and the URI at which it publishes its keys.
 type source struct{ clientID, uri string }
 
-// keySet are the keys of a client. They are those of the last request that succeeded.
+// keySet holds a client's keys from the last request that succeeded.
 type keySet struct {
 	keys            []jose.JSONWebKey
 	read, attempted time.Time
 }
 
-// NewKeys returns the keys of clients, which are requested with transport. It decides to which addresses
-// requests are sent; redirects are not followed.
+// NewKeys returns an empty Keys that sends its requests through transport. The transport decides which
+// addresses we may connect to. We follow no redirects.
 func NewKeys(transport http.RoundTripper, now func() time.Time) *Keys {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Keys{
@@ -70,7 +70,7 @@ func NewKeys(transport http.RoundTripper, now func() time.Time) *Keys {
 	}
 }
 
-// find reports whether the keys of a client satisfy a condition: those that are kept, or else those that the
+// find reports whether accepts approves a client's keys: the ones that we hold, or else the ones that the
 // client publishes now.
 func (k *Keys) find(ctx context.Context, c *oidc.Registered, accepts func([]jose.JSONWebKey) bool) bool {
 	from := source{c.ID, *c.JWKSURI}
@@ -95,8 +95,8 @@ func (k *Keys) kept(from source) keySet {
 	return k.sets[from]
 }
 
-// refresh requests the keys of a client, together with all others who want to do so. It returns when the request
-// has ended, or ctx.
+// refresh requests a client's keys, joining a request that is already in flight. It returns when the
+// request or ctx ends.
 func (k *Keys) refresh(ctx context.Context, orgID string, from source) {
 	done := k.flight.DoChan(from.clientID+" "+from.uri, func() (any, error) {
 		due := k.now().Sub(k.kept(from).attempted) >= fetchInterval // unless another one has just ended
@@ -113,7 +113,8 @@ func (k *Keys) refresh(ctx context.Context, orgID string, from source) {
 	}
 }
 
-// begin reports whether another request may be sent for the clients of an organization.
+// begin reports whether we may send another request for an organization's clients. If so, the caller must
+// call end.
 func (k *Keys) begin(orgID string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,7 +126,7 @@ func (k *Keys) begin(orgID string) bool {
 	return true
 }
 
-// end is to be called after a request for which begin returned true.
+// end gives back a place that begin granted.
 func (k *Keys) end(orgID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +137,7 @@ func (k *Keys) end(orgID string) {
 	}
 }
 
-// store keeps what a request returned. After an error, the keys of before stay.
+// store keeps a request's keys. After an error the previous ones stay.
 func (k *Keys) store(from source, keys []jose.JSONWebKey, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +148,7 @@ func (k *Keys) store(from source, keys []jose.JSONWebKey, err error) {
 		set.read = set.attempted
 	}
 	if !known && len(k.sets) >= maxSets {
-		for other := range k.sets { // any one
+		for other := range k.sets { // any one will do
 			delete(k.sets, other)
 			break
 		}
@@ -155,7 +156,6 @@ func (k *Keys) store(from source, keys []jose.JSONWebKey, err error) {
 	k.sets[from] = set
 }
 
-// fetch requests the keys at a URI.
 func (k *Keys) fetch(ctx context.Context, uri string) ([]jose.JSONWebKey, error) {
 	_, text, err := k.get(ctx, uri, "application/jwk-set+json, application/json", maxKeySet)
 	if err != nil {
@@ -164,9 +164,9 @@ func (k *Keys) fetch(ctx context.Context, uri string) ([]jose.JSONWebKey, error)
 	return oidc.ParseKeys(text, maxKeys)
 }
 
-// get requests what a client publishes at a URI, of at most limit bytes.
+// get requests a URI and fails if the response has more than limit bytes.
 func (k *Keys) get(ctx context.Context, uri, accept string, limit int64) (http.Header, []byte, error) {
-	if k.http.Transport == nil { // the default one would connect to any address
+	if k.http.Transport == nil { // http.Client's default would connect to any address
 		return nil, nil, errors.New("request: there is no transport")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)

@@ -11,8 +11,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// use stores an assertion and returns an error if it was used before, on any replica. It is remembered
-// beside DPoP proofs, whose hashes begin with a thumbprint.
+// use stores an assertion, and returns an error if any replica has seen it before. It shares a table with
+// DPoP proofs, whose hashed text begins with a thumbprint and so cannot collide.
 func (a *Authenticator) use(ctx context.Context, c *jwt.Claims) error {
 	sum := sha256.Sum256([]byte("client_assertion\x00" + c.Subject + "\x00" + c.ID))
 	expires := stamp.Of(c.Expiry.Time()).Add(2 * clockSkew)

@@ -26,8 +26,8 @@ func (h *Resets) showForgot(w http.ResponseWriter, r *http.Request, status int, 
 	return h.Pages.Render(w, r, status, view)
 }
 
-// Request serves POST /forgot-password. It does the same for all addresses: whether one has an account
-// is looked up when the mail is sent.
+// Request serves POST /forgot-password. It treats all addresses alike, so that nobody can probe for
+// accounts: we look the account up only when we send the mail.
 func (h *Resets) Request(w http.ResponseWriter, r *http.Request) error {
 	if h.Accounts.Mail == nil {
 		return signin.ErrNoMail

@@ -18,14 +18,14 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Invitations serves the links of invitations. A link lets one person answer it, and nothing else. A new
-// person sets a password. A user who has an account signs in first, so that whoever made the invitation, and
-// knows the link, can neither set a password of that account nor answer for its user.
+// Invitations serves invitation links. A link lets one person answer the invitation, and nothing else. A
+// new person sets a password. A user who has an account signs in first: the inviter knows the link too,
+// and must not be able to set that account's password or answer for its user.
 //
-// If the link was mailed, and the user of the account has not proved the address, somebody else may have opened
-// the account, such as the owner of another organization who has seen the link of an invitation. Then the person
-// chooses: to sign in and to set a new password, which removes all other ways to sign in, or to make a new account,
-// which takes the address.
+// If we mailed the link and the account's user never proved the address, somebody else may have opened
+// the account, for example the owner of another organization who has seen an invitation's link. The
+// person then chooses. They can sign in and set a new password, which removes all other ways to sign in,
+// or make a new account, which takes over the address.
 type Invitations struct {
 	DB        *db.DB
 	SignIn    *signin.Handler
@@ -48,8 +48,8 @@ func (h *Invitations) Page(w http.ResponseWriter, r *http.Request) error {
 	return h.show(w, r, invitation, "")
 }
 
-// show renders the page that the user has to see next: to set a password, to choose an account, to sign in, or to
-// accept or decline.
+// show renders the next page that the user needs: set a password, choose an account, sign in, or accept
+// or decline.
 func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation account.Invitation, problem string) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
@@ -81,19 +81,19 @@ func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation ac
 	})
 }
 
-// The values of the parameter account, with which a person chooses the account if somebody else may have opened
-// the one that has the address.
+// Values of the account parameter. A person sends one to choose between accounts if somebody else may
+// have opened the one that holds the address.
 const (
 	ownAccount = "own"
 	newAccount = "new"
 )
 
-// opensAccount reports whether a request is one of a person who opens an account.
+// opensAccount reports whether the person behind a request opens a new account.
 func opensAccount(r *http.Request, invitation account.Invitation) bool {
 	return invitation.UserID == "" || invitation.Unproved && r.FormValue("account") == newAccount
 }
 
-// setProviders adds the providers with which a new person can accept an invitation to its page.
+// setProviders adds the providers that let a new person accept an invitation to its page.
 func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, i account.Invitation) (err error) {
 	if view.Upstreams, err = h.Upstreams.Buttons(ctx, i.OrgID); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, 
 	return err
 }
 
-// invitation returns the invitation of the request's link.
+// invitation returns the invitation that the request's link names.
 func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (account.Invitation, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {
@@ -135,12 +135,12 @@ func (h *Invitations) Answer(w http.ResponseWriter, r *http.Request) error {
 		err = h.answer(w, r, invitation)
 	}
 	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
-		return h.Page(w, r) // it was answered, or the account created, in another request
+		return h.Page(w, r) // another request answered it or created the account
 	}
 	return err
 }
 
-// register creates the account of a new person, who is a member and signed in then.
+// register creates a new person's account, adds it to the organization, and signs the person in.
 func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitation account.Invitation) error {
 	only, err := h.SignIn.OnlyUpstream(r.Context(), invitation)
 	if err != nil {
@@ -169,7 +169,7 @@ func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitatio
 	})
 }
 
-// answer accepts or declines an invitation for the user who is signed in, if it is for that user.
+// answer accepts or declines an invitation for the user who is signed in, if it is addressed to them.
 func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation account.Invitation) error {
 	s, err := h.Sessions.Current(r)
 	if err != nil {
@@ -202,7 +202,8 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 	return h.show(w, r, invitation, "")
 }
 
-// claim accepts an invitation for the user of a session who has not proved the address, with a new password.
+// claim accepts an invitation for a signed-in user who has not proved the address, and sets a new
+// password.
 func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i account.Invitation, s *session.Session) error {
 	password := r.PostForm.Get("password")
 	if problem := h.Passwords.Problem(i.Email, password); problem != "" {

@@ -13,8 +13,8 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// PasskeyPage serves GET /invite/{token}/passkey: a new person creates a passkey instead of a
-// password. Others, who have an account, see what they see at the link.
+// PasskeyPage serves GET /invite/{token}/passkey: a new person creates a passkey instead of a password.
+// It redirects people who have an account to the invitation's own page.
 func (h *Invitations) PasskeyPage(w http.ResponseWriter, r *http.Request) error {
 	invitation, err := h.invitation(w, r)
 	if err != nil {
@@ -46,8 +46,8 @@ func (h *Invitations) showPasskey(
 	return h.Pages.RenderForm(w, r, view, problem)
 }
 
-// offersPasskey reports whether an invitation can be accepted with a passkey: by a person who opens an account, and
-// whose domain does not have a provider as its only way to sign in.
+// offersPasskey reports whether a passkey can accept an invitation. The person must be opening an
+// account, and their domain must not insist on a provider.
 func (h *Invitations) offersPasskey(r *http.Request, invitation account.Invitation) (bool, error) {
 	if invitation.UserID != "" && !invitation.Unproved || h.Passkeys.Unavailable() != "" {
 		return false, nil
@@ -56,8 +56,8 @@ func (h *Invitations) offersPasskey(r *http.Request, invitation account.Invitati
 	return !only, err
 }
 
-// RegisterPasskey serves POST /invite/{token}/passkey. It creates the account of a new person, who is a
-// member and signed in then.
+// RegisterPasskey serves POST /invite/{token}/passkey. It creates a new person's account, adds it to the
+// organization, and signs the person in.
 func (h *Invitations) RegisterPasskey(w http.ResponseWriter, r *http.Request) error {
 	invitation, err := h.invitation(w, r)
 	if err != nil {
@@ -76,7 +76,7 @@ func (h *Invitations) RegisterPasskey(w http.ResponseWriter, r *http.Request) er
 		return h.showPasskey(w, r, invitation, string(problem))
 	}
 	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
-		return h.Page(w, r) // it was answered, or the account created, in another request
+		return h.Page(w, r) // another request answered it or created the account
 	}
 	return err
 }

@@ -1,5 +1,6 @@
-// Package links owns the pages that links with a token open: the invitation to an organization, the reset of
-// a password, and the setup of an installation.
+// Package links owns the pages behind links that carry a token: an invitation to an organization, a
+// password reset, and an installation's setup.
 //
-// Whoever opens such a link may have no account yet, or cannot sign in. Each ends with a sign-in.
+// People who open such a link may have no account yet, or cannot sign in. Each page ends by signing them
+// in.
 package links

@@ -16,7 +16,8 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Resets serves the links with which users who have lost their password set a new one, and has them mailed.
+// Resets mails links to users who have lost their password, and serves those links so that they can set a
+// new one.
 type Resets struct {
 	DB        *db.DB
 	Now       func() time.Time
@@ -28,7 +29,8 @@ type Resets struct {
 	Attempts  *attempt.Limiter
 }
 
-// errReset is the same for links that never existed, were used or replaced, or have expired.
+// errReset does not distinguish links that never existed from ones that were used or replaced, or have
+// expired.
 var errReset = &oauth.Error{
 	Status: http.StatusNotFound, Code: oauth.InvalidRequest,
 	Description: "this link was used or has expired: ask for a new one",
@@ -48,7 +50,7 @@ func (h *Resets) show(w http.ResponseWriter, r *http.Request, user account.User,
 	return h.Pages.RenderForm(w, r, view, problem)
 }
 
-// user returns the user of the request's link, or errReset.
+// user returns the user whom the request's link names, or errReset.
 func (h *Resets) user(w http.ResponseWriter, r *http.Request) (account.User, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {
@@ -65,7 +67,7 @@ func (h *Resets) user(w http.ResponseWriter, r *http.Request) (account.User, err
 	return user, nil
 }
 
-// Use serves POST /reset/{token}. It signs the user out everywhere, and in here.
+// Use serves POST /reset/{token}. It signs the user out everywhere, then in here.
 func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 	user, err := h.user(w, r)
 	if err != nil {
@@ -104,7 +106,7 @@ func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 		},
 	})
 	if errs.KindOf(err) == errs.NotFound {
-		return errReset // it was used in another request
+		return errReset // another request used it
 	}
 	return err
 }

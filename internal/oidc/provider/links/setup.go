@@ -17,7 +17,7 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Setup serves the link that the server of a new installation prints, with which its first owner signs in.
+// Setup serves the link that a new installation's server prints. Its first owner signs in with it.
 type Setup struct {
 	Installation *account.Setup
 	SignIn       *signin.Handler
@@ -35,13 +35,13 @@ const (
 		"Run steward setup-link on the server, or start it again: both print a new one."
 )
 
-// setupLimit is the limit for trying tokens that are not valid, from one network.
+// setupLimit limits how often one network can try invalid tokens.
 func setupLimit(network string) oauth.Limit {
 	return oauth.Limit{Key: "setup " + network, Burst: 30, Every: 10 * time.Second}
 }
 
-// Page serves GET /console/setup. The token of the link is in its fragment, which the page's script
-// moves into the form.
+// Page serves GET /console/setup. The link carries its token in the fragment, which browsers do not send,
+// so the page's script moves it into the form.
 func (h *Setup) Page(w http.ResponseWriter, r *http.Request) error {
 	pending, err := h.Installation.Pending(r.Context())
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Setup) showSetup(w http.ResponseWriter, r *http.Request, status int, vi
 	return h.Pages.Render(w, r, status, &view)
 }
 
-// showSetUp says that an installation cannot be set up again.
+// showSetUp says that the installation is already set up.
 func (h *Setup) showSetUp(w http.ResponseWriter, r *http.Request) error {
 	return h.Pages.Render(w, r, http.StatusGone, &pages.Message{
 		Title: "This installation is set up", Text: "The link cannot be used again.",
@@ -67,7 +67,7 @@ func (h *Setup) showSetUp(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// ShowHint says how an installation is set up.
+// ShowHint explains how to set up an installation.
 func (h *Setup) ShowHint(w http.ResponseWriter, r *http.Request) error {
 	return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
 		Title: "Set up Steward",
@@ -77,7 +77,7 @@ func (h *Setup) ShowHint(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// Password serves POST /console/setup: it completes the first owner, who is signed in then.
+// Password serves POST /console/setup: it completes the first owner's account and signs them in.
 func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
 	choice, shown, err := h.checkSetup(w, r)
 	if err != nil || shown {
@@ -99,7 +99,7 @@ func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// checkSetup returns what the form of the setup says. If that cannot be used, it shows why.
+// checkSetup returns the setup form's contents. If it cannot use them, it shows the reason instead.
 func (h *Setup) checkSetup(w http.ResponseWriter, r *http.Request) (c pages.SetupChoice, shown bool, err error) {
 	c = pages.SetupChoice{
 		Token: r.PostForm.Get("token"), Email: strings.TrimSpace(r.PostForm.Get("email")),
@@ -142,7 +142,7 @@ func (h *Setup) completeSetup(w http.ResponseWriter, r *http.Request, c pages.Se
 	return nil
 }
 
-// refuseSetup shows why an installation was not set up.
+// refuseSetup shows why the setup failed.
 func (h *Setup) refuseSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Conflict:

@@ -12,7 +12,7 @@ import (
 )
 
 // Passkey serves POST /console/setup/passkey: the first owner uses a passkey instead of a password. A
-// form without a passkey leads to the page on which it is created, which sends the form again.
+// form without a passkey gets the page that creates one and sends the form again.
 func (h *Setup) Passkey(w http.ResponseWriter, r *http.Request) error {
 	choice, shown, err := h.checkSetup(w, r)
 	if err != nil || shown {
@@ -32,8 +32,8 @@ func (h *Setup) Passkey(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// setupOwner returns what stands for the owner of a setup until it is completed. It ties the passkey to the
-// link and to the address that the authenticator shows.
+// setupOwner stands in for the owner, who has no ID until the setup is complete. It ties the passkey to
+// the link and to the address that the authenticator shows.
 func setupOwner(c pages.SetupChoice) string { return oauth.PathSetup + " " + c.Token + " " + c.Email }
 
 func (h *Setup) showSetupPasskey(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, problem string) error {
@@ -48,8 +48,8 @@ func (h *Setup) showSetupPasskey(w http.ResponseWriter, r *http.Request, c pages
 	return h.Pages.RenderForm(w, r, view, problem)
 }
 
-// completePasskey completes the setup with the passkey of a request. It returns a passkey.Problem if the
-// passkey is not accepted.
+// completePasskey completes the setup with the request's passkey. It returns a passkey.Problem if it
+// cannot accept the passkey.
 func (h *Setup) completePasskey(w http.ResponseWriter, r *http.Request, c pages.SetupChoice) error {
 	created, err := h.Passkeys.Created(r, setupOwner(c))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// A form carries a token that is a MAC of a cookie of the same browser. A page of another site can
-// neither read the token nor set the cookie.
+// A form carries a token: the MAC of a cookie in the same browser. Another site's page can neither read
+// the token nor set the cookie.
 const (
 	csrfCookie = "steward_csrf"
 	csrfSize   = 32
@@ -21,7 +21,7 @@ var errForm = &oauth.Error{
 	Description: "this form has expired or was not sent from this site",
 }
 
-// csrfToken returns the token for a form, and sets the cookie if the browser has none.
+// csrfToken returns a form's token. It sets the cookie if the browser has none.
 func (p *Renderer) csrfToken(w http.ResponseWriter, r *http.Request) string {
 	cookie, ok := p.Cookies.Get(r, csrfCookie)
 	if !ok || len(cookie) != csrfSize {
@@ -31,11 +31,11 @@ func (p *Renderer) csrfToken(w http.ResponseWriter, r *http.Request) string {
 	return p.csrfMAC(cookie)
 }
 
-// Remember sets the cookie that forms of the request's browser depend on, if the browser has none.
+// Remember sets the cookie that forms depend on, if the browser has none.
 func (p *Renderer) Remember(w http.ResponseWriter, r *http.Request) { p.csrfToken(w, r) }
 
-// Browser returns a digest of the cookie that forms of the request's browser depend on, or "" if the
-// browser has none. It ties what a form carries to the browser.
+// Browser returns a digest of the cookie that forms depend on, or "" if the browser has none. Use it to
+// tie a form's contents to the browser.
 func (p *Renderer) Browser(r *http.Request) string {
 	cookie, ok := p.Cookies.Get(r, csrfCookie)
 	if !ok {
@@ -48,10 +48,10 @@ func (p *Renderer) csrfMAC(cookie string) string {
 	return base64.RawURLEncoding.EncodeToString(p.key.MAC("csrf", []byte(cookie)))
 }
 
-// checkForm checks that a form was sent from a page of this server in the same browser.
+// checkForm checks that this server's page sent a form, in the same browser.
 func (p *Renderer) checkForm(r *http.Request) error {
-	// On plain HTTP off loopback browsers send no Sec-Fetch-Site, and the origin decides. It is null for
-	// sandboxed frames and redirects of other sites.
+	// On plain HTTP off loopback, browsers send no Sec-Fetch-Site, and the origin decides. It is null for
+	// sandboxed frames and for redirects by other sites.
 	if p.crossOrigin.Check(r) != nil {
 		return errForm
 	}
@@ -62,9 +62,9 @@ func (p *Renderer) checkForm(r *http.Request) error {
 	return nil
 }
 
-// Cookies sets the cookies of the provider.
+// Cookies sets the provider's cookies.
 type Cookies struct {
-	// Secure binds the cookies to this host and to HTTPS. It is false on plain HTTP, which is for
+	// Secure binds the cookies to this host and to HTTPS. It is false on plain HTTP, which is only for
 	// loopback.
 	Secure bool
 }
@@ -85,7 +85,7 @@ func (c Cookies) Get(r *http.Request, name string) (value string, ok bool) {
 	return cookie.Value, true
 }
 
-// Set sets a cookie for maxAge seconds: 0 for as long as the browser runs, -1 to delete it.
+// Set sets a cookie for maxAge seconds: 0 keeps it until the browser closes, -1 deletes it.
 func (c Cookies) Set(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: c.name(name), Value: value, Path: "/", MaxAge: maxAge,

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// FormPost is the page that sends an authorization response to a client as a form (OAuth 2.0 Form Post
-// Response Mode). It sends itself, or with a button where scripts are off.
+// FormPost is the page that delivers an authorization response to a client as a form (OAuth 2.0 Form Post
+// Response Mode). It submits itself; without scripts, it shows a button.
 type FormPost struct {
 	Base
 	Action string
@@ -19,7 +19,7 @@ type FormPost struct {
 // Field is a hidden field of a form.
 type Field struct{ Name, Value string }
 
-// NewFormPost returns a page that sends the parameters to a URI.
+// NewFormPost returns a page that sends params to uri.
 func NewFormPost(uri string, params url.Values) *FormPost {
 	v := &FormPost{Action: uri}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -30,14 +30,13 @@ func NewFormPost(uri string, params url.Values) *FormPost {
 
 func (*FormPost) template() string { return "formpost.html" }
 
-// sendForm is the script of the page.
 const sendForm = "document.forms[0].submit()"
 
-// Script returns the script of the page.
+// Script returns the page's script.
 func (*FormPost) Script() template.JS { return sendForm }
 
-// policy allows the script of the page and its form. It names no host, because browsers apply
-// form-action to the redirects of the client as well, and those may lead to another of its hosts.
+// policy allows the page's script and its form. It names no host, because browsers apply form-action to
+// the client's redirects too, and those may lead to another host.
 func (v *FormPost) policy() string {
 	sources := "https:"
 	if strings.HasPrefix(v.Action, "http:") { // an application on this device

@@ -1,8 +1,8 @@
-// Package pages owns how the provider talks to people: the HTML pages, their forms with protection against
-// cross-site request forgery, the error page, and the attributes of cookies.
+// Package pages owns the provider's HTML: its pages, their forms with protection against cross-site
+// request forgery, the error page, and the attributes of cookies.
 //
-// The handlers of other packages return errors. Page and Form make http.HandlerFuncs of them, which
-// show an error as a page.
+// Handlers in other packages return errors. Page and Form turn them into http.HandlerFuncs that show an
+// error as a page.
 package pages
 
 import (
@@ -20,24 +20,24 @@ import (
 type Renderer struct {
 	Cookies Cookies
 	key     oauth.Key
-	// crossOrigin refuses forms of other sites.
+	// crossOrigin refuses other sites' forms.
 	crossOrigin http.CrossOriginProtection
 }
 
-// New returns a Renderer for the pages of issuer. Forms are authenticated with key.
+// New returns a Renderer for the issuer's pages. It authenticates forms with key.
 func New(issuer string, key oauth.Key) (*Renderer, error) {
 	p := &Renderer{Cookies: Cookies{Secure: strings.HasPrefix(issuer, "https://")}, key: key}
-	// A proxy may have replaced the Host header, so the origin of the issuer is named here.
+	// A proxy may have replaced the Host header, so we name the issuer's origin.
 	if err := p.crossOrigin.AddTrustedOrigin(issuer); err != nil {
 		return nil, fmt.Errorf("trust the origin of %s: %w", issuer, err)
 	}
 	return p, nil
 }
 
-// Handler serves a page, or returns an error to be shown as one.
+// Handler serves a page, or returns an error for the error page.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Page returns the http.HandlerFunc of a page.
+// Page turns a Handler into an http.HandlerFunc.
 func (p *Renderer) Page(next Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := next(w, r); err != nil {
@@ -46,7 +46,7 @@ func (p *Renderer) Page(next Handler) http.HandlerFunc {
 	}
 }
 
-// Form returns the http.HandlerFunc of a form. It accepts the form only from a page of this server, and
+// Form turns a Handler into an http.HandlerFunc that accepts the form only from this server's pages, and
 // parses it into r.PostForm.
 func (p *Renderer) Form(next Handler) http.HandlerFunc {
 	return p.Page(func(w http.ResponseWriter, r *http.Request) error {
@@ -79,12 +79,12 @@ func (p *Renderer) showError(w http.ResponseWriter, r *http.Request, err error) 
 	}
 }
 
-// isTemporary reports whether the same request can succeed later.
+// isTemporary reports whether the same request may succeed later.
 func isTemporary(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
-// sentence returns the description of an error with a capital letter and a full stop.
+// sentence turns an error's description into a sentence with a capital letter and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return text
@@ -92,10 +92,10 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// Render writes a page, with headers that prevent it from being framed, cached, or made to load
-// anything. The policy of a form of this server has no form-action, because browsers apply that to the
-// redirect which follows a form, and that leads to any application. The console, which shows a page of its own,
-// gets the view as JSON.
+// Render writes a page, with headers that keep browsers from framing it, caching it, or loading anything
+// into it. A form that posts to this server gets no form-action: browsers also apply that to the redirect
+// after the form, which may lead to any application. The console shows a page of its own, so it gets the
+// view as JSON.
 func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v view) error {
 	v.setCSRF(p.csrfToken(w, r))
 	var body bytes.Buffer
@@ -114,7 +114,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v 
 	h.Set("Content-Security-Policy",
 		"default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'"+v.policy())
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "same-origin") // without a referrer, the origin of forms would be null
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, a form's origin would be null
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
@@ -122,7 +122,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v 
 	return nil
 }
 
-// RenderForm writes a page with a form. The problem is that of the last try, or empty.
+// RenderForm writes a page with a form, and the problem with the last try, if any.
 func (p *Renderer) RenderForm(w http.ResponseWriter, r *http.Request, v view, problem string) error {
 	if problem == "" {
 		return p.Render(w, r, http.StatusOK, v)

@@ -8,17 +8,17 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// Ceremony is what a page needs to create or use a passkey. A page that has one loads the script.
+// Ceremony holds the data that a page needs to create or use a passkey. A page with one loads the script.
 type Ceremony struct {
-	// Options are those of navigator.credentials, as JSON.
+	// Options is the JSON for navigator.credentials.
 	Options string
 	// Challenge is the sealed challenge, which the form sends back.
 	Challenge string
-	// Origin is that of the base URL. Browsers use the passkeys of this installation there only.
+	// Origin is the base URL's origin. Browsers use this installation's passkeys there only.
 	Origin string
 }
 
-// policy allows the script of passkeys, where they can be used.
+// policy allows the passkey script if the page has a ceremony.
 func (c *Ceremony) policy() string {
 	if c == nil {
 		return ""
@@ -26,15 +26,15 @@ func (c *Ceremony) policy() string {
 	return "; script-src " + c.Origin + oauth.PathPasskeyScript
 }
 
-// NewPasskey is the page on which a person creates a passkey.
+// NewPasskey is the page that creates a passkey.
 type NewPasskey struct {
 	Base
 	Email string
-	// Flow is that of a sign-in; empty if it is not part of one.
+	// Flow continues a sign-in; empty outside one.
 	Flow string
-	// Setup is that of an installation; nil if it is not part of one.
+	// Setup continues an installation's setup; nil outside one.
 	Setup *SetupChoice
-	// Path is where the form is sent, and Back where the person goes instead.
+	// The form posts to Path. Back is the link for people who change their mind.
 	Path, Back, BackText string
 	*Ceremony
 }
@@ -43,10 +43,10 @@ func (*NewPasskey) template() string { return "passkey.html" }
 
 func (v *NewPasskey) policy() string { return v.Ceremony.policy() }
 
-// Passkey is a passkey on the account page. Used is empty if it was not used yet.
+// Passkey is a passkey on the account page. Used is empty if nobody has used it yet.
 type Passkey struct{ ID, Name, Created, Used string }
 
-// Script serves the script of passkeys.
+// Script serves the passkey script.
 func (*Renderer) Script(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/javascript; charset=utf-8")

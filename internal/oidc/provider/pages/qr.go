@@ -8,17 +8,17 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// QR is a QR code as the page draws it: dark squares of one unit in a square of Size units.
+// QR is a QR code for a page to draw: dark squares, one unit wide, inside a square of Size units.
 type QR struct {
 	Size int
-	// Path is the data of an SVG path.
+	// Path holds an SVG path's data.
 	Path string
 }
 
-// quietZone is the light border around a QR code, in units, which scanners need.
+// quietZone is the light border, in units, that scanners need around a QR code.
 const quietZone = 4
 
-// NewQR returns the QR code of a text.
+// NewQR encodes text as a QR code.
 func NewQR(text string) (QR, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

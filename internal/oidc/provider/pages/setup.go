@@ -2,26 +2,26 @@ package pages
 
 import "html/template"
 
-// Setup is the page on which the first owner of an installation chooses how to sign in.
+// Setup is the page that asks an installation's first owner how to sign in.
 type Setup struct {
 	Base
 	SetupChoice
 	MinPassword int
-	// NoPasskeys is why passkeys cannot be used here, or "".
+	// NoPasskeys says why passkeys do not work here, or is "".
 	NoPasskeys string
 }
 
-// SetupChoice is what the first owner has entered.
+// SetupChoice holds the first owner's entries.
 type SetupChoice struct {
-	// Token is that of the link, once the form was sent.
+	// Token is the link's token, once the owner has sent the form.
 	Token      string
 	Email, Org string
 }
 
 func (*Setup) template() string { return "setup.html" }
 
-// takeToken moves the token from the fragment of the address into the form, and removes it from the
-// history of the browser. Without scripts, it has to be copied.
+// takeToken moves the token from the address's fragment into the form, and removes it from the browser's
+// history. Without scripts, the owner must copy it.
 const takeToken = `function take() {
   const field = document.getElementById('token');
   if (location.hash.length > 1) {
@@ -33,8 +33,8 @@ const takeToken = `function take() {
 take();
 addEventListener('hashchange', take);`
 
-// Script returns the script of the page.
+// Script returns the page's script.
 func (*Setup) Script() template.JS { return takeToken }
 
-// policy allows the script of the page.
+// policy allows the page's script.
 func (*Setup) policy() string { return "; script-src " + hashSource(takeToken) }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// SignedOut is the page after a sign-out. It loads the front-channel logout URIs of applications.
+// SignedOut is the page after a sign-out. It loads the applications' front-channel logout URIs.
 type SignedOut struct {
 	Base
 	Title, Text string
-	// Next is where the user goes on, and NextText the name of it; empty if there is nothing. It may have the
-	// private-use scheme of an application.
+	// Next links to where the user goes on, and NextText labels the link; both may be empty. Next may
+	// have an application's private-use scheme.
 	Next     template.URL
 	NextText string
 	// Frames are the URLs to load.
@@ -21,7 +21,7 @@ type SignedOut struct {
 
 func (*SignedOut) template() string { return "signedout.html" }
 
-// policy allows frames of the origins that are loaded, and of no others.
+// policy allows frames from the origins that the page loads, and no others.
 func (s *SignedOut) policy() string {
 	var origins []string
 	for _, frame := range s.Frames {

@@ -16,15 +16,15 @@ import (
 var files embed.FS
 
 var (
-	// templates are parsed when the first page is rendered: commands that serve nothing begin sooner.
+	// We parse templates when we render the first page, so that commands that serve nothing start sooner.
 	templates = sync.OnceValue(func() *template.Template {
 		return template.Must(template.ParseFS(files, "templates/*.html"))
 	})
 	style = mustRead("templates/style.css")
-	// styleHash is the source expression that allows the style sheet of the pages, and no other.
+	// styleHash is the source expression that allows our style sheet and no other.
 	styleHash = hashSource(style)
 	script    = mustRead("templates/passkey.js")
-	// scriptTag is the entity tag of the script.
+	// scriptTag is the script's entity tag.
 	scriptTag = strings.ReplaceAll(hashSource(script), "'", `"`)
 )
 
@@ -46,11 +46,11 @@ type view interface {
 	template() string
 	setCSRF(token string)
 	setProblem(problem string)
-	// policy is added to the Content-Security-Policy of the page.
+	// policy returns the text to append to the page's Content-Security-Policy.
 	policy() string
 }
 
-// Base is the part that all views have.
+// Base is the part that all views share.
 type Base struct {
 	CSRF string
 	// Problem is shown above the form.
@@ -63,7 +63,7 @@ func (b *Base) setProblem(problem string) { b.Problem = problem }
 
 func (*Base) policy() string { return "" }
 
-// Style returns the style sheet, which is part of each page to save a request.
+// Style returns the style sheet. Each page embeds it to save a request.
 func (*Base) Style() template.CSS { return template.CSS(style) }
 
 // SignIn is the sign-in page.
@@ -71,22 +71,22 @@ type SignIn struct {
 	Base
 	Flow  string
 	Email string
-	// Again says that the user of the session signs in again, and NoPassword that a password is not enough.
+	// Again means that the session's user signs in again, NoPassword that a password is not enough.
 	Again, NoPassword bool
-	// Client is the name of the application that the user continues to; empty for a page of this server.
+	// Client is the application that the user continues to; empty for a page on this server.
 	Client string
-	// Invited says that the user continues to an invitation.
+	// Invited means that the user continues to an invitation.
 	Invited bool
-	// Passkey is nil if passkeys cannot be used here.
+	// Passkey is nil if passkeys do not work here.
 	Passkey *Ceremony
-	// Forgot says that users can have a link to set a new password mailed.
+	// Forgot offers to mail a link for setting a new password.
 	Forgot bool
-	// Upstreams are the providers that are offered, and SingleSignOn says that an address can lead to one.
+	// Upstreams are the providers to offer. SingleSignOn means that an address can lead to one.
 	Upstreams    []Provider
 	SingleSignOn bool
 }
 
-// Provider is a provider with which a user can sign in. Org and Linked are for the account page.
+// Provider is a provider that users can sign in with. Only the account page uses Org and Linked.
 type Provider struct {
 	ID, Name, Org string
 	Linked        bool
@@ -96,7 +96,7 @@ func (*SignIn) template() string { return "signin.html" }
 
 func (v *SignIn) policy() string { return v.Passkey.policy() }
 
-// Consent is the page on which a user decides what an application may do.
+// Consent is the page that asks a user to approve an application's access.
 type Consent struct {
 	Base
 	Flow     string
@@ -104,32 +104,32 @@ type Consent struct {
 	Client   string
 	Initial  string
 	Homepage string
-	// Registered says that the client registered itself, and Document is the host of the document that describes it, if
-	// that is how.
+	// Registered means that the client registered itself. Document is the host of the document that
+	// describes it, if it has one.
 	Registered bool
 	Document   string
-	// Org is the name of the organization that owns the application.
+	// Org is the organization that owns the application.
 	Org    string
 	Email  string
 	Scopes []oidc.Scope
-	// Resource is the API that the access is for; empty for this server.
+	// Resource is the API that the application wants to use; empty for this server.
 	Resource string
-	// Redirect is where the browser goes afterwards; nil if it stays here.
+	// Redirect says where the browser goes next; nil if it stays here.
 	Redirect *Redirect
-	// Device says that the application runs on another device, which shows UserCode.
+	// Device means that the application runs on another device, which shows UserCode.
 	Device   bool
 	UserCode string
 }
 
 // Redirect describes a redirect URI to users.
 type Redirect struct {
-	// Host is the host of a web application, or of an application that listens on this device.
+	// Host names a web application, or an application that listens on this device.
 	Host string
-	// Scheme is the private-use scheme of an application; empty if there is a host.
+	// Scheme is an application's private-use scheme; empty if there is a host.
 	Scheme string
 }
 
-// NewRedirect returns what users see of a redirect URI.
+// NewRedirect describes a redirect URI to users.
 func NewRedirect(uri string) *Redirect {
 	u, err := url.Parse(uri)
 	switch {
@@ -143,8 +143,8 @@ func NewRedirect(uri string) *Redirect {
 
 func (*Consent) template() string { return "consent.html" }
 
-// Organizations is the page on which a user chooses the organization in which an application acts. It sends the same
-// request again, with that.
+// Organizations is the page that asks which organization an application should act in. It sends the same
+// request again, with the answer.
 type Organizations struct {
 	Base
 	Action string
@@ -154,12 +154,12 @@ type Organizations struct {
 
 func (*Organizations) template() string { return "organizations.html" }
 
-// Device is the page on which a user enters the code of a device.
+// Device is the page that asks for a device's code.
 type Device struct{ Base }
 
 func (*Device) template() string { return "device.html" }
 
-// SignOut is the page that asks for confirmation of a sign-out.
+// SignOut is the page that asks a user to confirm a sign-out.
 type SignOut struct {
 	Base
 	Flow   string
@@ -169,39 +169,39 @@ type SignOut struct {
 
 func (*SignOut) template() string { return "signout.html" }
 
-// Invitation is the page on which a new person sets a password and becomes a member.
+// Invitation is the page that lets a new person set a password and become a member.
 type Invitation struct {
 	Base
 	Email, Org, Role string
-	// Inviter is empty if that is not known.
+	// Inviter is empty if we do not know it.
 	Inviter     string
 	Path        string
 	MinPassword int
-	// Passkeys says that a passkey can take the place of the password.
+	// Passkeys offers a passkey instead of the password.
 	Passkeys bool
-	// Upstreams are providers with which the invitation can be accepted, and Flow is that of their forms. Only says
+	// Upstreams are providers that can accept the invitation, and Flow goes into their forms. Only means
 	// that there is no other way.
 	Upstreams []Provider
 	Flow      string
 	Only      bool
-	// Unproved says that the address has an account, which somebody else may have opened.
+	// Unproved means that the address has an account that somebody else may have opened.
 	Unproved bool
 }
 
 func (*Invitation) template() string { return "invite.html" }
 
-// Join is the page on which a user who is signed in accepts or declines an invitation. If the account is Unproved, the
-// user sets a new password.
+// Join is the page that lets a signed-in user accept or decline an invitation. If the account is
+// Unproved, the user also sets a new password.
 type Join struct{ Invitation }
 
 func (*Join) template() string { return "join.html" }
 
-// ChooseAccount is the page on which a person says whether an Unproved account is theirs.
+// ChooseAccount is the page that asks a person whether an Unproved account is theirs.
 type ChooseAccount struct{ Invitation }
 
 func (*ChooseAccount) template() string { return "choose.html" }
 
-// Reset is the page on which a user sets a new password.
+// Reset is the page that lets a user set a new password.
 type Reset struct {
 	Base
 	Email       string
@@ -211,7 +211,8 @@ type Reset struct {
 
 func (*Reset) template() string { return "reset.html" }
 
-// Account is the page on which users see and change what belongs to them.
+// Account is the page that shows users their profile, sign-in methods, applications, keys and sessions,
+// and lets them change these.
 type Account struct {
 	Base
 	Email, FirstName, LastName, PhotoURL string
@@ -219,27 +220,28 @@ type Account struct {
 	// HasPassword is false if the user has passkeys only.
 	HasPassword bool
 	Passkeys    []Passkey
-	// NoPasskeys is why passkeys cannot be used here; empty if they can.
+	// NoPasskeys says why passkeys do not work here; empty if they do.
 	NoPasskeys string
-	// CanChangeEmail says that the user can change the email address, which needs the password if there is one.
+	// CanChangeEmail lets the user change the email address. That takes the password, if there is one.
 	CanChangeEmail bool
-	// Done confirms what was changed.
+	// Done confirms the last change.
 	Done string
 	Apps []App
-	// Orgs are the organizations in which the user may create API keys.
+	// Orgs are the organizations that let the user create API keys.
 	Orgs     []Org
 	Keys     []Key
 	Sessions []Session
 	// Authenticator is nil if the user has none.
 	Authenticator *Authenticator
-	// Providers are those of the user's organizations. Upstream says that the user has signed in with one.
+	// Providers are the ones that the user's organizations use. Upstream means that the user has signed
+	// in with one.
 	Providers []Provider
 	Upstream  bool
 }
 
 func (*Account) template() string { return "account.html" }
 
-// App is an application on the account page, with what it may do.
+// App is an application on the account page, with the access it has.
 type App struct {
 	ID, Name, Homepage, Since string
 	Scopes                    []string
@@ -259,7 +261,7 @@ type Session struct {
 	Current                         bool
 }
 
-// NewKey is the page that shows the value of a new API key.
+// NewKey is the page that shows a new API key's value.
 type NewKey struct {
 	Base
 	Name, Org, Value, Expires string
@@ -267,8 +269,8 @@ type NewKey struct {
 
 func (*NewKey) template() string { return "key.html" }
 
-// Message is a page with a title and a text, and a link to another page of this server if Next is not
-// empty.
+// Message is a page with a title and a text. If Next is not empty, it links to another page on this
+// server.
 type Message struct {
 	Base
 	Title          string

@@ -1,25 +1,25 @@
 package pages
 
-// Factor is the page on which a user enters a code of the authenticator app to sign in.
+// Factor is the page that asks for an authenticator app's code during a sign-in.
 type Factor struct {
 	Base
 	Flow, Email string
-	// Again is where the user signs in in another way.
+	// Again links to another way of signing in.
 	Again string
-	// Passkey says that the user has a passkey.
+	// Passkey means that the user has a passkey.
 	Passkey bool
-	// Mailed says that the user has just set a password with a link that was mailed.
+	// Mailed means that the user has just set a password with a mailed link.
 	Mailed bool
 }
 
 func (*Factor) template() string { return "factor.html" }
 
-// Enrol is the page on which a user adds an authenticator app.
+// Enrol is the page that adds an authenticator app.
 type Enrol struct {
 	Base
 	Email  string
 	Action string
-	// Flow is set during a sign-in that requires a second factor. Again is where another user signs in then.
+	// Flow is set during a sign-in that requires a second factor. Again then lets another user sign in.
 	Flow, Again string
 	Setup       string
 	Secret      string
@@ -28,8 +28,8 @@ type Enrol struct {
 
 func (*Enrol) template() string { return "enrol.html" }
 
-// SetApp sets what the page shows of an authenticator app: the sealed setup that its form carries, the
-// secret, and the URI in the QR code.
+// SetApp sets the fields that describe an authenticator app: the sealed setup for the form, the secret,
+// and the QR code with its URI.
 func (e *Enrol) SetApp(setup, secret, uri string) (err error) {
 	e.Setup = setup
 	e.Secret = secret
@@ -41,7 +41,7 @@ func (e *Enrol) SetApp(setup, secret, uri string) (err error) {
 type Recovery struct {
 	Base
 	Codes []string
-	// Next is where the user continues, and NextText how that is called.
+	// Next links to where the user continues, and NextText labels the link.
 	Next, NextText string
 }
 

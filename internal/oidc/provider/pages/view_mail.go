@@ -1,6 +1,6 @@
 package pages
 
-// Forgot is the page on which a user asks for a link to set a new password.
+// Forgot is the page that offers to mail a link for setting a new password.
 type Forgot struct {
 	Base
 	Email string
@@ -8,7 +8,7 @@ type Forgot struct {
 
 func (*Forgot) template() string { return "forgot.html" }
 
-// Email is the page on which a user confirms a new email address.
+// Email is the page that asks a user to confirm a new email address.
 type Email struct {
 	Base
 	Old, New string
