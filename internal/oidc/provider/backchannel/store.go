@@ -8,7 +8,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Add has a client told when a session ends.
+// Add notes that a client must hear when a session ends.
 func Add(tx *db.Tx, c Client) error {
 	_, err := tx.Exec(`INSERT INTO oidc_logouts (session_id, client_id, org_id, user_id, attempts)
 		VALUES ($1, $2, $3, $4, 0) ON CONFLICT (session_id, client_id) DO NOTHING`,
@@ -29,7 +29,7 @@ func Clients(q db.Querier, sessionID string, limit int) ([]string, error) {
 	return ids, nil
 }
 
-// EndSession makes the logouts of a session due, which the transaction ends.
+// EndSession makes a session's logouts due. Call it in the transaction that ends the session.
 func EndSession(tx *db.Tx, userID, sessionID string) error {
 	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE session_id = $1 AND user_id = $2 AND due_at IS NULL`,
 		sessionID, userID)
@@ -39,7 +39,8 @@ func EndSession(tx *db.Tx, userID, sessionID string) error {
 	return nil
 }
 
-// EndOthers makes the logouts of all sessions of a user due except one, or of all if keep is "".
+// EndOthers makes the logouts due for all of a user's sessions but keep, or for all of them if keep is
+// "".
 func EndOthers(tx *db.Tx, userID, keep string) error {
 	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE user_id = $1 AND session_id <> $2 AND due_at IS NULL`,
 		userID, keep)
@@ -49,11 +50,11 @@ func EndOthers(tx *db.Tx, userID, keep string) error {
 	return nil
 }
 
-// purgeBatch is the number of rows that are deleted in one transaction, so that other writes can pass.
+// purgeBatch bounds how many rows one transaction deletes, so that other writes can pass.
 const purgeBatch = 1000
 
-// Purge deletes the logouts of sessions that have expired, about which clients are not told. It must be
-// called before those sessions are deleted.
+// Purge deletes the logouts of expired sessions, since clients do not hear about those. Call it before
+// you delete the sessions.
 func Purge(ctx context.Context, d *db.DB, now stamp.Time) error {
 	for n := int64(purgeBatch); n == purgeBatch; {
 		var err error
@@ -70,7 +71,7 @@ func Purge(ctx context.Context, d *db.DB, now stamp.Time) error {
 // target is a client with logouts that are due.
 type target struct{ orgID, clientID string }
 
-// dueClients returns at most limit clients with logouts that are due, those that wait longest first.
+// dueClients returns at most limit clients with due logouts, the longest wait first.
 func dueClients(q db.Querier, now stamp.Time, limit int) ([]target, error) {
 	scan := func(row db.Row) (t target, err error) { return t, row.Scan(&t.orgID, &t.clientID) }
 	due, err := db.Collect(q, scan, `SELECT org_id, client_id FROM oidc_logouts WHERE due_at <= $1
@@ -81,15 +82,15 @@ func dueClients(q db.Querier, now stamp.Time, limit int) ([]target, error) {
 	return due, nil
 }
 
-// logout is a logout of a client that is leased to this process.
+// logout is a client's logout that this process has leased.
 type logout struct {
 	sessionID, userID string
-	// attempts is how many have failed.
+	// attempts counts the failed attempts.
 	attempts int64
 }
 
-// lease takes logouts of a client that are due, until a time. Those that another process is taking are
-// left to it.
+// lease takes a client's due logouts for this process until the given time. It skips the ones that
+// another process is taking.
 func lease(tx *db.Tx, clientID string, now, until stamp.Time) ([]logout, error) {
 	scan := func(row db.Row) (l logout, err error) { return l, row.Scan(&l.sessionID, &l.userID, &l.attempts) }
 	leased, err := db.Collect(tx, scan, `UPDATE oidc_logouts SET due_at = $3
@@ -111,7 +112,7 @@ func remove(tx *db.Tx, clientID, sessionID string) error {
 	return nil
 }
 
-// release makes a leased logout due again at a time.
+// release makes a leased logout due again at the given time.
 func release(tx *db.Tx, clientID, sessionID string, due stamp.Time) error {
 	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3 WHERE session_id = $1 AND client_id = $2`,
 		sessionID, clientID, due)
@@ -121,7 +122,7 @@ func release(tx *db.Tx, clientID, sessionID string, due stamp.Time) error {
 	return nil
 }
 
-// postponement says when the logouts of a client are tried again, and until when.
+// postponement says when to retry a client's logouts, and when to give up.
 type postponement struct {
 	clientID    string
 	now         stamp.Time
@@ -138,7 +139,7 @@ func (p postponement) one(tx *db.Tx, l logout) error {
 	return nil
 }
 
-// all has all logouts of the client wait that are due, since it was not reached.
+// all postpones all of the client's due logouts, because we could not reach it.
 func (p postponement) all(tx *db.Tx) error {
 	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, give_up_at = COALESCE(give_up_at, $4)
 		WHERE client_id = $1 AND due_at <= $2`, p.clientID, p.now, p.due, p.giveUp)
@@ -148,8 +149,8 @@ func (p postponement) all(tx *db.Tx) error {
 	return nil
 }
 
-// drop deletes the logouts of a client that have been tried for long enough, and those of the oldest
-// sessions beyond a number. It returns how many there were.
+// drop deletes a client's logouts that we have tried for long enough. If more than most remain, it also
+// deletes the ones from the oldest sessions. It returns how many it deleted.
 func drop(tx *db.Tx, clientID string, most int) (dropped int64, err error) {
 	late, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at >= give_up_at`, clientID)
 	if err != nil {

@@ -17,32 +17,31 @@ import (
 )
 
 const (
-	// interval is how often due logouts are looked for.
+	// interval is the pause between two looks for due logouts.
 	interval = time.Second
-	// maxClients is how many clients are looked at each time, and maxSending to how many tokens are sent at
-	// the same time.
+	// maxClients bounds how many clients one look serves, maxSending how many tokens are in flight.
 	maxClients = 1000
 	maxSending = 64
-	// MaxQueued is how many logouts of one client wait at most.
+	// MaxQueued bounds how many logouts wait for one client.
 	MaxQueued = 10_000
-	// finishTimeout bounds storing the results of a batch when the process stops.
+	// finishTimeout bounds how long we store a batch's results while the process stops.
 	finishTimeout = 5 * time.Second
 )
 
-// Worker sends logout tokens. A client is sent one token at a time by each process, so that one which does
-// not answer has one slot.
+// Worker sends logout tokens. Each process sends a client one token at a time, so that a client that does
+// not answer blocks a single slot.
 type Worker struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Log     *slog.Logger
 	Clients *oidc.Store
 	Tokens  *jwt.Issuer
-	// Send posts a form. It returns the status of the response, 0 if there is none, and an error unless the
-	// status is 2xx.
+	// Send posts a form. It returns the response's status, or 0 if there was no response, and an error
+	// unless the status is 2xx.
 	Send func(ctx context.Context, uri string, form url.Values) (status int, err error)
-	// Sent is called after each attempt, if it is set, with whether the client has taken the token.
+	// Sent, if set, learns after each attempt whether the client accepted the token.
 	Sent func(taken bool)
-	// MaxQueued is how many logouts of one client wait at most.
+	// MaxQueued bounds how many logouts wait for one client.
 	MaxQueued int
 
 	slots   *budget.Queue
@@ -56,20 +55,20 @@ func NewWorker() *Worker {
 	return &Worker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
 }
 
-// Run sends what is due until ctx ends.
+// Run sends due logouts until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
 	job.Every(w.Log, "send logout tokens", interval, w.start)(ctx)
 	w.running.Wait()
 }
 
-// SendDue sends what is due now and waits for the end of all attempts.
+// SendDue sends the logouts that are due now, and waits for all attempts to end.
 func (w *Worker) SendDue(ctx context.Context) error {
 	err := w.start(ctx)
 	w.running.Wait()
 	return err
 }
 
-// start starts to send to all clients with logouts that are due, unless that is going on.
+// start starts sending to all clients with due logouts, except those that it is already sending to.
 func (w *Worker) start(ctx context.Context) error {
 	due, err := dueClients(w.DB.Read(ctx), stamp.Of(w.Now()), maxClients)
 	if err != nil {
@@ -83,7 +82,7 @@ func (w *Worker) start(ctx context.Context) error {
 	return nil
 }
 
-// claim reports whether nobody in this process sends to a client, and makes the caller the one who does.
+// claim reserves a client for the caller. It reports false if another goroutine in this process has it.
 func (w *Worker) claim(clientID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +99,7 @@ func (w *Worker) unclaim(clientID string) {
 	delete(w.busy, clientID)
 }
 
-// serve sends to a client until nothing is due any more.
+// serve sends to a client until nothing is due.
 func (w *Worker) serve(ctx context.Context, t target) {
 	defer w.unclaim(t.clientID)
 	if w.slots.Enter(ctx, t.orgID, t.clientID) != nil {
@@ -117,7 +116,7 @@ func (w *Worker) serve(ctx context.Context, t target) {
 	}
 }
 
-// sendBatch sends some logout tokens of a client, and reports whether there may be more.
+// sendBatch sends some of a client's logout tokens, and reports whether more may be due.
 func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err error) {
 	b := batch{clientID: clientID}
 	err = w.DB.Write(ctx, func(tx *db.Tx) (err error) {
@@ -131,7 +130,7 @@ func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err
 	client, err := w.Clients.Lookup(ctx, clientID)
 	switch {
 	case errs.KindOf(err) == errs.NotFound || err == nil && client.BackchannelLogoutURI == nil:
-		b.done = b.leased // there is nobody to tell
+		b.done = b.leased // the client is gone or has no logout URI
 	case err != nil:
 		return false, err
 	default:
@@ -140,21 +139,21 @@ func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err
 	return len(b.rest()) == 0, w.finish(ctx, b)
 }
 
-// batch is what has become of leased logouts. The first ones of leased are those that are done and those that
-// failed, in their order; the rest was not sent.
+// batch tracks what happened to leased logouts. Within leased, the ones that are done or failed come
+// first; we did not send the rest.
 type batch struct {
 	clientID string
 	leased   []logout
 	done     []logout
 	failed   []logout
-	// unreachable says that the last of failed got no response, so that the rest was not sent.
+	// unreachable means that the last failure got no response, so we did not send the rest.
 	unreachable bool
 }
 
-// rest returns the logouts that were not sent.
+// rest returns the logouts that we did not send.
 func (b *batch) rest() []logout { return b.leased[len(b.done)+len(b.failed):] }
 
-// sendAll sends the logout tokens of a batch until the client does not respond, or the process stops.
+// sendAll sends a batch's logout tokens until the client stops responding or the process stops.
 func (w *Worker) sendAll(ctx context.Context, client *oidc.Registered, b *batch) {
 	for _, l := range b.leased {
 		status, err := w.send(ctx, client, l)
@@ -188,7 +187,7 @@ func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (s
 	return status, err
 }
 
-// finish stores what has become of a batch, also when the process stops.
+// finish stores a batch's results, even while the process stops.
 func (w *Worker) finish(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
@@ -208,8 +207,7 @@ func (w *Worker) finish(ctx context.Context, b batch) error {
 	return err
 }
 
-// retry stores when the logouts are due that failed, and those that were not sent. It returns how many are
-// given up.
+// retry stores when to try the failed and unsent logouts again. It returns how many it gave up on.
 func (w *Worker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	now := stamp.Of(w.Now())
 	p := postponement{clientID: b.clientID, now: now, giveUp: now.Add(retryFor)}

@@ -1,8 +1,7 @@
-// Package federation sends browsers to the providers of organizations, and signs users in who come back from
-// there.
+// Package federation sends browsers to organizations' providers, and signs users in when they come back.
 //
-// While a browser is at a provider, what is known of the sign-in travels sealed in the parameter state. A
-// cookie, which is deleted when the browser comes back, binds it to the browser and to one use.
+// While a browser is at a provider, the sign-in's state travels sealed in the state parameter. A cookie
+// binds it to the browser, and to a single use: we delete the cookie when the browser comes back.
 package federation
 
 import (
@@ -27,13 +26,13 @@ import (
 	"steward/internal/stamp"
 )
 
-// Upstreams are the providers with which users can sign in, and Client talks to them.
+// Upstreams are the providers that users can sign in with. Client talks to them.
 type Upstreams struct {
 	signin.Upstreams
 	Client *relying.Client
 }
 
-// Handler serves the sign-in with a provider.
+// Handler serves sign-ins with a provider.
 type Handler struct {
 	Now       func() time.Time
 	SignIn    *signin.Handler
@@ -42,11 +41,12 @@ type Handler struct {
 	Pages     *pages.Renderer
 	Attempts  *attempt.Limiter
 	Upstreams *Upstreams
-	// Linked is called when a user comes back whom StartLink has sent, with the session of that user.
+	// Linked takes over when a user whom StartLink has sent away comes back. It gets the session that
+	// started the link.
 	Linked func(w http.ResponseWriter, r *http.Request, sessionID string, i upstream.Identity) error
 }
 
-// Errors of requests whose provider or whose browser is not the right one.
+// Errors for requests that name a wrong provider, or come from a wrong browser.
 var (
 	ErrNoUpstream = &oauth.Error{
 		Status: http.StatusNotFound, Code: oauth.InvalidRequest,
@@ -57,14 +57,14 @@ var (
 )
 
 const (
-	// notAdmitted is the same whether the user is not invited, is disabled, or has an account that is not
-	// linked: who manages a provider must not learn which addresses have accounts.
+	// notAdmitted does not say whether the user is not invited, is disabled, or has an account that is
+	// not linked: the provider's administrator must not learn which addresses have accounts.
 	notAdmitted = "This account does not open the organization. Sign in another way and link it on your account page, or ask for an invitation."
 
 	noSingleSignOn = "There is no single sign-on for this email address. Sign in with your password."
 )
 
-// startLimit is the limit for starting sign-ins at providers from one network.
+// startLimit limits how often one network can start sign-ins at providers.
 func startLimit(network string) oauth.Limit {
 	return oauth.Limit{Key: "upstream " + network, Burst: 60, Every: time.Second}
 }
@@ -78,8 +78,8 @@ func (h *Handler) Upstream(ctx context.Context, upstreamID string) (upstream.Ups
 	return u, err
 }
 
-// Start serves POST /sign-in/upstream: it sends the browser to a provider that the page has offered, or to
-// that of the domain of an e-mail address.
+// Start serves POST /sign-in/upstream. It sends the browser to a provider that the page offered, or to
+// the one that an e-mail address's domain uses.
 func (h *Handler) Start(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.Open(r.PostForm.Get("flow"))
 	if err != nil {
@@ -103,7 +103,7 @@ func (h *Handler) Start(w http.ResponseWriter, r *http.Request) error {
 	return h.startSignIn(w, r, u, f)
 }
 
-// Link serves GET /sign-in/upstream/{id}, a link that administrators hand out. It leads to the console.
+// Link serves GET /sign-in/upstream/{id}, a link for administrators to hand out. It leads to the console.
 func (h *Handler) Link(w http.ResponseWriter, r *http.Request) error {
 	s, err := h.Sessions.Current(r)
 	if err != nil {
@@ -120,8 +120,8 @@ func (h *Handler) Link(w http.ResponseWriter, r *http.Request) error {
 	return h.startSignIn(w, r, u, h.Flows.ToPath(oauth.PathConsoleSignIn))
 }
 
-// startSignIn sends the browser to a provider. A user who is signed in, or whose application demands it,
-// must authenticate there again.
+// startSignIn sends the browser to a provider. Users who are signed in must authenticate there again, and
+// so must users whose application demands it.
 func (h *Handler) startSignIn(w http.ResponseWriter, r *http.Request, u upstream.Upstream, f *flow.Flow) error {
 	s, err := h.Sessions.Current(r)
 	if err != nil {
@@ -131,14 +131,14 @@ func (h *Handler) startSignIn(w http.ResponseWriter, r *http.Request, u upstream
 	return h.leave(w, r, u, visit{Flow: f, Attempt: h.Upstreams.Client.NewAttempt(demanded || s != nil)})
 }
 
-// StartLink sends the user of a session to a provider to link the account there.
+// StartLink sends a session's user to a provider to link the account there.
 func (h *Handler) StartLink(w http.ResponseWriter, r *http.Request, u upstream.Upstream, sessionID string) error {
 	return h.leave(w, r, u, visit{
 		Flow: h.Flows.ToPath(oauth.PathAccount), Session: sessionID, Attempt: h.Upstreams.Client.NewAttempt(false),
 	})
 }
 
-// Callback serves GET /sign-in/upstream/callback, where the browser comes back from a provider.
+// Callback serves GET /sign-in/upstream/callback, where browsers come back from a provider.
 func (h *Handler) Callback(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.open(r)
 	if err != nil {
@@ -175,7 +175,7 @@ func (h *Handler) Callback(w http.ResponseWriter, r *http.Request) error {
 	return h.admit(w, r, v.Flow, arrival)
 }
 
-// admit signs the user of an arrival in.
+// admit signs in the user who has arrived.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request, f *flow.Flow, a admission.Arrival) error {
 	err := h.SignIn.Complete(w, r, f, signin.Proof{
 		Methods: a.Methods(),

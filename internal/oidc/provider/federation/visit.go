@@ -21,7 +21,7 @@ const (
 	purpose    = "oidc.upstream"
 )
 
-// visit is what is known of a sign-in while the browser is at a provider.
+// visit is a sign-in's state while the browser is at a provider.
 type visit struct {
 	UpstreamID string          `json:"upstream"`
 	Issuer     string          `json:"issuer"`
@@ -29,7 +29,7 @@ type visit struct {
 	Flow       *flow.Flow      `json:"flow"`
 	// Cookie is the hash of the browser's cookie.
 	Cookie []byte `json:"cookie"`
-	// Session is the session of a user who links the account, or "".
+	// Session belongs to a user who links the account, or is "".
 	Session string `json:"session,omitempty"`
 }
 
@@ -58,7 +58,7 @@ func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstr
 	return nil
 }
 
-// registration returns how Steward is registered at a provider.
+// registration returns Steward's registration at a provider.
 func (h *Handler) registration(u upstream.Upstream) (relying.Registration, error) {
 	secret, err := h.Upstreams.Store.Secret(u)
 	return relying.Registration{
@@ -69,12 +69,12 @@ func (h *Handler) registration(u upstream.Upstream) (relying.Registration, error
 func (h *Handler) seal(v visit) string {
 	plain, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it can be encoded
+		panic(err) // every visit can be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Flows.Ring.Seal(purpose, plain))
 }
 
-// open returns what the state of a request says, if it belongs to the browser and has not expired.
+// open returns the visit in a request's state, if it belongs to the browser and has not expired.
 func (h *Handler) open(r *http.Request) (visit, error) {
 	var v visit
 	sealed, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("state"))

@@ -12,9 +12,8 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// AccessClaims are the claims of an access token (RFC 9068). Three of them name the grant, the epoch of
-// the client and the epoch of the consent that the token is based on, so that revoking one of them needs
-// no list of tokens.
+// AccessClaims are an access token's claims (RFC 9068). Three of them name the grant, the client's epoch
+// and the consent's epoch, so that we can revoke any of these without a list of tokens.
 type AccessClaims struct {
 	Issuer    string           `json:"iss"`
 	Subject   string           `json:"sub"`
@@ -33,9 +32,10 @@ type AccessClaims struct {
 	ClientEpoch  int64  `json:"client_epoch"`
 	ConsentEpoch int64  `json:"consent_epoch,omitempty"`
 
-	// Act is the client that acts for the subject, if the token was exchanged for another one. GrantedTo is the
-	// client of the first of those then, and ExchangedFor has the ids of all, oldest first. GrantedTo is also set
-	// if ClientID is the URI of a document, which stands for a client in each of several organizations.
+	// Act is the client that acts for the subject, if the client exchanged another token for this one.
+	// GrantedTo is then the client that got the first token, and ExchangedFor lists the ids of all the
+	// tokens before, oldest first. GrantedTo is also set if ClientID is a document's URI, since the same
+	// URI stands for a client in each of several organizations.
 	Act          *Actor   `json:"act,omitempty"`
 	GrantedTo    string   `json:"granted_to,omitempty"`
 	ExchangedFor []string `json:"exchanged_for,omitempty"`
@@ -47,7 +47,7 @@ type SignIn struct {
 	Methods oauth.Methods `json:"amr,omitempty"`
 }
 
-// NewSignIn returns the claims of a user who signed in with methods.
+// NewSignIn returns the claims for a user who signed in with methods.
 func NewSignIn(methods oauth.Methods) SignIn {
 	return SignIn{Level: methods.Level(), Methods: methods}
 }
@@ -57,10 +57,10 @@ type Confirmation struct {
 	JKT string `json:"jkt"`
 }
 
-// Scopes returns the scopes of the token.
+// Scopes returns the token's scopes.
 func (a *AccessClaims) Scopes() []string { return strings.Fields(a.Scope) }
 
-// UserID returns the user of the token. It is empty for client_credentials, whose tokens have no grant.
+// UserID returns the token's user. It is empty for client_credentials, whose tokens have no grant.
 func (a *AccessClaims) UserID() string {
 	if a.Grant == "" {
 		return ""
@@ -68,19 +68,19 @@ func (a *AccessClaims) UserID() string {
 	return a.Subject
 }
 
-// IsFor reports whether the token was issued for the audience that a client has registered. No client has the
-// audience of this server, even if the base URL was changed to one that was registered before.
+// IsFor reports whether the token's audience is the one that a client has registered. This server's own
+// audience never counts, even if a client registered it before the base URL changed to it.
 func (a *AccessClaims) IsFor(c *oidc.Registered) bool {
 	return c.Audience != nil && *c.Audience != a.Issuer && slices.Contains(a.Audience, *c.Audience)
 }
 
-// Lifetime returns for how many seconds the token is valid from its issue on.
+// Lifetime returns for how many seconds after its issue the token is valid.
 func (a *AccessClaims) Lifetime() int64 { return int64(*a.ExpiresAt - *a.IssuedAt) }
 
-// SetAudience sets the only audience of the token.
+// SetAudience makes uri the token's only audience.
 func (a *AccessClaims) SetAudience(uri string) { a.Audience = jwt.Audience{uri} }
 
-// TokenType returns how the token must be presented.
+// TokenType returns the scheme for presenting the token.
 func (a *AccessClaims) TokenType() string {
 	if a.Confirm != nil {
 		return oauth.DPoP
@@ -88,7 +88,7 @@ func (a *AccessClaims) TokenType() string {
 	return oauth.Bearer
 }
 
-// IDClaims are the claims of an ID token.
+// IDClaims are an ID token's claims.
 type IDClaims struct {
 	Issuer    string           `json:"iss"`
 	Subject   string           `json:"sub"`
@@ -104,7 +104,7 @@ type IDClaims struct {
 	*OrganizationClaims
 }
 
-// ProfileClaims are the claims that the scopes profile and email stand for.
+// ProfileClaims are the claims behind the scopes profile and email.
 type ProfileClaims struct {
 	Name       string `json:"name,omitempty"`
 	GivenName  string `json:"given_name,omitempty"`
@@ -116,13 +116,13 @@ type ProfileClaims struct {
 	EmailVerified *bool `json:"email_verified,omitempty"`
 }
 
-// OrganizationClaims are the claims that the scope organization stands for: what the user is in the
-// organization of the client.
+// OrganizationClaims are the claims behind the scope organization: the user's place in the client's
+// organization.
 type OrganizationClaims struct {
 	OrgID   string    `json:"org_id"`
 	OrgName string    `json:"org_name"`
 	Role    auth.Role `json:"role"`
-	// Groups are those that providers of the organization named when the user last signed in with them.
+	// Groups are the ones that the organization's providers named at the user's last sign-in with them.
 	Groups []string `json:"groups"`
 }
 

@@ -6,16 +6,16 @@ import (
 	"steward/internal/oidc"
 )
 
-// Actor is a client that acts for the subject of a token which it got in exchange for another one (RFC 8693
-// section 4.1), and the one that did so before it.
+// Actor is a client that exchanged another token (RFC 8693 section 4.1) and now acts for its subject. The
+// inner Actor is the client that did so before it.
 type Actor struct {
 	Subject string `json:"sub"`
 	Actor   *Actor `json:"act,omitempty"`
 }
 
-// NewExchanged returns the claims of a new access token that client c gets in exchange for the token with the
-// claims of a subject. It lives no longer than that, and is bound to the key with thumbprint jkt, if that is
-// not empty.
+// NewExchanged returns the claims for a new access token that client c gets in exchange for the subject's
+// token. The new token does not outlive that one. If jkt is not empty, it is bound to the key with that
+// thumbprint.
 func (i *Issuer) NewExchanged(c *oidc.Registered, subject *AccessClaims, scopes []string, jkt string) *AccessClaims {
 	a := i.NewAccess(c, subject.Subject, scopes, jkt)
 	if subject.ExpiresAt.Time().Before(a.ExpiresAt.Time()) {
@@ -33,8 +33,8 @@ func (i *Issuer) NewExchanged(c *oidc.Registered, subject *AccessClaims, scopes 
 	return a
 }
 
-// Holder returns the client that the user has allowed what the token can do: the one that it was issued to,
-// or for a token that was exchanged, the one that the first token was issued to.
+// Holder returns the client that the user trusted with this access: the one that got the token, or, after
+// an exchange, the one that got the first token.
 func (a *AccessClaims) Holder() string {
 	if a.GrantedTo != "" {
 		return a.GrantedTo
@@ -42,7 +42,8 @@ func (a *AccessClaims) Holder() string {
 	return a.ClientID
 }
 
-// Client returns the id of the client that the token was issued to, which is not ClientID if a document describes it.
+// Client returns the id of the client that got the token. If a document describes the client, that
+// differs from ClientID.
 func (a *AccessClaims) Client() string {
 	if a.Act == nil {
 		return a.Holder()
@@ -50,5 +51,5 @@ func (a *AccessClaims) Client() string {
 	return a.ClientID
 }
 
-// IDs returns the id of the token and those of the tokens that it was exchanged for.
+// IDs returns the token's id, after the ids of the tokens that it was exchanged for.
 func (a *AccessClaims) IDs() []string { return append(slices.Clone(a.ExchangedFor), a.ID) }

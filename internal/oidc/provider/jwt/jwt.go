@@ -1,8 +1,8 @@
-// Package jwt owns the signed tokens of the provider: access tokens, ID tokens and logout tokens, their
-// claims, and their verification.
+// Package jwt signs and verifies the provider's tokens: access tokens, ID tokens and logout tokens.
 //
-// Access tokens are signed with ES256, which is fast; ID tokens with RS256, which every relying party
-// must support (OpenID Connect Core section 15.1). Whether a token was revoked is not decided here.
+// We sign access tokens with ES256, which is fast, and ID tokens with RS256, which every relying party
+// must support (OpenID Connect Core section 15.1). This package does not check whether a token was
+// revoked.
 package jwt
 
 import (
@@ -24,39 +24,39 @@ import (
 	"steward/internal/oidc/keys"
 )
 
-// ErrInvalid is returned for a token that this issuer did not sign, or that has expired.
+// ErrInvalid is the error for a token that this issuer did not sign, or that has expired.
 var ErrInvalid = errors.New("the token is invalid")
 
-// Issuer signs tokens and verifies those that it signed.
+// Issuer signs tokens and verifies its own.
 type Issuer struct {
 	url  string
 	now  func() time.Time
 	keys *keys.Store
-	// verified are the claims of access tokens with a valid signature. Whether they have expired or were revoked
-	// is decided each time.
+	// verified caches the claims of access tokens whose signature was valid. We check expiry and
+	// revocation every time.
 	verified db.Cache[verifiedKey, *AccessClaims]
 }
 
-// maxVerified is the number of access tokens whose claims are kept.
+// maxVerified bounds how many access tokens' claims we cache.
 const maxVerified = 10_000
 
-// NewIssuer returns an issuer, whose URL is the issuer of its tokens.
+// NewIssuer returns an issuer that puts url into its tokens.
 func NewIssuer(url string, now func() time.Time, k *keys.Store) *Issuer {
 	return &Issuer{url: url, now: now, keys: k, verified: db.Cache[verifiedKey, *AccessClaims]{Max: maxVerified}}
 }
 
-// verifiedKey finds the claims of an access token whose signature was verified with a set of keys. The set
-// is a part of it so that claims are never found after the keys have changed.
+// verifiedKey finds the claims of an access token that we verified with a set of keys. Including the set
+// means that no claims outlive a change of keys.
 type verifiedKey struct {
 	keys *keys.Set
 	sum  [sha256.Size]byte
 }
 
-// Forget drops the claims of verified tokens. It is to be called when keys.Cache is invalidated.
+// Forget drops the claims of verified tokens. Call it when you invalidate keys.Cache.
 func (i *Issuer) Forget() { i.verified.Forget() }
 
-// NewAccess returns the claims of a new access token of client c for this server. The token is
-// bound to the key with thumbprint jkt, if that is not empty.
+// NewAccess returns the claims for client c's new access token for this server. If jkt is not empty, the
+// token is bound to the key with that thumbprint.
 func (i *Issuer) NewAccess(c *oidc.Registered, subject string, scopes []string, jkt string) *AccessClaims {
 	now := i.now()
 	a := &AccessClaims{
@@ -78,7 +78,7 @@ func (i *Issuer) SignAccess(ctx context.Context, a *AccessClaims) (string, error
 	return i.sign(ctx, keys.ForAccessTokens, a)
 }
 
-// NewID returns the claims of a new ID token of client c that is issued together with an access token.
+// NewID returns the claims for client c's new ID token, to issue together with an access token.
 func (i *Issuer) NewID(c *oidc.Registered, subject string, authTime time.Time, accessToken string) *IDClaims {
 	now := i.now()
 	return &IDClaims{
@@ -97,7 +97,7 @@ func (i *Issuer) sign(ctx context.Context, alg jose.SignatureAlgorithm, claims a
 	return i.signAs(ctx, alg, types[alg], claims)
 }
 
-// signAs signs a token whose header has a typ.
+// signAs signs a token with the given typ in its header.
 func (i *Issuer) signAs(ctx context.Context, alg jose.SignatureAlgorithm, typ string, claims any) (string, error) {
 	set, err := i.keySet(ctx)
 	if err != nil {
@@ -118,8 +118,8 @@ func (i *Issuer) signAs(ctx context.Context, alg jose.SignatureAlgorithm, typ st
 	return token, nil
 }
 
-// VerifyAccess returns the claims of an access token for this server. It returns ErrInvalid if the
-// token is not one of this issuer, is for another audience, or has expired.
+// VerifyAccess returns the claims of an access token for this server. It returns ErrInvalid if another
+// issuer signed the token, it is for another audience, or it has expired.
 func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims, error) {
 	a, err := i.VerifyAnyAccess(ctx, token)
 	if err != nil {
@@ -131,8 +131,8 @@ func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims,
 	return a, nil
 }
 
-// VerifyAnyAccess returns the claims of an access token for any audience. It returns ErrInvalid if the
-// token is not one of this issuer or has expired.
+// VerifyAnyAccess returns the claims of an access token for any audience. It returns ErrInvalid if
+// another issuer signed the token or it has expired.
 func (i *Issuer) VerifyAnyAccess(ctx context.Context, token string) (*AccessClaims, error) {
 	set, err := i.keySet(ctx)
 	if err != nil {
@@ -153,8 +153,8 @@ func (i *Issuer) VerifyAnyAccess(ctx context.Context, token string) (*AccessClai
 	return &claims, nil
 }
 
-// VerifyIDHint returns the claims of an ID token that is presented as a hint, for which it does not
-// matter whether it has expired. It returns ErrInvalid if the token is not one of this issuer.
+// VerifyIDHint returns the claims of an ID token that serves as a hint, which may have expired. It
+// returns ErrInvalid if another issuer signed the token.
 func (i *Issuer) VerifyIDHint(ctx context.Context, token string) (*IDClaims, error) {
 	set, err := i.keySet(ctx)
 	if err != nil {
@@ -170,7 +170,6 @@ func (i *Issuer) VerifyIDHint(ctx context.Context, token string) (*IDClaims, err
 	return &c, nil
 }
 
-// keySet returns the current keys.
 func (i *Issuer) keySet(ctx context.Context) (*keys.Set, error) {
 	set, err := i.keys.Set(ctx)
 	if err != nil {
@@ -179,11 +178,11 @@ func (i *Issuer) keySet(ctx context.Context) (*keys.Set, error) {
 	return set, nil
 }
 
-// types has the typ of the tokens that are signed with an algorithm. That of access tokens prevents that an
-// ID token passes as one (RFC 9068).
+// types gives each algorithm's tokens their typ. The one for access tokens keeps an ID token from passing
+// as an access token (RFC 9068).
 var types = map[jose.SignatureAlgorithm]string{keys.ForAccessTokens: "at+jwt", keys.ForIDTokens: "JWT"}
 
-// verify checks form, algorithm, type and signature of a token. The caller decides the algorithm, not
+// verify checks a token's form, algorithm, type and signature. The caller chooses the algorithm, never
 // the token, and a key serves only the algorithm that it was made for.
 func verify(set *keys.Set, token string, alg jose.SignatureAlgorithm, claims any) error {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{alg})
@@ -205,10 +204,10 @@ func verify(set *keys.Set, token string, alg jose.SignatureAlgorithm, claims any
 	return ErrInvalid
 }
 
-// Date returns a time as a claim.
+// Date returns t as a claim.
 func Date(t time.Time) *jwt.NumericDate { return jwt.NewNumericDate(t) }
 
-// halfHash returns the at_hash of an access token: the left half of its SHA-256.
+// halfHash returns an access token's at_hash: the left half of its SHA-256.
 func halfHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// LogoutLifetime is how long a logout token is valid, as OpenID Connect Back-Channel Logout 1.0
-	// recommends.
+	// LogoutLifetime is how long a logout token is valid. OpenID Connect Back-Channel Logout 1.0
+	// recommends this value.
 	LogoutLifetime = 2 * time.Minute
 
 	logoutType  = "logout+jwt"
 	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
 )
 
-// logoutClaims are the claims of a logout token. It has no nonce, so that it cannot pass as an ID token.
+// logoutClaims are a logout token's claims. It has no nonce, so that it cannot pass as an ID token.
 type logoutClaims struct {
 	Issuer    string              `json:"iss"`
 	Subject   string              `json:"sub"`
@@ -32,7 +32,7 @@ type logoutClaims struct {
 	Events    map[string]struct{} `json:"events"`
 }
 
-// SignLogout returns a new logout token, which tells client c that a session of a user has ended.
+// SignLogout returns a new logout token, which tells client c that a user's session has ended.
 func (i *Issuer) SignLogout(ctx context.Context, c *oidc.Registered, userID, sessionID string) (string, error) {
 	now := i.now()
 	return i.signAs(ctx, keys.ForIDTokens, logoutType, &logoutClaims{

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// challengeLifetime is how long a user may take to answer a challenge.
+	// challengeLifetime bounds how long a user may take to answer a challenge.
 	challengeLifetime = 10 * time.Minute
 	handleSize        = 32
 
@@ -27,22 +27,22 @@ const (
 	purposeUse    = "oidc.passkey.use"
 )
 
-// challenge is what is sealed between the two requests of a ceremony.
+// challenge holds the state between a ceremony's two requests. The browser carries it, sealed.
 type challenge struct {
 	Session webauthn.SessionData `json:"session"`
-	// Owner is who the passkey is created for; empty if one is used.
+	// Owner is the person who creates the passkey; empty if someone uses one.
 	Owner     string     `json:"owner,omitempty"`
 	ExpiresAt stamp.Time `json:"expires_at"`
 }
 
 // Owner is a person who creates a passkey.
 type Owner struct {
-	// ID is the id of the user, or what the page knows of a person who is not a user yet.
+	// ID is the user's id, or stands for a person who is not a user yet.
 	ID    string
 	Email string
-	// Name is shown by authenticators; the address if it is empty.
+	// Authenticators show Name, or the address if it is empty.
 	Name string
-	// Passkeys are those that the person has.
+	// Passkeys are the ones that the person already has.
 	Passkeys []Passkey
 }
 
@@ -83,8 +83,8 @@ func (p Passkey) credential() webauthn.Credential {
 	}
 }
 
-// Create returns what a page needs to create a passkey for a person. It must not be called where passkeys
-// are unavailable.
+// Create starts the ceremony in which a person creates a passkey. Do not call it where passkeys are
+// unavailable.
 func (m *Manager) Create(o Owner) (*pages.Ceremony, error) {
 	p := o.person()
 	known := webauthn.Credentials(p.credentials).CredentialDescriptors()
@@ -95,8 +95,8 @@ func (m *Manager) Create(o Owner) (*pages.Ceremony, error) {
 	return m.ceremony(purposeCreate, creation.Response, challenge{Session: *session, Owner: o.ID})
 }
 
-// SignIn returns what a page needs to use a passkey of whichever user. It returns nil if passkeys cannot
-// be used here.
+// SignIn starts the ceremony in which any user signs in with a passkey. It returns nil if passkeys do not
+// work here.
 func (m *Manager) SignIn() (*pages.Ceremony, error) {
 	if m.party == nil {
 		return nil, nil
@@ -122,8 +122,8 @@ func (m *Manager) ceremony(purpose string, options any, c challenge) (*pages.Cer
 	return &pages.Ceremony{Options: string(text), Challenge: sealed, Origin: m.origin}, nil
 }
 
-// open returns a challenge that ceremony has sealed. It returns ErrRefused if there is none, and
-// ErrExpired.
+// open returns a challenge that ceremony sealed. It returns ErrRefused if it cannot open the text, and
+// ErrExpired if the user took too long.
 func (m *Manager) open(purpose, text string) (c challenge, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || m.party == nil {
@@ -142,8 +142,9 @@ func (m *Manager) open(purpose, text string) (c challenge, err error) {
 	return c, nil
 }
 
-// Created verifies the form of a person who has created a passkey, and returns that, to be stored by Add. It
-// returns a Problem if the answer is not valid or that of another person, or if the name cannot be stored.
+// Created verifies the form of a person who has created a passkey, and returns the passkey for Add to
+// store. It returns a Problem if the answer is invalid or belongs to another person, or if we cannot
+// store the name.
 func (m *Manager) Created(r *http.Request, ownerID string) (*New, error) {
 	name, err := NameOf(r)
 	if err != nil {
@@ -174,16 +175,16 @@ func (m *Manager) Created(r *http.Request, ownerID string) (*New, error) {
 	}, nil
 }
 
-// Assertion is the verified answer of a passkey.
+// Assertion is a passkey's verified answer.
 type Assertion struct {
 	UserID    string
 	challenge string
 	key       Passkey
-	count     int64 // of the authenticator
+	count     int64 // the authenticator's counter
 }
 
-// Asserted verifies the form that a passkey has answered, and returns what Use stores of it. It returns a
-// Problem if the answer is not valid.
+// Asserted verifies the form with a passkey's answer, and returns the Assertion for Use to store. It
+// returns a Problem if the answer is invalid.
 func (m *Manager) Asserted(r *http.Request) (*Assertion, error) {
 	a := answerOf(r)
 	c, err := m.open(purposeUse, a.challenge)

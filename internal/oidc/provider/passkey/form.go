@@ -11,20 +11,19 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// maxName is the length of a passkey's name in characters.
+// maxName bounds a passkey's name, in characters.
 const maxName = 64
 
-// answer is what a page sends after a ceremony: the sealed challenge, and what the authenticator has
-// signed, as JSON.
+// answer is a page's answer in a ceremony: the sealed challenge, and the authenticator's signed
+// credential as JSON.
 type answer struct{ challenge, credential string }
 
-// answerOf returns the answer in a form.
 func answerOf(r *http.Request) answer {
 	return answer{challenge: r.PostForm.Get("challenge"), credential: r.PostForm.Get("credential")}
 }
 
-// NameOf returns the name that a form gives to a passkey, or one after the browser. It returns ErrName if
-// the name cannot be stored.
+// NameOf returns the name that a form gives to a passkey, or one that names the browser. It returns
+// ErrName if we cannot store the name.
 func NameOf(r *http.Request) (string, error) {
 	chosen := strings.TrimSpace(r.PostForm.Get("name"))
 	if chosen == "" {
@@ -36,7 +35,7 @@ func NameOf(r *http.Request) (string, error) {
 	return chosen, nil
 }
 
-// defaultName returns the name of a passkey that was created in a browser.
+// defaultName names a passkey after the browser that created it.
 func defaultName(userAgent string) string {
 	if found := browser.Name(userAgent); found != "" {
 		return "Passkey of " + found
@@ -44,13 +43,13 @@ func defaultName(userAgent string) string {
 	return "Passkey"
 }
 
-// Methods returns the methods of a sign-in with a passkey: a key that the user has, and that the
-// authenticator lets only the user use.
+// Methods returns the methods that a passkey sign-in proves: the user has the key, and the authenticator
+// has verified the user.
 func Methods() oauth.Methods {
 	return oauth.Methods{oauth.MethodPossession, oauth.MethodUserVerified, oauth.MethodSeveral}
 }
 
-// OwnerOf returns a user for whom a passkey is created, with the passkeys that the user has.
+// OwnerOf returns a user who wants to create a passkey, with the ones in list already theirs.
 func OwnerOf(user account.User, list []Passkey) Owner {
 	return Owner{
 		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),

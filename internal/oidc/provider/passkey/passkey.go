@@ -1,10 +1,10 @@
-// Package passkey owns the passkeys of users: discoverable credentials of Web Authentication, with which
-// they sign in without a name and without a password.
+// Package passkey owns users' passkeys: discoverable Web Authentication credentials that sign a user in
+// without a name or a password.
 //
-// A page gets a Ceremony, which has a challenge for the browser and the same challenge sealed. The page
-// sends back what the authenticator has signed, with the sealed challenge, so that unauthenticated
-// requests write nothing to the database. Created and Asserted verify the answer; Add and Use store what
-// follows from it, in the transaction of the caller, and use up the challenge.
+// A page gets a Ceremony with a challenge for the browser, and the same challenge sealed. It sends back
+// the sealed challenge with the authenticator's answer, so unauthenticated requests write nothing to the
+// database. Created and Asserted verify the answer. Add and Use store the result in the caller's
+// transaction, and use up the challenge.
 package passkey
 
 import (
@@ -26,23 +26,23 @@ import (
 // Max is how many passkeys a user can have.
 const Max = 20
 
-// Passkey is a passkey of a user.
+// Passkey is a user's passkey.
 type Passkey struct {
 	ID, UserID, Name string
 	CreatedAt        stamp.Time
-	LastUsedAt       *stamp.Time // nil if it was not used yet
+	LastUsedAt       *stamp.Time // nil if nobody has used it yet
 
 	credentialID, handle, publicKey []byte
 	backupEligible                  bool
 	signCount                       int64
 }
 
-// Problem is why a passkey is not accepted, as a sentence for its user.
+// Problem tells the user, in a sentence, why we did not accept a passkey.
 type Problem string
 
 func (p Problem) Error() string { return string(p) }
 
-// The problems. ErrRefused is the same for all answers that do not verify.
+// ErrRefused covers every answer that does not verify, so that it gives nothing away.
 const (
 	ErrRefused = Problem("This passkey was not accepted.")
 	ErrExpired = Problem("That took too long. Try again.")
@@ -60,15 +60,15 @@ type Manager struct {
 	Ring *seal.Ring
 	Now  func() time.Time
 
-	// unavailable is why passkeys cannot be used here; empty if they can.
+	// unavailable says why passkeys do not work here; empty if they do.
 	unavailable string
-	// party is nil if passkeys cannot be used here.
+	// party is nil if passkeys do not work here.
 	party  *webauthn.WebAuthn
 	rpID   string
 	origin string
 }
 
-// Open prepares the manager for the base URL of the installation. It must be called once.
+// Open prepares the manager for the installation's base URL. Call it once.
 func (m *Manager) Open(baseURL string) error {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -97,7 +97,8 @@ func (m *Manager) Open(baseURL string) error {
 	return nil
 }
 
-// unavailable returns why browsers do not let a site at a base URL use passkeys, as a sentence, or "".
+// unavailable says, in a sentence, why browsers do not allow passkeys at a base URL. It returns "" if
+// they do.
 func unavailable(u *url.URL) string {
 	host := u.Hostname()
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -109,7 +110,7 @@ func unavailable(u *url.URL) string {
 	return ""
 }
 
-// originOf returns the origin of a URL as browsers write it, without the default port of its scheme.
+// originOf returns a URL's origin as browsers write it, without the scheme's default port.
 func originOf(u *url.URL) string {
 	host := u.Host
 	if u.Scheme == "https" {
@@ -120,8 +121,8 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// Unavailable returns why passkeys cannot be used at the base URL of this installation, as a sentence, or
-// "" if they can.
+// Unavailable says, in a sentence, why passkeys do not work at this installation's base URL. It returns
+// "" if they do.
 func (m *Manager) Unavailable() string { return m.unavailable }
 
 // Registered reports whether a user has a passkey to sign in with.
@@ -130,7 +131,7 @@ func (m *Manager) Registered(ctx context.Context, userID string) (bool, error) {
 	return n > 0, err
 }
 
-// List returns the passkeys of a user, oldest first.
+// List returns a user's passkeys, oldest first.
 func (m *Manager) List(ctx context.Context, userID string) ([]Passkey, error) {
 	return m.list(m.DB.Read(ctx), userID)
 }

@@ -30,7 +30,7 @@ func (m *Manager) list(q db.Querier, userID string) ([]Passkey, error) {
 		userID, m.rpID)
 }
 
-// byCredential returns the passkey with the id of a credential, or db.ErrNoRows.
+// byCredential returns the passkey with a credential's id, or db.ErrNoRows.
 func (m *Manager) byCredential(q db.Querier, credentialID []byte) (Passkey, error) {
 	return scan(q.Row(`SELECT `+columns+` FROM oidc_passkeys WHERE credential_id = $1 AND rp_id = $2`,
 		credentialID, m.rpID))
@@ -44,18 +44,18 @@ func (m *Manager) count(q db.Querier, userID string) (n int, err error) {
 	return n, nil
 }
 
-// Count returns how many passkeys a user has to sign in with. If the caller has locked the user, the count
+// Count returns how many passkeys a user can sign in with. If the caller has locked the user, the count
 // stays true until the transaction ends.
 func (m *Manager) Count(q db.Querier, userID string) (int, error) { return m.count(q, userID) }
 
-// New is a passkey that was created and is not stored yet.
+// New is a passkey that a person has created and we have not stored yet.
 type New struct {
 	challenge string
 	key       Passkey
 }
 
-// Add stores a new passkey of a user, whom the caller has locked. It returns ErrTooMany, ErrExists, and
-// ErrUsed if the answer was sent before.
+// Add stores a new passkey for a user, whom the caller has locked. It returns ErrTooMany, ErrExists, or
+// ErrUsed if the same answer was sent before.
 func (m *Manager) Add(tx *db.Tx, userID string, n *New) error {
 	if err := m.useUp(tx, n.challenge); err != nil {
 		return err
@@ -85,9 +85,9 @@ func (m *Manager) Add(tx *db.Tx, userID string, n *New) error {
 	return nil
 }
 
-// useUp stores that a challenge was answered. It returns ErrUsed if it was before, on any replica.
+// useUp records that a challenge was answered. It returns ErrUsed if any replica has recorded it before.
 func (m *Manager) useUp(tx *db.Tx, challenge string) error {
-	expires := stamp.Of(m.Now()).Add(2 * challengeLifetime) // the clocks of replicas differ
+	expires := stamp.Of(m.Now()).Add(2 * challengeLifetime) // replicas' clocks differ
 	inserted, err := tx.Exec(`INSERT INTO oidc_challenges (challenge_hash, expires_at) VALUES ($1, $2)
 		ON CONFLICT (challenge_hash) DO NOTHING`, seal.Hash(challenge), expires)
 	if err != nil {
@@ -99,9 +99,9 @@ func (m *Manager) useUp(tx *db.Tx, challenge string) error {
 	return nil
 }
 
-// Use stores that a passkey was used. It returns ErrUsed if the answer was sent before, ErrCounter if the
-// authenticator has counted no further than at an earlier use, so that there seems to be a copy of it, and
-// ErrRefused if the passkey was removed.
+// Use records that a user used a passkey. It returns ErrUsed if the same answer was sent before, and
+// ErrRefused if the passkey was removed. It returns ErrCounter if the authenticator's counter has not
+// grown since the last use, which suggests that somebody uses a copy.
 func (m *Manager) Use(tx *db.Tx, a *Assertion) error {
 	if err := m.useUp(tx, a.challenge); err != nil {
 		return err
@@ -125,19 +125,19 @@ func (m *Manager) Use(tx *db.Tx, a *Assertion) error {
 	return nil
 }
 
-// Rename changes the name of a passkey of a user. It returns NotFound if there is none.
+// Rename changes a passkey's name. It returns NotFound if the user has no such passkey.
 func (m *Manager) Rename(tx *db.Tx, userID, passkeyID, name string) error {
 	n, err := tx.Exec(`UPDATE oidc_passkeys SET name = $3 WHERE user_id = $1 AND id = $2`, userID, passkeyID, name)
 	return changed(n, err, passkeyID)
 }
 
-// Remove removes a passkey of a user. It returns NotFound if there is none.
+// Remove removes a passkey. It returns NotFound if the user has no such passkey.
 func (m *Manager) Remove(tx *db.Tx, userID, passkeyID string) error {
 	n, err := tx.Exec(`DELETE FROM oidc_passkeys WHERE user_id = $1 AND id = $2`, userID, passkeyID)
 	return changed(n, err, passkeyID)
 }
 
-// RemoveAll removes all passkeys of a user.
+// RemoveAll removes all of a user's passkeys.
 func RemoveAll(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`DELETE FROM oidc_passkeys WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("delete passkeys: %w", err)
@@ -145,7 +145,7 @@ func RemoveAll(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// changed returns the error of a statement that has changed n rows of a passkey.
+// changed returns the error for a statement that changed n rows for a passkey.
 func changed(n int64, err error, passkeyID string) error {
 	if err != nil {
 		return fmt.Errorf("change passkey: %w", err)

@@ -18,14 +18,14 @@ import (
 	"steward/internal/page"
 )
 
-// maxBody is the largest metadata that are read.
+// maxBody bounds the metadata that we read, in bytes.
 const maxBody = 64 << 10
 
-// unnamed is the name of a client that does not give one.
+// unnamed stands in for the name that a client does not give.
 const unnamed = "Unnamed application"
 
-// metadata are those of a client (RFC 7591 section 2), in a request and in the response. Others are ignored,
-// as the RFC allows.
+// metadata describes a client in requests and responses (RFC 7591 section 2). We ignore other fields, as
+// the RFC allows.
 type metadata struct {
 	ClientID               string          `json:"client_id,omitempty"`
 	ClientSecret           string          `json:"client_secret,omitempty"`
@@ -43,7 +43,7 @@ type metadata struct {
 	FrontchannelLogoutURI  *string         `json:"frontchannel_logout_uri,omitempty"`
 }
 
-// information is the response with a client (RFC 7591 section 3.2.1, RFC 7592 section 3).
+// information is the response that describes a client (RFC 7591 section 3.2.1, RFC 7592 section 3).
 type information struct {
 	metadata
 	IssuedAt      int64  `json:"client_id_issued_at"`
@@ -52,8 +52,8 @@ type information struct {
 	ConfigURI     string `json:"registration_client_uri"`
 }
 
-// setSecret adds a secret that does not expire, unless it is empty. It is not stored, so that only the
-// response that makes it has it.
+// setSecret adds a secret that does not expire, unless it is empty. We store only its hash, so no later
+// response can show it.
 func (i *information) setSecret(secret string) {
 	if secret != "" {
 		i.ClientSecret = secret
@@ -61,7 +61,7 @@ func (i *information) setSecret(secret string) {
 	}
 }
 
-// information returns a client as it is shown to itself, with the token that it presents.
+// information returns a client as it sees itself, with the token that it presented.
 func (h *Handler) information(c oidc.Client, token string) information {
 	return information{
 		metadata: metadata{
@@ -74,7 +74,7 @@ func (h *Handler) information(c oidc.Client, token string) information {
 	}
 }
 
-// readMetadata reads the metadata of a request and fills in the defaults of what is absent.
+// readMetadata reads a request's metadata and fills in the defaults.
 func readMetadata(w http.ResponseWriter, r *http.Request) (metadata, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -100,7 +100,7 @@ func readMetadata(w http.ResponseWriter, r *http.Request) (metadata, error) {
 	return m, nil
 }
 
-// setDefaults sets what is absent.
+// setDefaults fills in absent fields.
 func (m *metadata) setDefaults() {
 	m.AuthMethod = cmp.Or(m.AuthMethod, oidc.SecretBasic)
 	m.Name = cmp.Or(m.Name, unnamed)
@@ -116,8 +116,8 @@ func (m *metadata) setDefaults() {
 	}
 }
 
-// originOf returns the origin of a redirect URI, which stands for the home page of a client without one. A
-// private-use scheme belongs to an application on the machine of its user.
+// originOf returns a redirect URI's origin, which stands in for a missing home page. A private-use scheme
+// belongs to an application on its user's machine, so it yields localhost.
 func originOf(redirectURI string) string {
 	u, err := url.Parse(redirectURI)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -126,7 +126,8 @@ func originOf(redirectURI string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// scopes returns the scopes that the metadata name, or the default ones, of which none is of the API.
+// scopes returns the scopes that the metadata names. If it names none, the defaults apply, which include
+// no API scope.
 func (m *metadata) scopes() []string {
 	if scopes := strings.Fields(m.Scope); len(scopes) > 0 {
 		return scopes
@@ -149,12 +150,12 @@ func (m *metadata) newClient() oidc.NewClient {
 	return oidc.NewClient{Name: m.Name, HomepageURL: m.URI, Settings: m.settings()}
 }
 
-// patch returns the update that replaces the metadata of the client.
+// patch returns the update that replaces the client's metadata.
 func (m *metadata) patch() oidc.ClientPatch {
 	return oidc.ClientPatch{Name: page.Some(m.Name), HomepageURL: page.Some(m.URI), Settings: m.settings()}
 }
 
-// settings returns all settings that a client has in its own hands.
+// settings returns all settings that a client controls itself.
 func (m *metadata) settings() oidc.Settings {
 	return oidc.Settings{
 		RedirectURIs:           page.Some(m.RedirectURIs),
@@ -170,7 +171,7 @@ func (m *metadata) settings() oidc.Settings {
 	}
 }
 
-// names maps the fields of a client to the names of RFC 7591, where they differ.
+// names maps a client's fields to their names in RFC 7591, where those differ.
 var names = map[string]string{
 	"name": "client_name", "homepage_url": "client_uri", "scopes": "scope", "client_type": "token_endpoint_auth_method",
 }
@@ -178,7 +179,7 @@ var names = map[string]string{
 // maxFaults bounds how many faults an error describes.
 const maxFaults = 5
 
-// metadataError returns the error response for the faults of a client.
+// metadataError turns a client's faults into an error response.
 func metadataError(e *errs.Error) *oauth.Error {
 	code := invalidMetadata
 	var described []string

@@ -1,13 +1,13 @@
-// Package register owns the registration of clients by themselves (RFC 7591), and how such a client reads,
-// changes and deletes its registration (RFC 7592).
+// Package register lets clients register themselves (RFC 7591), and lets such a client read, change and
+// delete its registration (RFC 7592).
 //
-// POST /register takes the metadata of a client from whoever has an initial access token, or, if that is
-// allowed, from anybody for a public client on the machine of its user. The response has a registration
-// access token, with which the client uses /register/{client_id}. That token stays the same as long as the
-// client exists.
+// POST /register takes a client's metadata from anyone with an initial access token. In loopback mode it
+// also lets anybody register a public client on their own machine. The response contains a registration
+// access token, which the client presents at /register/{client_id}. That token stays the same for as long
+// as the client exists.
 //
-// A client never registers for scopes of the API unless it names them, and an update adds none. What it asks
-// for is granted by its users, each time, and never exceeds their role.
+// A client gets API scopes only if it names them when it registers; an update cannot add any. Its users
+// still grant them, each time, and never more than their own role allows.
 package register
 
 import (
@@ -31,32 +31,32 @@ import (
 // Handler serves the registration endpoint.
 type Handler struct {
 	Now func() time.Time
-	// Issuer is the base URL of the installation.
+	// Issuer is the installation's base URL.
 	Issuer string
 	// Mode is not registration.Off.
 	Mode    registration.Mode
 	Clients *oidc.Store
 	Tokens  *registration.Store
-	// Accounts knows the first organization, which owns clients that are registered without a token.
+	// Accounts knows the first organization, which owns the clients that register without a token.
 	Accounts *account.Store
 
 	throttle oauth.Throttle
 }
 
-// The error codes of RFC 7591 section 3.2.2.
+// The error codes from RFC 7591 section 3.2.2.
 const (
 	invalidRedirectURI = "invalid_redirect_uri"
 	invalidMetadata    = "invalid_client_metadata"
 )
 
-// writeLimit bounds how often an address registers, changes and deletes clients. What is done with an initial
-// access token does not count.
+// writeLimit bounds how often an address registers, changes and deletes clients. Registrations with an
+// initial access token do not count.
 func writeLimit(r *http.Request) oauth.Limit {
 	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
 	return oauth.Limit{Key: network, Burst: 20, Every: 30 * time.Second}
 }
 
-// errTooMany is the response to an address that registers too often.
+// errTooMany answers an address that registers too often.
 var errTooMany = &oauth.Error{
 	Status: http.StatusTooManyRequests, Code: oauth.Unavailable, Description: "too many registrations; try again later",
 }
@@ -96,14 +96,14 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request) (oidc.Enrolle
 	return h.Clients.Register(r.Context(), request.SelfRegistration)
 }
 
-// request is a registration with what its token allows.
+// request is a registration, and the grant that its token gives.
 type request struct {
 	oidc.SelfRegistration
 	grant registration.Grant
 }
 
-// authorize returns a registration of nothing yet: with the initial access token of a request, or without
-// one.
+// authorize returns a registration that has no client yet. It checks the request's initial access token,
+// which loopback mode does not require.
 func (h *Handler) authorize(r *http.Request) (request, error) {
 	token, sent := bearer(r)
 	if !sent && h.Mode == registration.Loopback {
@@ -118,7 +118,7 @@ func (h *Handler) authorize(r *http.Request) (request, error) {
 	return request{oidc.SelfRegistration{OrgID: g.OrgID, Registration: oidc.WithToken, Use: use}, g}, nil
 }
 
-// bearer returns the token of a request, and whether it has an Authorization header.
+// bearer returns a request's token, and reports whether it has an Authorization header.
 func bearer(r *http.Request) (token string, sent bool) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, oauth.Bearer) {
@@ -144,7 +144,7 @@ func (h *Handler) client(r *http.Request) (c oidc.Client, token string, err erro
 	return c, token, err
 }
 
-// Update serves PUT /register/{client_id}, which replaces the metadata of the client.
+// Update serves PUT /register/{client_id}, which replaces the client's metadata.
 func (h *Handler) Update(w http.ResponseWriter, r *http.Request) {
 	c, token, err := h.client(r)
 	if err != nil {
@@ -180,8 +180,8 @@ func (h *Handler) update(w http.ResponseWriter, r *http.Request, c oidc.Client) 
 	return updated, err
 }
 
-// checkCredentials checks the id and the secret in the metadata of an update, which must be those of the
-// client (RFC 7592 section 2.2).
+// checkCredentials checks that the id and secret in an update's metadata are the client's own (RFC 7592
+// section 2.2).
 func (h *Handler) checkCredentials(ctx context.Context, c oidc.Client, m metadata) error {
 	if m.ClientID != c.ID {
 		return oauth.NewError(invalidMetadata, "client_id: expected that of the client")
@@ -210,7 +210,7 @@ func (h *Handler) Delete(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// writeError writes an error response of RFC 7591: faults of a client are errors of its metadata.
+// writeError writes an error response as RFC 7591 defines it: a client's faults become metadata errors.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var known *oauth.Error
 	if errors.As(err, &known) {
@@ -223,7 +223,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	switch e.Kind {
-	case errs.Unauthorized, errs.NotFound: // a client that is deleted now has no token any more
+	case errs.Unauthorized, errs.NotFound: // a client that was just deleted no longer has a token
 		refused := oauth.NewError(oauth.InvalidToken, "the token is invalid")
 		oauth.WriteBearerError(w, refused, `Bearer error="invalid_token"`)
 	case errs.RateLimited:
@@ -235,8 +235,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Preflight allows scripts of all origins to use the registration endpoint. It is to be wrapped in
-// metadata.CORS.
+// Preflight lets scripts from all origins use the registration endpoint. Wrap it in metadata.CORS.
 func Preflight(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")

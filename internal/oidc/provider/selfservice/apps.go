@@ -11,11 +11,11 @@ import (
 	"steward/internal/page"
 )
 
-// maxListed is how many applications, and how many API keys, the account page lists.
+// maxListed bounds how many applications, and how many API keys, the account page lists.
 const maxListed = 100
 
-// Apps is the section with the applications that a user has allowed something, of all organizations that the session
-// opens.
+// Apps is the section with the applications that have the user's consent, in all organizations that the
+// session opens.
 type Apps struct {
 	*Page
 	Clients *oidc.Store
@@ -39,7 +39,7 @@ func (s *Apps) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// scopeTitle returns what the consent page calls a scope.
+// scopeTitle returns the consent page's name for a scope.
 func scopeTitle(name string) string {
 	if s, ok := oidc.ScopeNamed(name); ok {
 		return s.ConsentTitle
@@ -47,8 +47,8 @@ func scopeTitle(name string) string {
 	return name
 }
 
-// Disconnect serves POST /account/apps: it takes back what the user has allowed an application, which
-// ends its tokens.
+// Disconnect serves POST /account/apps. It withdraws the user's consent for an application, which ends
+// its tokens.
 func (s *Apps) Disconnect(w http.ResponseWriter, v visit) error {
 	client, err := s.Clients.Lookup(v.Context(), v.PostForm.Get("client"))
 	if errs.KindOf(err) == errs.NotFound {

@@ -15,13 +15,13 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// The actions in the audit log.
+// Actions in the audit log.
 const (
 	actionFactorRemove  = "user.factor_remove"
 	actionRecoveryCodes = "user.recovery_codes"
 )
 
-// Authenticator is the section with the authenticator app of a user.
+// Authenticator is the section with the user's authenticator app.
 type Authenticator struct {
 	*Page
 	Confirmation
@@ -63,7 +63,7 @@ func (s *Authenticator) showSetup(w http.ResponseWriter, v visit, setup factor.S
 	return s.Pages.RenderForm(w, v.Request, view, problem)
 }
 
-// Add serves POST /account/authenticator. Its response is the only one with the recovery codes.
+// Add serves POST /account/authenticator. The recovery codes appear in this response and never again.
 func (s *Authenticator) Add(w http.ResponseWriter, v visit) error {
 	setup, expired, err := s.Factors.ContinueSetup(v.PostForm.Get("setup"), v.user.ID, v.user.Email)
 	if err != nil {
@@ -117,7 +117,8 @@ func (s *Authenticator) Remove(w http.ResponseWriter, v visit) error {
 	return s.show(w, v, http.StatusOK, pages.Account{Done: "Your authenticator app was removed."})
 }
 
-// NewRecoveryCodes serves POST /account/recovery-codes. Its response is the only one with the codes.
+// NewRecoveryCodes serves POST /account/recovery-codes. The codes appear in this response and never
+// again.
 func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
 	problem, wait, err := s.confirm(v)
 	if err != nil {
@@ -146,9 +147,8 @@ func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
 	return s.showRecovery(w, v, codes)
 }
 
-// confirm checks the password, or the code of the authenticator app, with which a user who is signed in
-// confirms a change of the second factor. It returns the problem of a wrong one, and how long the user has to
-// wait after too many.
+// confirm checks the password or app code that a signed-in user must enter to change the second factor.
+// It returns a problem if the entry is wrong, and how long the user must wait after too many tries.
 func (s *Authenticator) confirm(v visit) (problem string, wait time.Duration, err error) {
 	typed := v.PostForm.Get("proof")
 	if factor.IsAppCode(typed) {

@@ -8,21 +8,21 @@ import (
 	"steward/internal/oidc/provider/session"
 )
 
-// errConfined is returned to a user who has signed in with the provider of an organization.
+// errConfined refuses a user who has signed in with an organization's provider.
 var errConfined = &oauth.Error{
 	Status: http.StatusForbidden, Code: oauth.AccessDenied,
 	Description: "you have signed in with the provider of an organization: sign in with a password or a passkey to do this",
 }
 
-// confinedPaths are the account page and those of its forms that a session which opens one organization may use. What
-// changes how a user signs in is not among them, since it would open the user's other organizations to
-// whoever manages the provider.
+// confinedPaths are the account page and the forms on it that a session for one organization may use.
+// They leave out everything that changes how a user signs in, because the provider's administrator could
+// use it to get into the user's other organizations.
 var confinedPaths = []string{
 	oauth.PathAccount, oauth.PathAccountProfile, oauth.PathAccountSessions, oauth.PathAccountSignOut, oauth.PathAccountApps,
 	oauth.PathAccountKeys, oauth.PathAccountKeyDelete,
 }
 
-// checkConfined returns errConfined for a page or a form that a session may not use.
+// checkConfined returns errConfined if a session may not use the request's page or form.
 func checkConfined(r *http.Request, s *session.Session) error {
 	if s.OrgID == "" || slices.Contains(confinedPaths, r.URL.Path) {
 		return nil

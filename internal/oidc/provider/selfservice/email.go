@@ -14,10 +14,10 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// actionEmail is the change of an address in the audit log.
+// actionEmail records a changed address in the audit log.
 const actionEmail = "user.email"
 
-// Email is the section with the address of a user.
+// Email is the section with the user's address.
 type Email struct {
 	*Page
 	Confirmation
@@ -30,8 +30,8 @@ func (s *Email) fill(_ visit, view *pages.Account) error {
 	return nil
 }
 
-// Change serves POST /account/email: it has a link mailed to the new address. The user shows the
-// password, so that whoever finds a browser cannot take the account over.
+// Change serves POST /account/email: it mails a link to the new address. The user enters the password, so
+// that nobody can take the account over at a browser that was left open.
 func (s *Email) Change(w http.ResponseWriter, v visit) error {
 	if s.Accounts.Mail == nil {
 		return signin.ErrNoMail
@@ -65,8 +65,8 @@ func (s *Email) Change(w http.ResponseWriter, v visit) error {
 	})
 }
 
-// identityProblem returns why it is not certain that the user sits at the browser, as a sentence, or "". The
-// user shows the password, or has signed in just now without one.
+// identityProblem says, in a sentence, why we doubt that the user sits at the browser, or returns "". It
+// wants the password, or a recent sign-in from users who have none.
 func (s *Email) identityProblem(v visit) (string, error) {
 	if v.user.PasswordHash == "" {
 		if !s.isRecent(v) {
@@ -81,15 +81,16 @@ func (s *Email) identityProblem(v visit) (string, error) {
 	return "The current password is wrong.", nil
 }
 
-// errEmail is the same for links that were used or replaced, are void, have expired or never existed, and
-// for those of other users.
+// errEmail does not distinguish links that were used or replaced, are void, have expired, never existed,
+// or belong to another user.
 var errEmail = &oauth.Error{
 	Status: http.StatusNotFound, Code: oauth.InvalidRequest,
 	Description: "this link was used, has expired, or is for another user: ask for a new one on your account page",
 }
 
-// Link serves GET /account/email/{token}. The user of the change must be signed in: whoever gets the mail
-// by mistake cannot take the account over. The page asks, since mail programs open links on their own.
+// Link serves GET /account/email/{token}. The user who asked for the change must be signed in, so that
+// nobody who gets the mail by mistake can take the account over. The page asks before it acts, since mail
+// programs open links on their own.
 func (s *Email) Link(w http.ResponseWriter, r *http.Request) error {
 	current, user, err := s.Sessions.SignedIn(r)
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *Email) Link(w http.ResponseWriter, r *http.Request) error {
 	return s.Pages.Render(w, r, http.StatusOK, &pages.Email{Old: user.Email, New: change.Email, Path: path})
 }
 
-// change returns what the request's link stands for, or errEmail.
+// change returns the change that the request's link names, or errEmail.
 func (s *Email) change(w http.ResponseWriter, v visit) (account.EmailChange, error) {
 	if s.Accounts.Mail == nil {
 		return account.EmailChange{}, signin.ErrNoMail
@@ -129,7 +130,7 @@ func (s *Email) change(w http.ResponseWriter, v visit) (account.EmailChange, err
 	return change, nil
 }
 
-// Use serves POST /account/email/{token}. The notice goes to the address of before.
+// Use serves POST /account/email/{token}. The notice goes to the old address.
 func (s *Email) Use(w http.ResponseWriter, v visit) error {
 	change, err := s.change(w, v)
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *Email) Use(w http.ResponseWriter, v visit) error {
 		return s.Accounts.Audit.RecordUser(tx, actionEmail, v.user.ID, v.user.ID)
 	})
 	if errs.KindOf(err) == errs.NotFound {
-		return errEmail // it was used in another request
+		return errEmail // another request used it
 	}
 	if err != nil {
 		return err

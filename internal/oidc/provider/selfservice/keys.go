@@ -19,19 +19,19 @@ import (
 
 const maxKeyName = 256
 
-// lifetimes are the lifetimes of a key that the page offers, by the value in its form.
+// lifetimes are the key lifetimes that the page offers, by their value in the form.
 var lifetimes = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour, "90d": 90 * 24 * time.Hour, "365d": 365 * 24 * time.Hour, "never": 0,
 }
 
-// Keys is the section with the API keys of a user.
+// Keys is the section with the user's API keys.
 type Keys struct {
 	*Page
 	Accounts *account.Store
 	APIKeys  *apikey.Store
 }
 
-// fill adds the organizations in which the user may manage API keys, and the user's keys there.
+// fill adds the organizations that let the user manage API keys, and the user's keys there.
 func (s *Keys) fill(v visit, view *pages.Account) error {
 	memberships, err := s.Accounts.Memberships(v.Context(), v.user.ID)
 	if err != nil {
@@ -72,8 +72,8 @@ func pageKey(m account.Membership, k apikey.Key) pages.Key {
 	return row
 }
 
-// caller returns the user as a caller in the organization of the form, who may manage API keys there,
-// and the organization's name.
+// caller returns the user as a caller in the form's organization, with its name. It refuses users who may
+// not manage API keys there.
 func (s *Keys) caller(v visit) (caller *auth.Caller, orgName string, err error) {
 	memberships, err := s.Accounts.Memberships(v.Context(), v.user.ID)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Keys) caller(v visit) (caller *auth.Caller, orgName string, err error) 
 	}
 }
 
-// Create serves POST /account/keys. Its response is the only one with the value of the key.
+// Create serves POST /account/keys. The key's value appears in this response and never again.
 func (s *Keys) Create(w http.ResponseWriter, v visit) error {
 	caller, orgName, err := s.caller(v)
 	if err != nil {

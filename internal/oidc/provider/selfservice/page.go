@@ -1,8 +1,8 @@
-// Package selfservice owns the account page, on which users see and change what belongs to them: profile,
-// password, passkeys, authenticator app, linked providers, applications, API keys and sessions.
+// Package selfservice owns the account page, where users see and change their profile, password,
+// passkeys, authenticator app, linked providers, applications, API keys and sessions.
 //
-// Page shows what its sections fill in. Each section is a component with the forms of that part of the page,
-// which shows the page again after a change.
+// Each section is a component that fills in its part of the Page and serves the forms there. After a
+// change, it shows the page again.
 package selfservice
 
 import (
@@ -31,19 +31,19 @@ type Page struct {
 
 // Section is a part of the account page.
 type Section interface {
-	// fill adds what the section shows.
+	// fill adds the section's data.
 	fill(v visit, view *pages.Account) error
 }
 
-// visit is a request of a user who is signed in.
+// visit is a request by a signed-in user.
 type visit struct {
 	*http.Request
 	session *session.Session
 	user    *account.User
 }
 
-// SignedIn returns the handler of a page that requires a signed-in user. Others see the sign-in page,
-// and continue to the account page.
+// SignedIn returns a handler that requires a signed-in user. Others see the sign-in page, and continue to
+// the account page.
 func (p *Page) SignedIn(next func(w http.ResponseWriter, v visit) error) pages.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		s, user, err := p.Sessions.SignedIn(r)
@@ -60,8 +60,8 @@ func (p *Page) SignedIn(next func(w http.ResponseWriter, v visit) error) pages.H
 	}
 }
 
-// SignedInRecently is SignedIn for what changes how a user signs in, and for API keys, so that nobody can do it
-// at a browser that was left open. A user who signed in longer ago signs in again.
+// SignedInRecently is SignedIn for API keys and everything that changes how a user signs in, so that
+// nobody can do it at a browser that was left open. Users who signed in too long ago must sign in again.
 func (p *Page) SignedInRecently(next func(w http.ResponseWriter, v visit) error) pages.Handler {
 	return p.SignedIn(func(w http.ResponseWriter, v visit) error {
 		if p.isRecent(v) {
@@ -73,8 +73,8 @@ func (p *Page) SignedInRecently(next func(w http.ResponseWriter, v visit) error)
 
 func (p *Page) isRecent(v visit) bool { return v.session.Recent(p.Now()) }
 
-// showSignInAgain renders the sign-in page, after which the user sees the page of the request, or the
-// account page if it was a form.
+// showSignInAgain renders the sign-in page. It leads back to the request's page, or to the account page
+// if the request was a form.
 func (p *Page) showSignInAgain(w http.ResponseWriter, v visit) error {
 	next := oauth.PathAccount
 	if v.Method == http.MethodGet {
@@ -93,7 +93,7 @@ func (p *Page) Account(w http.ResponseWriter, v visit) error {
 	return p.show(w, v, http.StatusOK, pages.Account{})
 }
 
-// show renders the account page. The view has what the form says, if one was sent.
+// show renders the account page. After a form, view carries the form's outcome.
 func (p *Page) show(w http.ResponseWriter, v visit, status int, view pages.Account) error {
 	view.Email = v.user.Email
 	view.Upstream = v.session.OrgID != ""
@@ -105,7 +105,7 @@ func (p *Page) show(w http.ResponseWriter, v visit, status int, view pages.Accou
 	return p.Pages.Render(w, v.Request, status, &view)
 }
 
-// showProblem renders the account page with a problem of the form that was sent.
+// showProblem renders the account page with a problem in the form.
 func (p *Page) showProblem(w http.ResponseWriter, v visit, status int, problem string) error {
 	var view pages.Account
 	view.Problem = problem
@@ -118,5 +118,5 @@ func toAccount(w http.ResponseWriter, v visit) error {
 	return nil
 }
 
-// date returns the day of a time for people.
+// date formats a time's day for people.
 func date(t stamp.Time) string { return t.Std().Format("2 January 2006") }

@@ -14,17 +14,17 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// The actions in the audit log.
+// Actions in the audit log.
 const (
 	actionPasskeyName    = "user.passkey_rename"
 	actionPasskeyRemove  = "user.passkey_remove"
 	actionPasswordRemove = "user.password_remove"
 )
 
-// errOnlyWay is returned if a user would have no way to sign in any more.
+// errOnlyWay keeps users from removing their last way to sign in.
 const errOnlyWay = passkey.Problem("This is your only way to sign in. Add another first.")
 
-// Passkeys is the section with the passkeys of a user.
+// Passkeys is the section with the user's passkeys.
 type Passkeys struct {
 	*Page
 	DB       *db.DB
@@ -48,7 +48,7 @@ func (s *Passkeys) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// New serves GET /account/passkeys: the page on which the user creates a passkey.
+// New serves GET /account/passkeys, the page that creates a passkey.
 func (s *Passkeys) New(w http.ResponseWriter, v visit) error { return s.showNew(w, v, "") }
 
 func (s *Passkeys) showNew(w http.ResponseWriter, v visit, problem string) error {
@@ -86,7 +86,7 @@ func (s *Passkeys) Add(w http.ResponseWriter, v visit) error {
 	return s.show(w, v, http.StatusOK, pages.Account{Done: "You can sign in with your new passkey."})
 }
 
-// add stores the passkey of a form. It returns a passkey.Problem if the passkey is not accepted.
+// add stores a form's passkey. It returns a passkey.Problem if it cannot accept the passkey.
 func (s *Passkeys) add(v visit) error {
 	created, err := s.Passkeys.Created(v.Request, v.user.ID)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Passkeys) Rename(w http.ResponseWriter, v visit) error {
 	return toAccount(w, v)
 }
 
-// Remove serves POST /account/passkeys/remove. The last way to sign in stays.
+// Remove serves POST /account/passkeys/remove. It keeps the user's last way to sign in.
 func (s *Passkeys) Remove(w http.ResponseWriter, v visit) error {
 	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
 		hash, err := s.Accounts.PasswordHash(tx, v.user.ID)
@@ -143,7 +143,7 @@ func (s *Passkeys) Remove(w http.ResponseWriter, v visit) error {
 	return s.showRemoved(w, v, err)
 }
 
-// showRemoved shows the account page after a way to sign in was removed, or why it was not.
+// showRemoved shows the account page after the user removed a way to sign in, or says why that failed.
 func (p *Page) showRemoved(w http.ResponseWriter, v visit, err error) error {
 	if errors.Is(err, errOnlyWay) {
 		return p.showProblem(w, v, http.StatusConflict, string(errOnlyWay))

@@ -16,14 +16,14 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Confirmation has users confirm a change with their password.
+// Confirmation asks users to confirm a change with their password.
 type Confirmation struct {
 	Passwords *password.Hasher
 	Attempts  *attempt.Limiter
 }
 
-// try reports whether a text is the password of the user. It returns how long the user has to wait after too
-// many wrong ones.
+// try reports whether the user typed the right password. After too many wrong ones, it returns how long
+// to wait.
 func (c Confirmation) try(v visit, typed string) (correct bool, wait time.Duration, err error) {
 	limits := attempt.Device(v.session.ID, attempt.Network(v.Request)) // the session shows that this browser has signed in
 	if wait := c.Attempts.Take(limits...); wait > 0 {
@@ -36,7 +36,7 @@ func (c Confirmation) try(v visit, typed string) (correct bool, wait time.Durati
 	return correct, 0, err
 }
 
-// Password is the section with which users change and remove their password.
+// Password is the section that lets users change and remove their password.
 type Password struct {
 	*Page
 	Confirmation
@@ -52,9 +52,9 @@ func (s *Password) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// Change serves POST /account/password. It ends everything of the user but the current session:
-// other sessions, and what applications and devices may do without one. A user who has passkeys only must
-// have signed in recently instead of knowing the password.
+// Change serves POST /account/password. It keeps the current session and ends everything else: other
+// sessions, and the access that applications and devices have without one. Users who have only passkeys
+// must have signed in recently.
 func (s *Password) Change(w http.ResponseWriter, v visit) error {
 	if v.user.PasswordHash == "" {
 		if !s.isRecent(v) {
@@ -76,7 +76,7 @@ func (s *Password) Change(w http.ResponseWriter, v visit) error {
 	return s.replace(w, v)
 }
 
-// replace sets the new password of a form.
+// replace sets the form's new password.
 func (s *Password) replace(w http.ResponseWriter, v visit) error {
 	chosen := v.PostForm.Get("new_password")
 	if problem := s.Passwords.Problem(v.user.Email, chosen); problem != "" {
@@ -91,7 +91,7 @@ func (s *Password) replace(w http.ResponseWriter, v visit) error {
 		if err != nil {
 			return err
 		}
-		if current != v.user.PasswordHash { // it was replaced while the one of the form was checked
+		if current != v.user.PasswordHash { // another request replaced it while we checked the form's
 			return flow.ErrExpired
 		}
 		if err := s.Accounts.SetPassword(tx, v.user.ID, hash); err != nil {

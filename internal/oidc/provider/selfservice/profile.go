@@ -11,7 +11,7 @@ import (
 
 const actionProfile = "user.update"
 
-// Profile is the section with what users say about themselves.
+// Profile is the section with the user's name and photo.
 type Profile struct {
 	*Page
 	DB       *db.DB

@@ -13,13 +13,13 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// The actions in the audit log.
+// Actions in the audit log.
 const (
 	actionLink   = "user.link"
 	actionUnlink = "user.unlink"
 )
 
-// Providers is the section with the providers of a user's organizations.
+// Providers is the section with the providers that the user's organizations use.
 type Providers struct {
 	*Page
 	DB         *db.DB
@@ -27,7 +27,7 @@ type Providers struct {
 	Federation *federation.Handler
 }
 
-// fill adds the providers of the user's organizations, with whether the user has linked them.
+// fill adds the providers that the user's organizations use, and marks the linked ones.
 func (s *Providers) fill(v visit, view *pages.Account) error {
 	memberships, err := s.Accounts.Memberships(v.Context(), v.user.ID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Providers) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// own returns the provider of the form, which must belong to an organization of the user.
+// own returns the form's provider, which must belong to one of the user's organizations.
 func (s *Providers) own(v visit) (upstream.Upstream, error) {
 	u, err := s.Federation.Upstream(v.Context(), v.PostForm.Get("upstream"))
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Providers) Link(w http.ResponseWriter, v visit) error {
 	return s.Federation.StartLink(w, v.Request, u, v.session.ID)
 }
 
-// Linked stores that an identity belongs to the user of a session, which must still be that of the browser.
+// Linked gives an identity to a session's user. The browser must still have that session.
 func (s *Providers) Linked(w http.ResponseWriter, r *http.Request, sessionID string, i upstream.Identity) error {
 	current, user, err := s.Sessions.SignedIn(r)
 	if err != nil {

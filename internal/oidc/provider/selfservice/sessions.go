@@ -12,11 +12,12 @@ import (
 	"steward/internal/oidc/provider/signin"
 )
 
-// Sessions is the section with the browsers in which a user is signed in.
+// Sessions is the section with the browsers that the user is signed in with.
 type Sessions struct {
 	*Page
 	DB *db.DB
-	// Frames returns what a browser loads when its session ends, to tell applications.
+	// Frames returns the URLs that tell applications, when a browser loads them, that its session has
+	// ended.
 	Frames func(ctx context.Context, s *session.Session) ([]string, error)
 }
 
@@ -36,7 +37,7 @@ func (s *Sessions) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// End serves POST /account/sessions: it ends a session of the user, or the current one.
+// End serves POST /account/sessions: it ends one of the user's sessions, maybe the current one.
 func (s *Sessions) End(w http.ResponseWriter, v visit) error {
 	if sessionID := v.PostForm.Get("session"); sessionID != v.session.ID {
 		if err := s.Page.Sessions.Remove(v.Context(), v.user.ID, sessionID); err != nil {
@@ -56,8 +57,8 @@ func (s *Sessions) End(w http.ResponseWriter, v visit) error {
 	})
 }
 
-// SignOutEverywhere serves POST /account/sign-out: it ends all sessions of the user, and what
-// applications and devices may do without one.
+// SignOutEverywhere serves POST /account/sign-out. It ends all of the user's sessions, and the access
+// that applications and devices have without one.
 func (s *Sessions) SignOutEverywhere(w http.ResponseWriter, v visit) error {
 	frames, err := s.Frames(v.Context(), v.session)
 	if err != nil {
