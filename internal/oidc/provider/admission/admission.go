@@ -1,7 +1,8 @@
-// Package admission decides which user of an organization a provider of the organization signs in.
+// Package admission decides which of an organization's users its provider may sign in.
 //
-// Whoever manages a provider decides what it says. So a new identity never becomes that of a user who
-// exists, and a known one opens no account that has another way in, unless its user has linked it.
+// The provider's administrator controls everything that it says. So we never give a new identity to a
+// user who exists, and a known identity opens no account that has another way in, unless its user has
+// linked the two.
 package admission
 
 import (
@@ -22,7 +23,7 @@ type Admission struct {
 	Accounts *account.Store
 }
 
-// ErrNotAdmitted is returned if an identity opens no account.
+// ErrNotAdmitted is the error for an identity that opens no account.
 var ErrNotAdmitted = errors.New("the identity opens no account")
 
 // Arrival is a user who comes back from a provider.
@@ -32,12 +33,12 @@ type Arrival struct {
 	newcomer   account.Newcomer
 }
 
-// Methods returns how the user has authenticated at the provider.
+// Methods returns how the user authenticated at the provider.
 func (a Arrival) Methods() oauth.Methods { return a.claims.Methods }
 
-// Arrive returns the arrival of a user. The address becomes that of a new account only if the provider has
-// verified it and the operator has granted its domain to the organization: otherwise an organization could
-// take any address, and its real owner could not be invited by others.
+// Arrive returns a user's arrival. A new account gets the address only if the provider has verified it
+// and the operator has granted its domain to the organization. Otherwise an organization could take any
+// address, and nobody else could invite its real owner.
 func (d *Admission) Arrive(ctx context.Context, u upstream.Upstream, c relying.Claims) (Arrival, error) {
 	granted, err := d.Store.Domains.Has(ctx, u.OrgID, upstream.DomainOf(c.Email))
 	return Arrival{upstreamID: u.ID, claims: c, newcomer: account.Newcomer{
@@ -45,11 +46,11 @@ func (d *Admission) Arrive(ctx context.Context, u upstream.Upstream, c relying.C
 	}}, err
 }
 
-// Enter returns the user of an identity at a provider, and whether the identity was known before. A new
-// identity becomes that of an invited person by a verified address, or of a new user if the provider has a
-// default role. It never becomes that of a user who exists. Nor does it sign in a user who has a password
-// or belongs to another organization, unless that user has linked it. It returns ErrNotAdmitted, or
-// NotFound if the provider was switched off in the meantime.
+// Enter returns the user whom a provider's identity belongs to, and reports whether we knew the identity
+// before. A new identity goes to the person who was invited with its verified address, or to a new user
+// if the provider has a default role. It never goes to a user who exists. Nor does an identity sign in a
+// user who has a password or belongs to another organization, unless that user has linked it. It returns
+// ErrNotAdmitted, or NotFound if somebody has switched the provider off meanwhile.
 func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err error) {
 	u, err := d.Store.ByIDIn(tx, a.upstreamID)
 	if err != nil {
@@ -83,8 +84,7 @@ func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err 
 	return userID, known, nil
 }
 
-// admitKnown returns the user of a known identity. One who was removed comes back with an invitation
-// only.
+// admitKnown returns a known identity's user. Users who were removed need a new invitation to come back.
 func (d *Admission) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (userID string, err error) {
 	standing, err := d.Accounts.Standing(tx, known.OrgID, known.UserID)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *Admission) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (u
 	return d.Accounts.AcceptVerified(tx, n)
 }
 
-// admitNew returns the user of an identity that is not known yet.
+// admitNew returns the user for an identity that we see for the first time.
 func (d *Admission) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID string, err error) {
 	err = errs.New(errs.NotFound, "no verified address")
 	if a.claims.EmailVerified {
@@ -118,7 +118,7 @@ func (d *Admission) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID 
 	return userID, err
 }
 
-// Identity returns the identity of a user of a provider, without the user here.
+// Identity returns an identity without the user that it belongs to here.
 func Identity(u upstream.Upstream, c relying.Claims) upstream.Identity {
 	return upstream.Identity{OrgID: u.OrgID, Issuer: u.Issuer, Subject: c.Subject, Groups: c.Groups}
 }

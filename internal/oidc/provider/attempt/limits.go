@@ -6,13 +6,13 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// Address returns the limit for guessing passwords from one network, of whichever account.
+// Address returns the limit for guessing passwords from one network, across all accounts.
 func Address(network string) oauth.Limit {
 	return oauth.Limit{Key: "address " + network, Burst: 300, Every: 500 * time.Millisecond}
 }
 
-// KnownAddress returns the limits for guessing a password from a network from which the account was used:
-// for the account from this network, and for the network.
+// KnownAddress returns the limits for guessing a password from a network that has used the account
+// before: one for the account from this network, and one for the network.
 func KnownAddress(email, network string) []oauth.Limit {
 	return []oauth.Limit{
 		{Key: "pair " + network + " " + email, Burst: 10, Every: 20 * time.Second},
@@ -20,14 +20,14 @@ func KnownAddress(email, network string) []oauth.Limit {
 	}
 }
 
-// Password returns the limits for guessing a password from anywhere: in addition, one for the account from
-// all networks together.
+// Password returns the limits for guessing a password from anywhere. It adds one for the account across
+// all networks.
 func Password(email, network string) []oauth.Limit {
 	account := oauth.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
 	return append(KnownAddress(email, network), account)
 }
 
-// Device returns the limits for guessing a password in a browser in which its user has signed in before.
+// Device returns the limits for guessing a password in a browser that its user has signed in with before.
 // Nobody else's guesses count against the first one.
 func Device(device, network string) []oauth.Limit {
 	return []oauth.Limit{
@@ -36,7 +36,8 @@ func Device(device, network string) []oauth.Limit {
 	}
 }
 
-// Mail returns the limits for asking for links to an email address, and from a network.
+// Mail returns the limits for requesting links by mail: one for the email address, and one for the
+// network.
 func Mail(email, network string) []oauth.Limit {
 	return []oauth.Limit{
 		{Key: "forgot " + email, Burst: 3, Every: 20 * time.Minute},

@@ -1,12 +1,11 @@
-// Package browser recognizes the browsers in which a user has signed in before, and names them.
+// Package browser names browsers, and recognizes the ones that a user has signed in with before.
 //
-// A browser in which a user has signed in keeps a cookie for that user, `<seconds since
-// 1970>.<random id>.<MAC>`. It gives no access. It shows that the user has signed in with this
-// browser, so that guesses made with other browsers do not keep it from signing in, and that the
-// user is told of sign-ins in others. Nothing of it is stored, so that it is valid on all replicas.
-// The MAC covers the hash of the password: a new password voids the cookies. A sign-in with the
-// provider of an organization has a cookie of its own, since whoever manages the provider must not
-// get one that helps to guess passwords.
+// After a sign-in, the browser keeps a cookie for that user, `<seconds since 1970>.<random id>.<MAC>`. It
+// gives no access. It only shows that the user has signed in with this browser. Thanks to it, other
+// people's wrong guesses do not lock this browser out, and we can tell the user about sign-ins with new
+// browsers. We store none of it, so it is valid on all replicas. The MAC covers the password's hash, so a
+// new password voids the cookies. A sign-in with an organization's provider gets a separate cookie: the
+// provider's administrator must not get one that helps to guess passwords.
 package browser
 
 import (
@@ -28,23 +27,24 @@ const (
 	idSize   = 22
 )
 
-// Owner is the user whom a browser is known for.
+// Owner is the user who has signed in with a browser.
 type Owner struct {
 	UserID string
-	// PasswordHash is that of the user's password, or "".
+	// PasswordHash hashes the user's password, or is "".
 	PasswordHash string
-	// Upstream is the organization with whose provider the user signs in, or "". Then PasswordHash is empty.
+	// Upstream is the organization whose provider the user signs in with, or "". If it is set,
+	// PasswordHash is empty.
 	Upstream string
 }
 
-// Recognizer sets and reads the cookies of known browsers.
+// Recognizer sets and reads known browsers' cookies.
 type Recognizer struct {
 	Now     func() time.Time
 	Key     oauth.Key
 	Cookies pages.Cookies
 }
 
-// Remember remembers in the browser that its owner has signed in.
+// Remember notes in the browser that its owner has signed in.
 func (c *Recognizer) Remember(w http.ResponseWriter, o Owner) {
 	issued := strconv.FormatInt(c.Now().Unix(), 10)
 	device := id.Secret(idSize)
@@ -55,7 +55,7 @@ func (c *Recognizer) Remember(w http.ResponseWriter, o Owner) {
 	})
 }
 
-// Recognize returns the id of a browser in which its owner has signed in before.
+// Recognize returns the browser's id if its owner has signed in with it before.
 func (c *Recognizer) Recognize(r *http.Request, o Owner) (device string, ok bool) {
 	cookie, err := r.Cookie(c.cookie(o))
 	if err != nil || o.UserID == "" {
@@ -76,7 +76,8 @@ func (c *Recognizer) Recognize(r *http.Request, o Owner) (device string, ok bool
 	return device, true
 }
 
-// cookie returns the name of the cookie for an owner. Each user of a browser has another.
+// cookie returns the name of the owner's cookie. It differs for each user, since several may share a
+// browser.
 func (c *Recognizer) cookie(o Owner) string {
 	name := "steward_device_" + hex.EncodeToString(c.mac("device cookie", o, o.UserID)[:8])
 	if c.Cookies.Secure {
@@ -89,8 +90,7 @@ func (c *Recognizer) cookieMAC(issued, device string, o Owner) string {
 	return base64.RawURLEncoding.EncodeToString(c.mac("device", o, issued, device, o.UserID, o.PasswordHash))
 }
 
-// mac returns the MAC of parts and of the organization with whose provider the owner signs in, if there is
-// one.
+// mac returns the MAC of parts. It includes the organization if the owner signs in with its provider.
 func (c *Recognizer) mac(purpose string, o Owner, parts ...string) []byte {
 	if o.Upstream != "" {
 		parts = append(parts, o.Upstream)

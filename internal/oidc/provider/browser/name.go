@@ -2,12 +2,13 @@ package browser
 
 import "strings"
 
-// products are the product tokens of browsers. Most send those of others as well, so the order matters.
+// products are browsers' product tokens. Most browsers send other browsers' tokens as well, so the order
+// matters.
 var products = []struct{ token, name string }{
 	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
 }
 
-// Name returns the name of the browser that sends a User-Agent header, or "" if it is not known.
+// Name returns the name of the browser behind a User-Agent header, or "" if we do not know it.
 func Name(userAgent string) string {
 	for _, p := range products {
 		if strings.Contains(userAgent, p.token) {

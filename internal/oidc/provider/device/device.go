@@ -1,7 +1,7 @@
-// Package device owns the device authorization endpoint (RFC 8628) and the page on which a user enters the
-// code of a device and decides.
+// Package device owns the device authorization endpoint (RFC 8628), and the page where a user enters a
+// device's code and decides.
 //
-// The device gets its tokens at the token endpoint, where it polls with its device code.
+// The device polls the token endpoint with its device code, and gets its tokens there.
 package device
 
 import (
@@ -29,7 +29,7 @@ import (
 type Handler struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Issuer is the base URL of the device page.
+	// Issuer is the device page's base URL.
 	Issuer    string
 	Clients   *oidc.Store
 	Sessions  *session.Manager
@@ -43,7 +43,7 @@ type Handler struct {
 	throttle oauth.Throttle
 }
 
-// Response is the response to a device authorization request.
+// Response answers a device authorization request.
 type Response struct {
 	DeviceCode              string `json:"device_code"`
 	UserCode                string `json:"user_code"`
@@ -95,8 +95,8 @@ func (h *Handler) Authorize(r *http.Request, c *oidc.Registered) (*Response, err
 	}, nil
 }
 
-// deviceLimit limits how often one address requests device codes of public clients, whose ids anybody
-// may know.
+// deviceLimit limits how often one address requests device codes. Public clients need no secret for it,
+// only their id, which anybody may know.
 func deviceLimit(r *http.Request) oauth.Limit {
 	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
 	return oauth.Limit{Key: "device " + network, Burst: 100, Every: time.Second}
@@ -123,8 +123,8 @@ func (h *Handler) insert(ctx context.Context, d *grant.Device) (code string, err
 }
 
 const (
-	// alphabet has no vowels, so that user codes form no words, and no letters that look alike
-	// (RFC 8628 section 6.1).
+	// alphabet has no vowels, so that user codes form no words, and no letters that look alike (RFC 8628
+	// section 6.1).
 	alphabet     = "BCDFGHJKLMNPQRSTVWXZ"
 	userCodeSize = 8
 )
@@ -135,8 +135,8 @@ func newUserCode() string {
 	for len(code) < userCodeSize {
 		rand.Read(random) // never fails
 		for _, b := range random {
-			// 240 is the largest multiple of 20 in a byte. Larger values would make some letters
-			// more likely.
+			// 240 is the largest multiple of 20 that fits in a byte. Larger values would make some
+			// letters more likely.
 			if b < 240 && len(code) < userCodeSize {
 				code = append(code, alphabet[int(b)%len(alphabet)])
 			}
@@ -145,12 +145,12 @@ func newUserCode() string {
 	return string(code)
 }
 
-// formatUserCode returns a user code as it is displayed: WDJB-MJHT.
+// formatUserCode formats a user code for display: WDJB-MJHT.
 func formatUserCode(code string) string { return code[:userCodeSize/2] + "-" + code[userCodeSize/2:] }
 
 const maxTyped = 64
 
-// parseUserCode returns the user code in what a user has typed, without blanks, hyphens and the like.
+// parseUserCode extracts the user code from the user's input. It drops blanks, hyphens and the like.
 func parseUserCode(typed string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(alphabet, r) {

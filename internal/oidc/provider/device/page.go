@@ -19,11 +19,11 @@ import (
 	"steward/internal/web"
 )
 
-// ask is that users are shown all that a device gets, also what they have granted before: the device in front
-// of them may not be the one that asks.
+// ask shows users all that a device gets, even if they have granted it before: the device in front of
+// them may not be the one that asks.
 const ask = grant.AskAgain
 
-// Page serves GET /device: the user enters a code, or comes with it in the URL, and then decides.
+// Page serves GET /device: the user enters a code, or brings it in the URL, and then decides.
 func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	typed := r.URL.Query().Get("user_code")
 	if typed == "" {
@@ -58,7 +58,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	return h.Consents.Show(w, r, view, q)
 }
 
-// consentRequest returns what a user decides about.
+// consentRequest returns the request that a user decides on.
 func (h *Handler) consentRequest(
 	ctx context.Context, d *grant.Device, c *oidc.Registered, user *account.User,
 ) (grant.ConsentRequest, error) {
@@ -69,8 +69,8 @@ func (h *Handler) consentRequest(
 	return grant.ConsentRequest{Client: c, User: user, Scopes: d.Scopes, Given: given, Ask: ask}, nil
 }
 
-// pending returns the pending device of a user code, with its client. Wrong codes are limited, because
-// user codes are short enough to be guessed.
+// pending returns the pending device for a user code, with its client. It limits wrong codes, because
+// user codes are short enough to guess.
 func (h *Handler) pending(r *http.Request, userCode string) (*grant.Device, *oidc.Registered, error) {
 	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
 	limit := oauth.Limit{Key: "code " + network, Burst: 20, Every: 10 * time.Second}
@@ -96,7 +96,7 @@ func (h *Handler) pending(r *http.Request, userCode string) (*grant.Device, *oid
 	return d, c, nil
 }
 
-// showProblem renders the form again if the user can correct the error, and returns the error otherwise.
+// showProblem renders the form again if the user can correct the error. Otherwise it returns the error.
 func (h *Handler) showProblem(w http.ResponseWriter, r *http.Request, err error) error {
 	e := oauth.AsError(r.Context(), err)
 	if e.Code != oauth.InvalidGrant && e.Status != http.StatusTooManyRequests {
@@ -107,7 +107,7 @@ func (h *Handler) showProblem(w http.ResponseWriter, r *http.Request, err error)
 	return h.Pages.Render(w, r, e.Status, view)
 }
 
-// Decide serves POST /device, the decision of the user.
+// Decide serves POST /device, the user's decision.
 func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	s, user, err := h.Sessions.SignedIn(r)
 	if err != nil {

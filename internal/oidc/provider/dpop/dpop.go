@@ -1,9 +1,9 @@
-// Package dpop owns DPoP proofs (RFC 9449), with which a client shows that it holds the key that a token is
-// bound to.
+// Package dpop owns DPoP proofs (RFC 9449). With a proof, a client shows that it holds the key that a
+// token is bound to.
 //
-// Verify checks a proof without a write. Use stores it, so that it is accepted once; callers use a proof
-// as late as possible, when the rest of the request has been accepted. If the installation demands nonces
-// (nonce.go), a proof must also contain one that this server has issued a short while ago.
+// Verify checks a proof without writing. Use stores it, so that nobody can send it twice; call it as late
+// as possible, when the rest of the request has been accepted. If the installation demands nonces
+// (nonce.go), a proof must also contain one that this server issued recently.
 package dpop
 
 import (
@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	// lifetime is how old a proof may be.
+	// lifetime bounds a proof's age.
 	lifetime = time.Minute
-	// clockSkew is how far a proof may be issued in the future.
+	// clockSkew bounds how far in the future a proof may have been issued.
 	clockSkew = 30 * time.Second
 	maxSize   = 8 << 10
 	maxJTI    = 512
 	minRSA    = 2048 // bits
 )
 
-// algorithms are the accepted signature algorithms. RFC 9449 requires them to be asymmetric.
+// algorithms are the signature algorithms that we accept. RFC 9449 requires them to be asymmetric.
 var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.EdDSA, jose.RS256, jose.PS256}
 
-// Algorithms returns the names of the accepted signature algorithms.
+// Algorithms returns the names of the signature algorithms that we accept.
 func Algorithms() []string {
 	names := make([]string, len(algorithms))
 	for i, a := range algorithms {
@@ -46,24 +46,24 @@ func Algorithms() []string {
 	return names
 }
 
-// Verifier verifies the proofs of requests.
+// Verifier verifies requests' proofs.
 type Verifier struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Issuer is the base URL of the endpoints that proofs are made for.
+	// Issuer is the base URL of the endpoints that proofs name.
 	Issuer string
-	// NonceKey authenticates the nonces that proofs must contain. If it is nil, none is demanded.
+	// NonceKey authenticates the nonces that proofs must contain. If it is nil, proofs need none.
 	NonceKey oauth.Key
 }
 
-// Proof is a proof that was verified. The zero Proof stands for a request without one.
+// Proof is a verified proof. The zero Proof stands for a request without one.
 type Proof struct {
-	// JKT is the thumbprint of the key (RFC 7638).
+	// JKT is the key's thumbprint (RFC 7638).
 	JKT string
 	jti string
 }
 
-// claims are the claims of a proof.
+// claims are a proof's claims.
 type claims struct {
 	JTI      string           `json:"jti"`
 	Method   string           `json:"htm"`
@@ -77,8 +77,8 @@ func invalid(description string) *oauth.Error {
 	return oauth.NewError(oauth.InvalidDPoPProof, description)
 }
 
-// Verify verifies the proof of a request, if it has one. The proof must name accessToken, which is empty
-// where no access token is presented.
+// Verify verifies a request's proof, if it has one. The proof must name accessToken; pass "" if the
+// request presents none.
 func (v *Verifier) Verify(r *http.Request, accessToken string) (Proof, error) {
 	headers := r.Header.Values("DPoP")
 	switch {
@@ -101,7 +101,7 @@ func (v *Verifier) Verify(r *http.Request, accessToken string) (Proof, error) {
 	return Proof{JKT: base64.RawURLEncoding.EncodeToString(thumbprint), jti: c.JTI}, nil
 }
 
-// parse checks the form and the signature of a proof.
+// parse checks a proof's form and signature.
 func parse(text string) (*jose.JSONWebKey, *claims, error) {
 	parsed, err := jwt.ParseSigned(text, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
@@ -144,8 +144,8 @@ func (v *Verifier) check(r *http.Request, c *claims, accessToken string) error {
 	return v.checkNonce(c.Nonce)
 }
 
-// requestPath returns the path that the client has requested, which differs from r.URL.Path where a part
-// of the API is mounted under a prefix.
+// requestPath returns the path that the client requested. It differs from r.URL.Path where a part of the
+// API is mounted under a prefix.
 func requestPath(r *http.Request) string {
 	u, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
@@ -175,7 +175,7 @@ func hostPort(u *url.URL) string {
 	return strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// hash returns the ath of an access token.
+// hash returns an access token's ath.
 func hash(accessToken string) string {
 	sum := sha256.Sum256([]byte(accessToken))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -11,27 +11,25 @@ import (
 )
 
 const (
-	// NonceHeader is the response header with the nonce for the next proof.
+	// NonceHeader is the response header that carries the nonce for the next proof.
 	NonceHeader = "DPoP-Nonce"
-	// nonceInterval is how long the same nonce is issued. A nonce is accepted in the interval after its
-	// own too, and in the one before, since the clocks of replicas differ.
+	// nonceInterval is how long we issue the same nonce. We also accept the previous interval's nonce,
+	// and the next one's, since replicas' clocks differ.
 	nonceInterval = 2 * time.Minute
 )
 
-// errNonce tells the client to repeat the request with the nonce of the response (RFC 9449 sections 8
-// and 9).
+// errNonce tells the client to repeat the request with the response's nonce (RFC 9449 sections 8 and 9).
 var errNonce = oauth.NewError(oauth.UseDPoPNonce, "the proof must contain the nonce of the DPoP-Nonce header")
 
-// SetNonce adds the nonce for the client's next proof to the headers of a response, if nonces are
-// demanded.
+// SetNonce adds the nonce for the client's next proof to a response's headers, if proofs need one.
 func (v *Verifier) SetNonce(h http.Header) {
 	if v.NonceKey != nil {
 		h.Set(NonceHeader, v.nonce(v.interval()))
 	}
 }
 
-// WithNonce returns a handler whose responses have the nonce for the client's next proof, if nonces are
-// demanded.
+// WithNonce wraps a handler so that its responses carry the nonce for the client's next proof, if proofs
+// need one.
 func (v *Verifier) WithNonce(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v.SetNonce(w.Header())
@@ -39,7 +37,7 @@ func (v *Verifier) WithNonce(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// checkNonce returns errNonce if a nonce is demanded and this one was not issued lately, by any replica.
+// checkNonce returns errNonce if proofs need a nonce and no replica has issued this one lately.
 func (v *Verifier) checkNonce(nonce string) error {
 	if v.NonceKey == nil {
 		return nil
@@ -53,10 +51,10 @@ func (v *Verifier) checkNonce(nonce string) error {
 	return errNonce
 }
 
-// interval returns the number of the current interval since 1970.
+// interval returns the current interval's number since 1970.
 func (v *Verifier) interval() int64 { return v.Now().Unix() / int64(nonceInterval.Seconds()) }
 
-// nonce returns the nonce of an interval. All replicas have the same key, so nothing is stored.
+// nonce returns an interval's nonce. All replicas have the same key, so we store nothing.
 func (v *Verifier) nonce(interval int64) string {
 	mac := v.NonceKey.MAC("dpop nonce", binary.BigEndian.AppendUint64(nil, uint64(interval)))
 	return base64.RawURLEncoding.EncodeToString(mac[:16])

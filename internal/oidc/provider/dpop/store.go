@@ -8,8 +8,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Use stores a proof and returns an error if it was used before, on any replica. The zero Proof is
-// always accepted.
+// Use stores a proof, and returns an error if any replica has stored it before. It always accepts the
+// zero Proof.
 func (v *Verifier) Use(ctx context.Context, p Proof) error {
 	if p.JKT == "" {
 		return nil

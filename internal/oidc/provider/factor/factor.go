@@ -1,11 +1,11 @@
-// Package factor owns the second factors of users: authenticator apps (RFC 6238) and recovery codes.
+// Package factor owns users' second factors: authenticator apps (RFC 6238) and recovery codes.
 //
-// An app is set up in two steps. NewSetup makes a secret, which travels sealed in the form of the page
-// that shows it; nothing is stored until the user has entered a code of the app (Add). Recovery codes
-// are made with the app and shown once.
+// A user sets up an app in two steps. NewSetup makes a secret, which travels sealed in the form on the
+// page that shows it. We store nothing until the user has entered one of the app's codes (Add). Add also
+// makes the recovery codes, which the user sees once.
 //
-// A code of the app is accepted once, and wrong ones make the next one wait, for all replicas together.
-// Recovery codes are too long to be guessed, so that whoever guesses codes of the app does not lock its
+// We accept each app code once, and wrong ones delay the next try, on all replicas together. Recovery
+// codes are too long to guess and have no such delay, so somebody who guesses app codes cannot lock the
 // user out.
 package factor
 
@@ -23,27 +23,27 @@ import (
 )
 
 const (
-	// period is how long a code of an app is shown, in seconds.
+	// period is how long an app shows a code, in seconds.
 	period = 30
-	// skew is by how many periods the clock of the app may differ.
+	// skew bounds how many periods the app's clock may be off.
 	skew = 1
 
 	// RecoveryCodes is how many recovery codes a user gets.
 	RecoveryCodes = 10
-	// recoverySize is the number of characters of a recovery code, with 5 bits each. Users see them in
-	// groups of recoveryGroup.
+	// recoverySize is a recovery code's length in characters, with 5 bits each. Users see them in groups
+	// of recoveryGroup.
 	recoverySize  = 16
 	recoveryGroup = 4
 
-	// freeFailures is how many wrong codes have no consequence. Each one after doubles the pause, from
+	// freeFailures is how many wrong codes have no consequence. Each further one doubles the pause, from
 	// firstPause up to maxPause.
 	freeFailures = 4
 	firstPause   = time.Minute
 	maxPause     = time.Hour
 )
 
-// newKey returns a key for the user of an installation, who may have no address. An empty secret is replaced by a new
-// one.
+// newKey returns a key for an installation's user, who may have no address. If secret is empty, it makes
+// a new one.
 func newKey(installation, email string, secret []byte) (*otp.Key, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: strings.ReplaceAll(installation, ":", " "), AccountName: cmp.Or(email, "account"), Secret: secret, Period: period,
@@ -54,11 +54,11 @@ func newKey(installation, email string, secret []byte) (*otp.Key, error) {
 	return key, nil
 }
 
-// stepOf returns the number of the period that a time is in.
+// stepOf returns the number of the period that contains t.
 func stepOf(t time.Time) int64 { return t.Unix() / period }
 
-// matchingStep returns the step after last, near the time, of which code is the code. It returns 0 if
-// there is none.
+// matchingStep returns the step after last, near now, that code belongs to. It returns 0 if there is
+// none.
 func matchingStep(secret, code string, now time.Time, last int64) (int64, error) {
 	matching := int64(0)
 	for step := stepOf(now) - skew; step <= stepOf(now)+skew; step++ {
@@ -73,7 +73,7 @@ func matchingStep(secret, code string, now time.Time, last int64) (int64, error)
 	return matching, nil
 }
 
-// pause returns how long the next code has to wait after a number of wrong ones.
+// pause returns how long the next try must wait after a number of wrong codes.
 func pause(failures int64) time.Duration {
 	if failures <= freeFailures {
 		return 0
@@ -82,7 +82,7 @@ func pause(failures int64) time.Duration {
 	return min(firstPause<<doublings, maxPause)
 }
 
-// normalize returns a code as it is stored or computed: without spaces and hyphens, in lower case.
+// normalize returns a code in the form that we store or compute: lower case, without spaces and hyphens.
 func normalize(code string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -92,13 +92,13 @@ func normalize(code string) string {
 	}, strings.ToLower(code))
 }
 
-// IsAppCode reports whether a text that a user has typed has the form of a code of an app.
+// IsAppCode reports whether the user's input looks like an app's code.
 func IsAppCode(text string) bool {
 	code := normalize(text)
 	return len(code) == otp.DigitsSix.Length() && strings.Trim(code, "0123456789") == ""
 }
 
-// newRecoveryCodes returns new recovery codes as users see them.
+// newRecoveryCodes returns new recovery codes, formatted for users.
 func newRecoveryCodes() []string {
 	codes := make([]string, RecoveryCodes)
 	for i := range codes {

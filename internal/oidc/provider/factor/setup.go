@@ -10,17 +10,17 @@ import (
 	"steward/internal/stamp"
 )
 
-// Setup is an authenticator app that is being added.
+// Setup is an authenticator app that the user is adding.
 type Setup struct {
 	// Secret is in base32, as users type it.
 	Secret string
-	// URI is what the QR code says.
+	// URI is the QR code's content.
 	URI string
-	// Sealed is the setup as a form carries it.
+	// Sealed carries the setup through a form.
 	Sealed string
 }
 
-// sealedSetup is a setup on its way through a form.
+// sealedSetup is the plain text of Setup.Sealed.
 type sealedSetup struct {
 	UserID    string     `json:"user_id"`
 	Secret    string     `json:"secret"`
@@ -28,15 +28,15 @@ type sealedSetup struct {
 }
 
 const (
-	// setupLifetime is how long a user may take to enter the first code.
+	// setupLifetime bounds how long a user may take to enter the first code.
 	setupLifetime = 20 * time.Minute
 	setupPurpose  = "oidc.factor.setup"
 )
 
-// ErrExpired is returned for a setup that has expired, belongs to another user or was not made here.
+// ErrExpired is the error for a setup that has expired, belongs to another user or was not made here.
 var ErrExpired = errors.New("the setup of the authenticator app has expired")
 
-// NewSetup returns a new app of a user.
+// NewSetup starts setting up an app for a user.
 func (s *Store) NewSetup(userID, email string) (Setup, error) {
 	key, err := newKey(s.Installation, email, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) NewSetup(userID, email string) (Setup, error) {
 	return Setup{Secret: key.Secret(), URI: key.URL(), Sealed: sealed}, nil
 }
 
-// OpenSetup returns the setup of a user that a form carries, or ErrExpired.
+// OpenSetup returns the user's setup from a form, or ErrExpired.
 func (s *Store) OpenSetup(text, userID, email string) (Setup, error) {
 	opened, err := s.openSetup(text)
 	if err != nil || opened.UserID != userID || opened.ExpiresAt < stamp.Of(s.Now()) {
@@ -82,7 +82,7 @@ func (s *Store) openSetup(text string) (opened sealedSetup, err error) {
 	return opened, err
 }
 
-// ContinueSetup is OpenSetup. For a setup that has expired it returns a new one, and true.
+// ContinueSetup is OpenSetup, but if the setup has expired it returns a new one, and true.
 func (s *Store) ContinueSetup(text, userID, email string) (setup Setup, expired bool, err error) {
 	setup, err = s.OpenSetup(text, userID, email)
 	if !errors.Is(err, ErrExpired) {

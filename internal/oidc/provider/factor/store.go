@@ -11,12 +11,12 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is the SQL of this package.
+// Store reads and writes second factors.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Installation is how apps call this server beside the user's email address.
+	// Installation is the name that apps show for this server, next to the user's email address.
 	Installation string
 }
 
@@ -24,20 +24,20 @@ type Store struct {
 const secretPurpose = "oidc.factor.secret"
 
 var (
-	// ErrCode is returned for a code that is not right, or not any more.
+	// ErrCode is the error for a code that is wrong or no longer valid.
 	ErrCode = errors.New("wrong code")
-	// ErrExists is returned if a user has an authenticator app already.
+	// ErrExists is the error for a user who already has an authenticator app.
 	ErrExists = errors.New("the user has an authenticator app")
 )
 
-// App describes the authenticator app of a user.
+// App describes a user's authenticator app.
 type App struct {
 	Since stamp.Time
-	// RecoveryCodes is how many are left.
+	// RecoveryCodes counts the codes that are left.
 	RecoveryCodes int
 }
 
-// Get returns the authenticator app of a user, or nil.
+// Get returns a user's authenticator app, or nil.
 func Get(q db.Querier, userID string) (*App, error) {
 	var a App
 	err := q.Row(`SELECT created_at, (SELECT count(*) FROM oidc_recovery_codes c WHERE c.user_id = a.user_id)
@@ -51,8 +51,8 @@ func Get(q db.Querier, userID string) (*App, error) {
 	return &a, nil
 }
 
-// Add adds the app of a setup if code is its code of now, and returns new recovery codes. It returns
-// ErrCode if it is not, and ErrExists if the user has an app.
+// Add stores a setup's app if code is its current code, and returns new recovery codes. It returns
+// ErrCode if the code is wrong, and ErrExists if the user has an app.
 func (s *Store) Add(tx *db.Tx, userID string, setup Setup, code string) (recovery []string, err error) {
 	step, err := matchingStep(setup.Secret, normalize(code), s.Now(), 0)
 	if err != nil {
@@ -88,7 +88,7 @@ func ReplaceRecoveryCodes(tx *db.Tx, userID string) ([]string, error) {
 	return codes, nil
 }
 
-// Remove removes the authenticator app and the recovery codes of a user, if there are any.
+// Remove removes a user's authenticator app and recovery codes, if there are any.
 func Remove(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`DELETE FROM oidc_authenticators WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("delete authenticator app: %w", err)
@@ -99,7 +99,7 @@ func Remove(tx *db.Tx, userID string) error {
 	return nil
 }
 
-// UseRecoveryCode uses up a recovery code of a user. It returns ErrCode if the user has no such code.
+// UseRecoveryCode uses up a user's recovery code. It returns ErrCode if the user has no such code.
 func (s *Store) UseRecoveryCode(ctx context.Context, userID, code string) error {
 	n, err := s.DB.Exec(ctx, `DELETE FROM oidc_recovery_codes WHERE user_id = $1 AND code_hash = $2`,
 		userID, seal.Hash(normalize(code)))
@@ -112,9 +112,9 @@ func (s *Store) UseRecoveryCode(ctx context.Context, userID, code string) error 
 	return nil
 }
 
-// UseCode uses up a code of the authenticator app of a user. It returns ErrCode if the code is wrong or
-// was used, or if the user has no app. After too many wrong codes it checks none, and returns how long
-// the user has to wait.
+// UseCode uses up a code from the user's authenticator app. It returns ErrCode if the code is wrong or
+// was used before, or if the user has no app. After too many wrong codes it checks nothing, and returns
+// how long the user must wait.
 func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Duration, err error) {
 	var result error
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -147,7 +147,7 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 	return wait, result
 }
 
-// stepOfCode returns the step of a code that was not used yet, or 0 if the code is wrong.
+// stepOfCode returns an unused code's step, or 0 if the code is wrong.
 func (s *Store) stepOfCode(a authenticator, code string, now time.Time) (int64, error) {
 	secret, err := s.Ring.Open(secretPurpose, a.secret)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Store) stepOfCode(a authenticator, code string, now time.Time) (int64, 
 	return matchingStep(string(secret), normalize(code), now, a.lastStep)
 }
 
-// authenticator is the row of an app.
+// authenticator is an app's row.
 type authenticator struct {
 	userID             string
 	secret             []byte
@@ -164,7 +164,7 @@ type authenticator struct {
 	retryAt            stamp.Time
 }
 
-// tried returns the row after a code was checked: that of a step, or a wrong one if step is 0.
+// tried returns the row after a check: step belongs to the right code, or is 0 if the code was wrong.
 func (a authenticator) tried(step int64, now time.Time) authenticator {
 	if step == 0 {
 		a.failures++
@@ -176,7 +176,7 @@ func (a authenticator) tried(step int64, now time.Time) authenticator {
 	return a
 }
 
-// lock locks the row of a user's app, so that no two requests use a code, and returns it.
+// lock locks and returns the row with the user's app, so that no two requests use the same code.
 func lock(tx *db.Tx, userID string) (authenticator, error) {
 	a := authenticator{userID: userID}
 	err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1

@@ -1,9 +1,9 @@
-// Package flow owns the state of a browser on its way through the pages of the provider: an authorization
-// request that waits for a sign-in or a consent, a logout request that waits for a confirmation, or a page
-// that requires a sign-in.
+// Package flow owns a browser's state on its way through the provider's pages: an authorization request
+// that waits for a sign-in or a consent, a logout request that waits for a confirmation, or a page that
+// requires a sign-in.
 //
-// A flow travels sealed in a form field or in the URL, so that unauthenticated requests write nothing
-// to the database.
+// A flow travels sealed in a form field or in the URL, so that unauthenticated requests write nothing to
+// the database.
 package flow
 
 import (
@@ -17,7 +17,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// The values of the parameter prompt.
+// Values of the prompt parameter.
 const (
 	PromptNone          = "none"
 	PromptLogin         = "login"
@@ -25,12 +25,12 @@ const (
 	PromptSelectAccount = "select_account"
 )
 
-// Prompts lists the values of the parameter prompt.
+// Prompts lists the prompt parameter's values.
 func Prompts() []string {
 	return []string{PromptNone, PromptLogin, PromptConsent, PromptSelectAccount}
 }
 
-// The values of the parameter response_mode. The default is Query.
+// Values of the response_mode parameter. The default is Query.
 const (
 	Query    = "query"
 	FormPost = "form_post"
@@ -46,77 +46,78 @@ type Request struct {
 	Scopes       []string `json:"scopes"`
 	Challenge    string   `json:"challenge,omitempty"`
 	JKT          string   `json:"jkt,omitempty"`
-	// Resource is the requested audience of access tokens; empty if there was none.
+	// Resource is the audience that the client requests for access tokens; empty if it requests none.
 	Resource string   `json:"resource,omitempty"`
 	Prompts  []string `json:"prompts,omitempty"`
-	// MaxAge is in seconds; nil if it was not requested.
+	// MaxAge is in seconds; nil if the client does not set one.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
-	// Level is the weakest value of the claim acr that was requested; empty if there was none.
+	// Level is the weakest acr that the client accepts; empty if it accepts all.
 	Level string `json:"level,omitempty"`
-	// Subject is the user of the id_token_hint; empty if there was none.
+	// Subject is the user in the id_token_hint; empty without a hint.
 	Subject string `json:"subject,omitempty"`
 }
 
-// Prompt reports whether the request has a value of the parameter prompt.
+// Prompt reports whether the prompt parameter has the given value.
 func (r *Request) Prompt(value string) bool { return slices.Contains(r.Prompts, value) }
 
-// Logout is a logout request, with what was learnt from its id_token_hint.
+// Logout is a logout request, including the facts that its id_token_hint proves.
 type Logout struct {
-	// ClientID is empty if no client is known.
+	// ClientID is empty if we know no client.
 	ClientID string `json:"client_id,omitempty"`
-	// RedirectURI is where the browser goes afterwards; empty if none is registered for the client.
+	// RedirectURI is where the browser goes next; empty if the client has not registered it.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 	State       string `json:"state,omitempty"`
-	// Subject is the user who may be signed out without being asked; empty if there is none.
+	// Subject is the user whom we may sign out without asking; empty if there is none.
 	Subject string `json:"subject,omitempty"`
 }
 
-// Proved is what a user has shown of who they are, which is not enough to sign in.
+// Proved is a partial sign-in: the user has shown some proof, but not enough.
 type Proved struct {
 	UserID  string        `json:"user_id"`
 	Methods oauth.Methods `json:"methods"`
 	At      stamp.Time    `json:"at"`
-	// Password is a digest of the user's password at that time: a new one voids what was shown.
+	// Password is a digest of the user's password at that time, so that a new password voids the proof.
 	Password string `json:"password"`
-	// Browser is a digest of a cookie of the browser.
+	// Browser is a digest of a cookie in the browser.
 	Browser string `json:"browser"`
 }
 
-// Flow is the state of a browser.
+// Flow is a browser's state.
 type Flow struct {
 	// Request is the authorization request; nil if the browser goes to Next after the sign-in.
 	Request *Request `json:"request,omitempty"`
-	// Logout is the logout request, if this is one.
+	// Logout is the logout request; nil in other flows.
 	Logout *Logout `json:"logout,omitempty"`
-	// Next is a path of this server.
+	// Next is a path on this server.
 	Next string `json:"next,omitempty"`
-	// SignedIn is the session in which the user has signed in during this flow. It satisfies
-	// prompt=login and max_age.
+	// SignedIn is the session that the user signed in to during this flow. It satisfies prompt=login and
+	// max_age.
 	SignedIn string `json:"signed_in,omitempty"`
-	// Again says that the user of a session signs in again, and that the page offers nobody else's ways.
+	// Again means that a session's user signs in again, so the page offers only that user's ways to do
+	// it.
 	Again bool `json:"again,omitempty"`
-	// Proved is what the user has shown so far, if more is required to sign in.
+	// Proved is the user's proof so far, if the sign-in needs more.
 	Proved *Proved `json:"proved,omitempty"`
-	// Mailed is the user who has set a password with a link that was mailed, and who has proved the address when
-	// signed in; empty if there is none.
+	// Mailed is the user who has set a password with a mailed link, and so proves the address by signing
+	// in; empty if there is none.
 	Mailed string `json:"mailed,omitempty"`
-	// UserID is the user for whom a consent page was made; the decision of another user does not count.
+	// UserID is the user who sees the consent page; another user's decision does not count.
 	UserID string `json:"user_id,omitempty"`
-	// Upstream is the organization whose provider vouches for the user who signs in; empty if the user
-	// signs in here. AuthTime is when the user authenticated there.
+	// Upstream is the organization whose provider vouches for the user; empty if the user signs in here.
+	// AuthTime is when the user authenticated there.
 	Upstream  string     `json:"upstream,omitempty"`
 	AuthTime  stamp.Time `json:"auth_time,omitempty"`
 	ExpiresAt stamp.Time `json:"expires_at"`
 }
 
-// lifetime is how long a user may take on the pages.
+// lifetime bounds how long a user may take on the pages.
 const lifetime = 20 * time.Minute
 
 // purpose binds a sealed value to this package.
 const purpose = "oidc.flow"
 
-// ErrExpired is returned for a flow that has expired or was not sealed here.
+// ErrExpired is the error for a flow that has expired or was not sealed here.
 var ErrExpired = oauth.NewError(oauth.InvalidRequest,
 	"this page has expired: go back to the application and start again")
 
@@ -126,31 +127,31 @@ type Sealer struct {
 	Now  func() time.Time
 }
 
-// ForRequest returns the flow of an authorization request.
+// ForRequest returns the flow for an authorization request.
 func (s *Sealer) ForRequest(r *Request) *Flow {
 	return &Flow{Request: r, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
 }
 
-// ForLogout returns the flow of a logout request.
+// ForLogout returns the flow for a logout request.
 func (s *Sealer) ForLogout(l *Logout) *Flow {
 	return &Flow{Logout: l, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
 }
 
-// ToPath returns a flow that leads to a path of this server.
+// ToPath returns a flow that leads to a path on this server.
 func (s *Sealer) ToPath(path string) *Flow {
 	return &Flow{Next: path, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
 }
 
-// Seal returns a flow as text for a form or a URL.
+// Seal encodes a flow for a form or a URL.
 func (s *Sealer) Seal(f *Flow) string {
 	plain, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // a Flow can be encoded
+		panic(err) // every Flow can be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(s.Ring.Seal(purpose, plain))
 }
 
-// Open returns the flow that Seal has sealed, or ErrExpired.
+// Open returns the flow from Seal, or ErrExpired.
 func (s *Sealer) Open(text string) (*Flow, error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -194,8 +195,8 @@ func (s *Sealer) OpenLogout(text string) (*Logout, error) {
 	return f.Logout, nil
 }
 
-// Location returns where a flow continues. It has no host, so that the browser stays at the host name
-// under which it has its cookies.
+// Location returns the path where a flow continues. It has no host, so the browser stays at the host name
+// that it has cookies for.
 func (s *Sealer) Location(f *Flow) string {
 	switch {
 	case f.Request != nil:

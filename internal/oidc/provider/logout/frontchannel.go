@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxFrames is how many applications a browser tells at most.
+	// maxFrames bounds how many applications a browser tells.
 	maxFrames = 20
-	// maxClients is how many clients of a session are looked at.
+	// maxClients bounds how many of a session's clients we look at.
 	maxClients = 200
 	// frameTime is how many seconds a browser has to tell applications before it goes on.
 	frameTime = "3"
 )
 
-// FrontChannel tells applications in the browser that its user has signed out (OpenID Connect
+// FrontChannel tells applications, through the browser, that its user has signed out (OpenID Connect
 // Front-Channel Logout 1.0).
 type FrontChannel struct {
 	Issuer   string
@@ -29,8 +29,8 @@ type FrontChannel struct {
 	Sessions *session.Manager
 }
 
-// Frames returns the URLs that a browser has to load when its session ends, which may be nil: the
-// front-channel logout URIs of clients that got an ID token in it.
+// Frames returns the URLs for a browser to load when s ends: the front-channel logout URIs of the clients
+// that got an ID token in it. The session may be nil.
 func (f *FrontChannel) Frames(ctx context.Context, s *session.Session) (frames []string, err error) {
 	if s == nil {
 		return nil, nil
@@ -59,7 +59,8 @@ func (f *FrontChannel) Frames(ctx context.Context, s *session.Session) (frames [
 	return frames, nil
 }
 
-// goOn sends the browser to a URI of client c after a sign-out: at once, or when it has had time to load frames.
+// goOn sends the browser to client c's URI after a sign-out: at once, or after a pause to load the
+// frames.
 func (h *Handler) goOn(w http.ResponseWriter, r *http.Request, c *oidc.Registered, page *pages.SignedOut) error {
 	location := string(page.Next)
 	if len(page.Frames) == 0 {

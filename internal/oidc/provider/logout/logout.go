@@ -1,12 +1,13 @@
-// Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0) and front-channel logout.
+// Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0) and front-channel
+// logout.
 //
-// A client that presents an ID token of the signed-in user signs the user out at once. In every other
-// case the user is asked first, since any site can send a browser here. A request that is wrong in part,
-// such as one with a hint whose key is gone, is not refused but asks the user as well: whoever wants to
-// sign out must be able to.
+// A client that presents the signed-in user's ID token signs the user out at once. In every other case we
+// ask the user first, since any site can send a browser here. We do not refuse a partly wrong request,
+// for example one with a hint whose key is gone, but ask as well: a user who wants to sign out must be
+// able to.
 //
-// A request by POST continues as a GET with its parameters sealed, because browsers do not send the
-// cookie of the session with a POST from another site.
+// After a POST we continue with a GET that carries the parameters sealed, because browsers do not send
+// the session's cookie with a POST from another site.
 package logout
 
 import (
@@ -49,7 +50,8 @@ func (h *Handler) Get(w http.ResponseWriter, r *http.Request) error {
 	return h.proceed(w, r, l)
 }
 
-// Post serves POST /end_session. It continues as a GET, which has the cookie of the session.
+// Post serves POST /end_session. It continues with a GET, for which the browser sends the session's
+// cookie.
 func (h *Handler) Post(w http.ResponseWriter, r *http.Request) error {
 	if err := oauth.ReadForm(w, r); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (h *Handler) Continue(w http.ResponseWriter, r *http.Request) error {
 	return h.proceed(w, r, l)
 }
 
-// proceed signs the user out if the request proves that it is about them, and asks them otherwise.
+// proceed signs the user out if the request proves that it is about them. Otherwise it asks.
 func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, l *flow.Logout) error {
 	s, user, err := h.Sessions.SignedIn(r)
 	if err != nil {
@@ -91,7 +93,7 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, l *flow.Logout
 	return h.Pages.Render(w, r, http.StatusOK, view)
 }
 
-// Confirm serves POST /end_session/confirm, the form of the page that asks the user.
+// Confirm serves POST /end_session/confirm, the form that asks the user.
 func (h *Handler) Confirm(w http.ResponseWriter, r *http.Request) error {
 	l, err := h.Flows.OpenLogout(r.PostForm.Get("flow"))
 	if err != nil {
@@ -109,9 +111,9 @@ func (h *Handler) Confirm(w http.ResponseWriter, r *http.Request) error {
 	return h.finish(w, r, s, l)
 }
 
-// parse returns what a logout request says, without what cannot be verified: a hint that is not an ID
-// token of the client, and a redirect URI that the client has not registered. Both have the effect that
-// the user is asked. It returns an error if a parameter is repeated or too long.
+// parse returns a logout request without the parts that it cannot verify: a hint that is not the client's
+// ID token, and a redirect URI that the client has not registered. Either makes us ask the user. It
+// returns an error if a parameter is repeated or too long.
 func (h *Handler) parse(ctx context.Context, form url.Values) (*flow.Logout, error) {
 	params := map[string]string{}
 	for _, name := range []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"} {
@@ -133,8 +135,8 @@ func (h *Handler) parse(ctx context.Context, form url.Values) (*flow.Logout, err
 	return l, h.checkRedirect(ctx, l, params["post_logout_redirect_uri"])
 }
 
-// readHint sets the user and the client of an ID token. It changes nothing if the token cannot be
-// verified, and clears the client if the request names another one.
+// readHint takes the user and the client from an ID token. It changes nothing if it cannot verify the
+// token, and clears the client if the request names another one.
 func (h *Handler) readHint(ctx context.Context, l *flow.Logout, hint string) error {
 	claims, err := h.Tokens.VerifyIDHint(ctx, hint)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && len(claims.Audience) == 0 {
@@ -152,8 +154,8 @@ func (h *Handler) readHint(ctx context.Context, l *flow.Logout, hint string) err
 	return nil
 }
 
-// checkRedirect sets the redirect URI if the client has registered it. Otherwise the user is asked, and
-// the browser stays here.
+// checkRedirect sets the redirect URI if the client has registered it. Otherwise we ask the user, and the
+// browser stays here.
 func (h *Handler) checkRedirect(ctx context.Context, l *flow.Logout, uri string) error {
 	c, err := h.client(ctx, l.ClientID)
 	if err != nil {
@@ -173,7 +175,7 @@ func (h *Handler) checkRedirect(ctx context.Context, l *flow.Logout, uri string)
 	return nil
 }
 
-// client returns a client, or nil if there is none with this id.
+// client returns a client, or nil if no client has this id.
 func (h *Handler) client(ctx context.Context, clientID string) (*oidc.Registered, error) {
 	c, err := h.Clients.Lookup(ctx, clientID)
 	if errs.KindOf(err) == errs.NotFound {
@@ -188,7 +190,7 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Sess
 	if err != nil {
 		return err
 	}
-	c, err := h.client(r.Context(), l.ClientID) // it may have changed since the request was parsed
+	c, err := h.client(r.Context(), l.ClientID) // the client may have changed since we parsed the request
 	if err != nil {
 		return err
 	}

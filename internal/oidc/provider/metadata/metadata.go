@@ -1,6 +1,5 @@
-// Package metadata owns what the provider publishes about itself: the discovery document, the public keys,
-// and the metadata of the management API. It also owns the CORS headers of the endpoints that browser
-// applications use.
+// Package metadata publishes the provider's discovery document, its public keys, and the management API's
+// metadata. It also owns the CORS headers for the endpoints that browser applications use.
 package metadata
 
 import (
@@ -23,11 +22,12 @@ type Handler struct {
 	keys      *keys.Store
 	discovery []byte
 	resource  []byte
-	// registration says whether there is a registration endpoint.
+	// registration reports whether clients can register themselves.
 	registration bool
 }
 
-// New returns a handler. registration says whether clients can register themselves. The discovery document does not change while the process runs.
+// New returns a handler. registration reports whether clients can register themselves. The discovery
+// document does not change while the process runs.
 func New(issuer string, k *keys.Store, registration bool) (*Handler, error) {
 	h := &Handler{issuer: issuer, keys: k, registration: registration}
 	var err error
@@ -40,7 +40,7 @@ func New(issuer string, k *keys.Store, registration bool) (*Handler, error) {
 	return h, nil
 }
 
-// document is the document of OpenID Connect Discovery and of RFC 8414.
+// document is the discovery document that OpenID Connect Discovery and RFC 8414 define.
 type document struct {
 	Issuer                   string   `json:"issuer"`
 	AuthorizationEndpoint    string   `json:"authorization_endpoint"`
@@ -148,7 +148,7 @@ func scopeNames() []string {
 	return names
 }
 
-// JWKS serves GET /jwks. Relying parties may cache the keys for less time than a new key is published
+// JWKS serves GET /jwks. Relying parties may cache the keys for less time than we publish a new key
 // before it signs.
 func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
 	set, err := h.keys.Set(r.Context())
@@ -160,7 +160,7 @@ func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
 	oauth.WriteEncoded(w, http.StatusOK, set.Published())
 }
 
-// CORS allows scripts of all origins to use an endpoint. Cookies are not read there, so no user is
+// CORS lets scripts from all origins use an endpoint. These endpoints read no cookies, so no user is
 // exposed.
 func CORS(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -170,7 +170,7 @@ func CORS(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Preflight serves the OPTIONS requests of browsers. It is to be wrapped in CORS.
+// Preflight serves browsers' OPTIONS requests. Wrap it in CORS.
 func Preflight(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")

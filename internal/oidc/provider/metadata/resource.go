@@ -10,7 +10,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// resource is the metadata of the management API as a protected resource (RFC 9728).
+// resource describes the management API as a protected resource (RFC 9728).
 type resource struct {
 	Resource             string   `json:"resource"`
 	Name                 string   `json:"resource_name"`
@@ -28,7 +28,7 @@ func (h *Handler) Resource(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) resourceDocument() resource {
-	var scopes []string // those that change nothing: clients request all that are here
+	var scopes []string // read-only ones, because clients request every scope in this list
 	for _, s := range oidc.Scopes() {
 		if auth.IsScope(s.Name) && strings.HasSuffix(s.Name, ":read") {
 			scopes = append(scopes, s.Name)

@@ -1,9 +1,9 @@
-// Package oauth owns what the endpoints of the provider have in common: their paths, the error response,
-// JSON responses, the parsing of form parameters, the key of the installation, and the limits on how often
-// something may be tried.
+// Package oauth holds the parts that all the provider's endpoints share: their paths, error and JSON
+// responses, form parameters, the installation's key, and limits on repeated tries.
 //
-// An endpoint returns a value and an error. WriteJSON writes the one and WriteError the other, which
-// AsError turns into an error response first, so that internal errors are logged and not shown.
+// An endpoint returns a value and an error. WriteJSON writes the value. WriteError writes the error,
+// after AsError has turned it into an error response, so that internal errors end up in the log and not
+// in a response.
 package oauth
 
 import (
@@ -17,7 +17,7 @@ import (
 	"steward/internal/web"
 )
 
-// The error codes of RFC 6749, RFC 6750, RFC 8628, RFC 8707, RFC 9449 and OpenID Connect Core.
+// Error codes from RFC 6749, RFC 6750, RFC 8628, RFC 8707, RFC 9449 and OpenID Connect Core.
 const (
 	InvalidRequest       = "invalid_request"
 	InvalidClient        = "invalid_client"
@@ -38,14 +38,14 @@ const (
 	ServerError          = "server_error"
 )
 
-// The token types of access tokens, which are also their authentication schemes.
+// The token types for access tokens, which are also their authentication schemes.
 const (
 	Bearer = "Bearer"
 	DPoP   = "DPoP"
 )
 
 // Error is an error response (RFC 6749 section 5.2): a code for programs and a description for their
-// developers. The description never contains a value of the request.
+// developers. The description never repeats a value from the request.
 type Error struct {
 	Status      int
 	Code        string
@@ -54,8 +54,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// NewError returns an Error with the status that belongs to its code: 401 for InvalidClient and
-// InvalidToken, otherwise 400.
+// NewError returns an Error whose status follows from its code: 401 for InvalidClient and InvalidToken,
+// otherwise 400.
 func NewError(code, description string) *Error {
 	status := http.StatusBadRequest
 	if code == InvalidClient || code == InvalidToken {
@@ -65,15 +65,15 @@ func NewError(code, description string) *Error {
 }
 
 var (
-	// ErrGrant is the same for codes and tokens that are unknown, used, expired, revoked or issued to
-	// another client.
+	// ErrGrant does not distinguish codes and tokens that are unknown, used, expired, revoked or issued
+	// to another client.
 	ErrGrant = NewError(InvalidGrant, "the code or token is invalid, expired or revoked")
-	// ErrClient is the same for an unknown client and for a wrong secret.
+	// ErrClient does not distinguish an unknown client from a wrong secret.
 	ErrClient = NewError(InvalidClient, "client authentication failed")
 )
 
-// AsError returns err as an error response. An error that is neither an *Error nor meant for the caller
-// is logged and becomes ServerError.
+// AsError returns err as an error response. If err is neither an *Error nor meant for the caller, AsError
+// logs it and returns ServerError.
 func AsError(ctx context.Context, err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -93,7 +93,7 @@ type errorBody struct {
 	Description string `json:"error_description,omitempty"`
 }
 
-// WriteError writes an error response, with the headers that belong to it.
+// WriteError writes an error response with its headers.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := AsError(r.Context(), err)
 	switch {
@@ -105,8 +105,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, errorBody{e.Code, e.Description})
 }
 
-// WriteBearerError writes an error response of an endpoint that accepts access tokens. The challenge goes
-// into WWW-Authenticate (RFC 6750 section 3) if access was refused.
+// WriteBearerError writes an error response for an endpoint that accepts access tokens. If it refuses
+// access, the challenge goes into WWW-Authenticate (RFC 6750 section 3).
 func WriteBearerError(w http.ResponseWriter, e *Error, challenge string) {
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
 		w.Header().Set("WWW-Authenticate", challenge)
@@ -114,16 +114,16 @@ func WriteBearerError(w http.ResponseWriter, e *Error, challenge string) {
 	WriteJSON(w, e.Status, errorBody{e.Code, e.Description})
 }
 
-// WriteJSON writes a JSON response. It must not be cached, unless Cache-Control is set already.
+// WriteJSON writes a JSON response. It forbids caching, unless Cache-Control is already set.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // the types of this provider can be encoded
+		panic(err) // every type in this provider can be encoded
 	}
 	WriteEncoded(w, status, body)
 }
 
-// WriteEncoded is WriteJSON for a value that has been encoded already.
+// WriteEncoded is WriteJSON for a value that is already encoded.
 func WriteEncoded(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	if h.Get("Cache-Control") == "" {

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxForm is the largest form that is read.
+// maxForm bounds the forms that we read, in bytes.
 const maxForm = 64 << 10
 
-// ReadForm parses the form of a POST into r.PostForm.
+// ReadForm parses a POST's form into r.PostForm.
 func ReadForm(w http.ResponseWriter, r *http.Request) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/x-www-form-urlencoded" {
@@ -25,8 +25,8 @@ func ReadForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Param returns a parameter, or "" if it is absent. It returns an error if the parameter is repeated
-// (RFC 6749 section 3.1) or is not valid text.
+// Param returns a parameter, or "" if it is absent. It returns an error if the parameter is repeated (RFC
+// 6749 section 3.1) or is not valid text.
 func Param(form url.Values, name string) (string, error) {
 	values := form[name]
 	if len(values) > 1 {
@@ -53,7 +53,7 @@ func Required(form url.Values, name string) (string, error) {
 	return value, nil
 }
 
-// AddQuery returns a URI with parameters added to its query, which stays unchanged otherwise.
+// AddQuery adds parameters to a URI's query and leaves the rest unchanged.
 func AddQuery(uri string, params url.Values) (string, error) {
 	if len(params) == 0 {
 		return uri, nil

@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 )
 
-// Key is the secret key of the installation, the same on all replicas. It authenticates refresh tokens,
-// forms, nonces and the cookies of known browsers.
+// Key is the installation's secret key, the same on all replicas. It authenticates refresh tokens, forms,
+// nonces and known browsers' cookies.
 type Key []byte
 
-// MAC returns an HMAC-SHA-256 of parts. The purpose separates the uses of the key.
+// MAC returns an HMAC-SHA-256 over parts. The purpose separates the key's uses.
 func (k Key) MAC(purpose string, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, k)
 	h.Write([]byte(purpose))

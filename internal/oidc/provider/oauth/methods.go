@@ -9,37 +9,37 @@ import (
 const (
 	MethodPassword     = "pwd"
 	MethodOneTimeCode  = "otp"
-	MethodPossession   = "pop"  // a passkey
+	MethodPossession   = "pop" // a passkey
 	MethodUserVerified = "user" // the passkey's device has verified the user
 	MethodSeveral      = "mfa"
 )
 
-// The values of the claim acr, from the weakest to the strongest.
+// Values of the acr claim, from the weakest to the strongest.
 const (
 	LevelPassword          = "pwd"
 	LevelSeveral           = "mfa"
 	LevelPhishingResistant = "phr"
 )
 
-// Levels lists the values of the claim acr, from the weakest to the strongest.
+// Levels lists the acr claim's values, from the weakest to the strongest.
 func Levels() []string { return []string{LevelPassword, LevelSeveral, LevelPhishingResistant} }
 
-// Methods is how a user has signed in: the claim amr. It is empty if that is not known.
+// Methods says how a user has signed in: the amr claim. It is empty if we do not know.
 type Methods []string
 
-// ParseMethods returns the methods that String has written.
+// ParseMethods parses a String.
 func ParseMethods(text string) Methods { return strings.Fields(text) }
 
-// String returns the methods as they are stored.
+// String returns the methods in the form that we store.
 func (m Methods) String() string { return strings.Join(m, " ") }
 
-// Reach reports whether the methods have a value of the claim acr, or a stronger one. All of them, also none,
-// reach "".
+// Reach reports whether the methods have the given acr level or a stronger one. Any methods reach "",
+// even none.
 func (m Methods) Reach(level string) bool {
 	return level == "" || slices.Index(Levels(), m.Level()) >= slices.Index(Levels(), level)
 }
 
-// Weaker returns the weaker one of two values of the claim acr. "" is the weakest.
+// Weaker returns the weaker of two acr levels. "" is the weakest.
 func Weaker(a, b string) string {
 	if slices.Index(Levels(), a) < slices.Index(Levels(), b) {
 		return a
@@ -47,12 +47,12 @@ func Weaker(a, b string) string {
 	return b
 }
 
-// WithCode returns the methods of a user who has also given a code of an authenticator app.
+// WithCode returns the methods after the user has also entered an authenticator app's code.
 func (m Methods) WithCode() Methods {
 	return append(slices.Clone(m), MethodOneTimeCode, MethodSeveral)
 }
 
-// Level returns the claim acr, or "" if it is not known how the user signed in.
+// Level returns the acr claim, or "" if we do not know how the user signed in.
 func (m Methods) Level() string {
 	switch {
 	case len(m) == 0:

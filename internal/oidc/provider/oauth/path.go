@@ -1,6 +1,6 @@
 package oauth
 
-// The paths of the endpoints of the protocol.
+// Paths of the protocol's endpoints.
 const (
 	PathDiscovery           = "/.well-known/openid-configuration"
 	PathServerMetadata      = "/.well-known/oauth-authorization-server"
@@ -17,7 +17,7 @@ const (
 	PathRegister            = "/register"
 )
 
-// The paths of the pages that users see, and of the targets of their forms.
+// Paths of the pages that users see, and of their forms' targets.
 const (
 	PathSignIn             = "/sign-in"
 	PathSignInFactor       = PathSignIn + "/factor"

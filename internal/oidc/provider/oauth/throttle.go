@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// maxBuckets bounds the memory of a Throttle.
+// maxBuckets bounds a Throttle's memory.
 const maxBuckets = 100_000
 
-// Limit allows Burst tries of a key at once, and one more each Every.
+// Limit allows Burst tries for a key at once, and one more after each Every.
 type Limit struct {
 	Key   string
 	Burst float64
 	Every time.Duration
 }
 
-// Throttle limits how often something may be tried, with a token bucket for each key. It counts for its
-// own process: the limits of replicas add up. The zero value is ready to use.
+// Throttle limits repeated tries with a token bucket for each key. It counts in its own process only, so
+// replicas' limits add up. The zero value is ready to use.
 type Throttle struct {
 	mu      sync.Mutex
 	buckets map[string]bucket
 }
 
-// bucket holds the tries that were left at a time.
+// bucket holds the tries that were left at a point in time.
 type bucket struct {
 	Limit
 	tokens float64
 	at     time.Time
 }
 
-// refilled returns the bucket as it is at a later time.
+// refilled returns the bucket at a later time.
 func (b bucket) refilled(now time.Time) bucket {
 	b.tokens = min(b.Burst, b.tokens+float64(now.Sub(b.at))/float64(b.Every))
 	b.at = now
 	return b
 }
 
-// Take counts a try against all limits and returns 0. If one of them is exhausted it counts nothing and
+// Take counts a try against all limits and returns 0. If one limit is exhausted, it counts nothing and
 // returns the time until the next try.
 func (l *Throttle) Take(now time.Time, limits ...Limit) (wait time.Duration) {
 	l.mu.Lock()
@@ -80,9 +80,9 @@ func (l *Throttle) bucket(now time.Time, limit Limit) bucket {
 	return bucket{Limit: limit, tokens: limit.Burst, at: now}
 }
 
-// evict makes room for new buckets. It drops those that are more than half full, so that the ones that
-// hold somebody back stay, and all of them only if that is not enough. Reaching that point takes tens of
-// thousands of keys with many tries each.
+// evict makes room for new buckets. It drops the ones that are more than half full, so that the ones that
+// hold somebody back stay. If that is not enough, it drops all. It takes tens of thousands of keys with
+// many tries each to get there.
 func (l *Throttle) evict(now time.Time) {
 	if l.buckets != nil && len(l.buckets) < maxBuckets {
 		return
@@ -93,8 +93,8 @@ func (l *Throttle) evict(now time.Time) {
 	}
 }
 
-// Network returns what counts as one remote address: an IPv4 address, or the /64 network of an IPv6
-// address, since whoever has one address of it has them all.
+// Network returns the part of an address that we count as one: an IPv4 address, or an IPv6 address's /64
+// network, since a host that has one address in it has them all.
 func Network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.Unmap().Is4() {

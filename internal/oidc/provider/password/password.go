@@ -1,21 +1,22 @@
-// Package password checks and hashes passwords, as many at the same time as the machine can bear.
+// Package password checks and hashes passwords, and limits how many it works on at the same time to
+// protect the machine.
 package password
 
 import "context"
 
-// maxLength bounds what is hashed of a password that is checked. Passwords that can be set are shorter.
+// maxLength bounds how much of a password we hash to check it. Passwords that users can set are shorter.
 const maxLength = 2048
 
-// Policy has the rules for passwords, which belong to another part of Steward.
+// Policy holds the rules for passwords, which another part of Steward defines.
 type Policy struct {
-	// Compare and Derive are expensive by design: about 20 ms of CPU and 19 MiB each. Compare takes the same
-	// time for an empty hash.
+	// Compare and Derive are expensive by design: about 20 ms of CPU and 19 MiB each. Compare takes the
+	// same time for an empty hash.
 	Compare func(hash, password string) bool
 	Derive  func(password string) (hash string)
-	// Problem returns what is wrong with a new password of the user with an email address, as a sentence,
-	// or "".
+	// Problem explains, in a sentence, why the user with this email address cannot have a new password.
+	// It returns "" if they can.
 	Problem func(email, password string) string
-	// MinLength is the minimum length of a new password in characters.
+	// MinLength is a new password's minimum length in characters.
 	MinLength int
 }
 
@@ -29,15 +30,14 @@ type Hasher struct {
 // NewHasher returns a Hasher that works on n passwords at a time.
 func NewHasher(p Policy, n int) *Hasher { return &Hasher{Policy: p, slots: newSlots(n)} }
 
-// Check reports whether a password is that of a hash. It returns ErrBusy if too many passwords are being
-// checked.
+// Check reports whether a password matches a hash. It returns ErrBusy if too many requests are waiting.
 func (h *Hasher) Check(ctx context.Context, hash, password string) (correct bool, err error) {
 	password = password[:min(len(password), maxLength)]
 	err = h.slots.do(ctx, func() { correct = h.Compare(hash, password) })
 	return correct, err
 }
 
-// Hash returns the hash of a new password. It returns ErrBusy like Check.
+// Hash hashes a new password. It returns ErrBusy if too many requests are waiting.
 func (h *Hasher) Hash(ctx context.Context, password string) (hash string, err error) {
 	err = h.slots.do(ctx, func() { hash = h.Derive(password) })
 	return hash, err

@@ -10,37 +10,37 @@ import (
 )
 
 const (
-	// MaxWait is how long a request may have to wait for a slot. One that would wait longer is refused at
+	// MaxWait bounds how long a request may wait for a slot. We refuse requests that would wait longer at
 	// once.
 	MaxWait = 2 * time.Second
 	// slotTimeout bounds the wait if the machine has become slower than the estimate.
 	slotTimeout = 3 * time.Second
-	// firstEstimate is how long a password is assumed to take before one was hashed.
+	// firstEstimate is our guess at the time for one password, until we have hashed one.
 	firstEstimate = 25 * time.Millisecond
 )
 
-// ErrBusy is returned when more passwords wait to be hashed than MaxWait allows.
+// ErrBusy means that a password would wait longer than MaxWait.
 var ErrBusy = &oauth.Error{
 	Status: http.StatusTooManyRequests, Code: oauth.Unavailable,
 	Description: "many people are signing in right now: wait a few seconds, then try again",
 }
 
-// slots bounds how many passwords are hashed at the same time, since hashing takes much CPU and memory,
-// and how many wait for that.
+// slots bounds how many passwords we hash at the same time, since each takes much CPU and memory, and how
+// many wait.
 type slots struct {
 	free chan struct{}
 
 	mu sync.Mutex
-	// inside is how many are hashed or wait.
+	// inside counts the passwords that we hash or that wait.
 	inside int
-	// average is how long one takes, as a moving average.
+	// average is a moving average of the time that one takes.
 	average time.Duration
 }
 
 // newSlots returns n slots.
 func newSlots(n int) *slots { return &slots{free: make(chan struct{}, n), average: firstEstimate} }
 
-// do calls f in a slot. It returns ErrBusy if there will be none in time.
+// do calls f in a slot. It returns ErrBusy if none becomes free in time.
 func (s *slots) do(ctx context.Context, f func()) error {
 	if !s.enter() {
 		return ErrBusy
@@ -60,7 +60,7 @@ func (s *slots) do(ctx context.Context, f func()) error {
 	return nil
 }
 
-// enter joins the queue. It reports whether the wait will not be too long.
+// enter joins the queue. It reports false if the wait would be too long.
 func (s *slots) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 var thisSession = regexp.MustCompile(`(?s)current</span><br>.*?name="session" value="([^"]+)"`)
 
-// SessionID returns the session of a browser, which the account page marks.
+// SessionID returns a browser's session, which the account page marks.
 func (b *Browser) SessionID() string {
 	b.Fixture.T.Helper()
 	found := thisSession.FindStringSubmatch(b.Get(b.Fixture.URL + "/account").Want(http.StatusOK).Body)
@@ -24,7 +24,7 @@ func (b *Browser) SessionID() string {
 	return found[1]
 }
 
-// SessionCookie returns the session cookie of a browser, or "".
+// SessionCookie returns a browser's session cookie, or "".
 func (b *Browser) SessionCookie() string {
 	b.Fixture.T.Helper()
 	u, err := url.Parse(b.Fixture.URL)
@@ -37,7 +37,7 @@ func (b *Browser) SessionCookie() string {
 	return ""
 }
 
-// CurrentUser returns the user who has signed in last, or "" if the browser has no session.
+// CurrentUser returns the user who signed in last, or "" if the browser has no session.
 func (b *Browser) CurrentUser() (userID string) {
 	b.Fixture.T.Helper()
 	if !b.SignedIn() {
@@ -49,14 +49,14 @@ func (b *Browser) CurrentUser() (userID string) {
 	return userID
 }
 
-// WantIn requires that a response has signed a user in, and returns the user's id.
+// WantIn requires a response that has signed a user in, and returns the user's id.
 func (b *Browser) WantIn(r *Response) (userID string) {
 	b.Fixture.T.Helper()
 	r.Want(http.StatusSeeOther)
 	return b.CurrentUser()
 }
 
-// Post sends a form with the token of the account page.
+// Post sends a form with the account page's token.
 func (b *Browser) Post(path string, fields ...string) *Response {
 	b.Fixture.T.Helper()
 	_, _, own := b.Get(b.Fixture.URL + "/account").Form()
@@ -86,7 +86,7 @@ func (b *Browser) TryPassword(password string) int {
 	return b.Submit(b.Get(b.Fixture.URL+"/account"), "email", OwnerEmail, "password", password).Status
 }
 
-// SignOut ends the session of a browser.
+// SignOut ends a browser's session.
 func (b *Browser) SignOut() {
 	b.Fixture.T.Helper()
 	b.Post("/account/sessions", "session", b.SessionID()).Want(http.StatusOK)
@@ -101,8 +101,7 @@ func (r *Response) IsCode() bool { return strings.Contains(r.Body, `action="/sig
 // IsEnrol reports whether a page asks to set up an authenticator app.
 func (r *Response) IsEnrol() bool { return strings.Contains(r.Body, `action="/sign-in/enrol"`) }
 
-// CPUTime returns the CPU time that this process has used, which does not depend on the load of the
-// machine.
+// CPUTime returns the CPU time that this process has used, which does not depend on the machine's load.
 func CPUTime(t testing.TB) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage

@@ -28,7 +28,7 @@ func (f *Fixture) NewApp(settings string) *App {
 	return f.NewAppOf(f.Ctx, settings)
 }
 
-// NewAppOf is NewApp for the caller of a context, in whose organization the client is.
+// NewAppOf is NewApp for the context's caller. The client belongs to the caller's organization.
 func (f *Fixture) NewAppOf(ctx context.Context, settings string) *App {
 	f.T.Helper()
 	var in oidc.NewClient
@@ -39,7 +39,7 @@ func (f *Fixture) NewAppOf(ctx context.Context, settings string) *App {
 	return &App{Fixture: f, ID: made.Client.ID, Secret: made.ClientSecret}
 }
 
-// The settings of a confidential and of a public client.
+// Settings for a confidential and a public client.
 const (
 	Confidential = `{"redirect_uris": ["https://rp.example.com/callback"],
 		"post_logout_redirect_uris": ["https://rp.example.com/bye"],
@@ -49,17 +49,17 @@ const (
 		"grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"]}`
 )
 
-// Verifier is the PKCE verifier of all requests.
+// Verifier is the PKCE verifier in all requests.
 const Verifier = "a-verifier-of-at-least-43-characters-0123456789"
 
-// challenge returns the PKCE challenge of Verifier.
+// challenge returns Verifier's PKCE challenge.
 func challenge() string {
 	sum := sha256.Sum256([]byte(Verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Params returns the parameters of an ordinary authorization request. Pairs replace some of them, or
-// remove them if the value is empty.
+// Params returns an ordinary authorization request's parameters. Pairs replace some, or remove them if
+// the value is empty.
 func (a *App) Params(pairs ...string) url.Values {
 	v := url.Values{
 		"client_id": {a.ID}, "redirect_uri": {Callback}, "response_type": {"code"},
@@ -75,7 +75,7 @@ func (a *App) Params(pairs ...string) url.Values {
 	return v
 }
 
-// AuthorizeURL returns the address of an authorization request with the parameters of Params.
+// AuthorizeURL returns the address for an authorization request with the parameters from Params.
 func (a *App) AuthorizeURL(pairs ...string) string {
 	return a.Fixture.URL + "/authorize?" + a.Params(pairs...).Encode()
 }
@@ -138,7 +138,7 @@ func (a *App) Active(token string) bool {
 	return a.Post("/introspect", "token", token).Want(http.StatusOK).JSON()["active"] == true
 }
 
-// WantInvalid requires that an access token is refused everywhere.
+// WantInvalid requires that every endpoint refuses an access token.
 func (a *App) WantInvalid(token any, why string) {
 	a.Fixture.T.Helper()
 	text := fmt.Sprint(token)
@@ -158,7 +158,7 @@ func (a *App) WithSecret(secret string) *App {
 	return &App{Fixture: a.Fixture, ID: a.ID, Secret: secret}
 }
 
-// RotateSecret replaces the secret of a client.
+// RotateSecret replaces the client's secret.
 func (a *App) RotateSecret() {
 	a.Fixture.T.Helper()
 	rotated, err := a.Fixture.Clients.RotateSecret(a.Fixture.Ctx, &oidc.ClientPath{ID: a.ID})
@@ -166,13 +166,13 @@ func (a *App) RotateSecret() {
 	a.Secret = rotated.ClientSecret
 }
 
-// MachineToken gets a token of the client itself.
+// MachineToken gets a token for the client itself.
 func (a *App) MachineToken() string {
 	a.Fixture.T.Helper()
 	return a.Post("/oauth/token", "grant_type", "client_credentials").Want(http.StatusOK).Text("access_token")
 }
 
-// Update changes a client.
+// Update changes the client.
 func (a *App) Update(p oidc.ClientPatch) {
 	a.Fixture.T.Helper()
 	_, err := a.Fixture.Clients.Store.Update(a.Fixture.Ctx, auth.From(a.Fixture.Ctx), a.ID, page.IfMatch{}, p)

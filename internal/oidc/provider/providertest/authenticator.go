@@ -15,16 +15,16 @@ import (
 	"github.com/go-webauthn/webauthn/protocol/webauthncose"
 )
 
-// Authenticator holds one passkey, and answers as a test wants it to.
+// Authenticator holds one passkey. Tests choose how it answers.
 type Authenticator struct {
 	T testing.TB
-	// Origin and RPID are those of the site that the browser shows.
+	// Origin and RPID describe the site that the browser shows.
 	Origin, RPID string
-	// Unverified says that the user is not verified.
+	// Unverified leaves the user unverified.
 	Unverified bool
-	// Count is how often it says that it has signed. It stays 0 if it begins so.
+	// Count is the number of signatures that it claims. If it starts at 0, it stays there.
 	Count uint32
-	// Handle is what the passkey calls its user.
+	// Handle is the passkey's name for its user.
 	Handle []byte
 
 	id  []byte
@@ -36,7 +36,7 @@ func (f *Fixture) NewAuthenticator() *Authenticator {
 	return &Authenticator{T: f.T, Origin: f.URL, RPID: "localhost"}
 }
 
-// options are those that the pages give to browsers.
+// options are the ones that the pages give to browsers.
 type options struct {
 	Challenge string
 	User      struct{ ID string }
@@ -48,7 +48,7 @@ func (a *Authenticator) parse(text string) (o options) {
 	return o
 }
 
-// Create creates a passkey, and returns what a page sends.
+// Create creates a passkey, and returns the credential for the page to send.
 func (a *Authenticator) Create(text string) (credential string) {
 	a.T.Helper()
 	o := a.parse(text)
@@ -67,7 +67,7 @@ func (a *Authenticator) Create(text string) (credential string) {
 	})
 }
 
-// Get uses the passkey, and returns what a page sends.
+// Get uses the passkey, and returns the credential for the page to send.
 func (a *Authenticator) Get(text string) (credential string) {
 	a.T.Helper()
 	if a.Count > 0 {
@@ -101,7 +101,7 @@ func (a *Authenticator) data(flags protocol.AuthenticatorFlags) []byte {
 	return binary.BigEndian.AppendUint32(append(site[:], byte(flags)), a.Count)
 }
 
-// attested returns the id and the public key of the passkey.
+// attested returns the passkey's id and public key.
 func (a *Authenticator) attested() []byte {
 	a.T.Helper()
 	point, err := a.key.PublicKey.Bytes()

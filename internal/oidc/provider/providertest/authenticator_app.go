@@ -10,7 +10,7 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// AuthenticatorApp is an authenticator app of a user, with the recovery codes that the user has kept.
+// AuthenticatorApp is a user's authenticator app, with the recovery codes that the user has kept.
 type AuthenticatorApp struct {
 	fixture  *Fixture
 	Secret   string
@@ -22,7 +22,7 @@ var (
 	shownRecovery = regexp.MustCompile(`<li>([a-z2-7-]{19})</li>`)
 )
 
-// Code returns the code of the next period: each is accepted once.
+// Code returns the next period's code, because each is accepted once.
 func (a *AuthenticatorApp) Code() string {
 	a.fixture.T.Helper()
 	a.fixture.Clock.Add(30 * time.Second)
@@ -31,7 +31,7 @@ func (a *AuthenticatorApp) Code() string {
 	return code
 }
 
-// Wrong returns a code that is none of the app's, now or soon.
+// Wrong returns a code that the app does not show now or soon.
 func (a *AuthenticatorApp) Wrong() string {
 	a.fixture.T.Helper()
 	var codes []string
@@ -48,7 +48,7 @@ func (a *AuthenticatorApp) Wrong() string {
 	}
 }
 
-// ScanApp returns the app that has scanned the code of a page.
+// ScanApp returns the app that has scanned a page's code.
 func (f *Fixture) ScanApp(setup *Response) *AuthenticatorApp {
 	f.T.Helper()
 	found := shownSecret.FindStringSubmatch(setup.Want(http.StatusOK).Body)
@@ -58,7 +58,7 @@ func (f *Fixture) ScanApp(setup *Response) *AuthenticatorApp {
 	return &AuthenticatorApp{fixture: f, Secret: found[1]}
 }
 
-// Keep keeps the recovery codes of a page.
+// Keep keeps the recovery codes that a page shows.
 func (a *AuthenticatorApp) Keep(shown *Response) {
 	a.fixture.T.Helper()
 	a.Recovery = nil
@@ -70,7 +70,7 @@ func (a *AuthenticatorApp) Keep(shown *Response) {
 	}
 }
 
-// AddApp adds an authenticator app on the account page of a browser.
+// AddApp adds an authenticator app on the account page.
 func (b *Browser) AddApp() *AuthenticatorApp {
 	b.Fixture.T.Helper()
 	setup := b.Get(b.Fixture.URL + "/account/authenticator")
@@ -79,7 +79,7 @@ func (b *Browser) AddApp() *AuthenticatorApp {
 	return a
 }
 
-// OwnersApp adds an authenticator app of the owner.
+// OwnersApp adds an authenticator app for the owner.
 func (f *Fixture) OwnersApp() *AuthenticatorApp {
 	f.T.Helper()
 	b := f.Browser()

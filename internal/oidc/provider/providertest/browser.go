@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Browser is a browser that keeps cookies and follows no redirects.
+// Browser keeps cookies and follows no redirects.
 type Browser struct {
 	Fixture *Fixture
 	HTTP    *http.Client
-	// Address is its address, unless that is "".
+	// Address overrides the browser's address, unless it is "".
 	Address string
 }
 
@@ -60,7 +60,7 @@ func (b *Browser) Do(method, target string, form url.Values, headers ...string) 
 // Get sends a GET request.
 func (b *Browser) Get(target string) *Response { b.Fixture.T.Helper(); return b.Do("GET", target, nil) }
 
-// Submit sends the first form of a page with some fields set.
+// Submit sends a page's first form with some fields set.
 func (b *Browser) Submit(r *Response, fields ...string) *Response {
 	b.Fixture.T.Helper()
 	method, action, values := r.Form()
@@ -88,8 +88,8 @@ func (b *Browser) SignIn(r *Response) *Response {
 	return b.Follow(b.Submit(r, "email", OwnerEmail, "password", OwnerPassword))
 }
 
-// Complete submits all pages as the owner until the browser is redirected to the client, and returns the
-// parameters of that redirect.
+// Complete submits all pages as the owner until the browser goes back to the client, and returns that
+// redirect's parameters.
 func (b *Browser) Complete(r *Response) url.Values {
 	b.Fixture.T.Helper()
 	return b.CompleteAs(r, OwnerEmail, OwnerPassword)

@@ -12,10 +12,11 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Documents is a web server with the document of a client, and a provider that trusts its certificate.
+// Documents is a web server with a client's document, and a provider that trusts its certificate.
 type Documents struct {
 	Fixture *Fixture
-	// Origin is that of the server, URI the client_id, and Callback a redirect URI that the document names.
+	// Origin is the server's origin, URI the client_id, and Callback a redirect URI that the document
+	// names.
 	Origin, URI, Callback string
 	// Requests counts the requests.
 	Requests atomic.Int64
@@ -45,16 +46,16 @@ func (f *Fixture) NewDocuments(egress send.Egress) *Documents {
 	return d
 }
 
-// Handle has the server answer with a handler from now on.
+// Handle makes the server answer with a handler from now on.
 func (d *Documents) Handle(serve http.HandlerFunc) { d.serve.Store(&serve) }
 
-// Describe has the server publish the document with more members, such as `"scope": "openid", `, and headers.
+// Describe publishes the document with more members, such as `"scope": "openid", `, and headers.
 func (d *Documents) Describe(more string, headers ...string) {
 	d.Publish(fmt.Sprintf(`{%s"client_id": %q, "client_name": "Editor", "redirect_uris": [%q, "http://127.0.0.1/callback"]}`,
 		more, d.URI, d.Callback), headers...)
 }
 
-// Publish has the server publish a text with headers.
+// Publish serves a text with headers.
 func (d *Documents) Publish(text string, headers ...string) {
 	d.Handle(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -68,12 +69,12 @@ func (d *Documents) Publish(text string, headers ...string) {
 // App returns the application that the document describes.
 func (d *Documents) App() *App { return &App{Fixture: d.Fixture, ID: d.URI} }
 
-// AuthorizeURL returns the address of an authorization request of the application.
+// AuthorizeURL returns the address for the application's authorization request.
 func (d *Documents) AuthorizeURL(pairs ...string) string {
 	return d.App().AuthorizeURL(append([]string{"redirect_uri", d.Callback}, pairs...)...)
 }
 
-// Redeem returns the parameters with which the application redeems a code.
+// Redeem returns the parameters for redeeming a code.
 func (d *Documents) Redeem(code string) []string {
 	return []string{
 		"grant_type", "authorization_code", "code", code, "redirect_uri", d.Callback, "code_verifier", Verifier,

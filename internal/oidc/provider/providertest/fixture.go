@@ -1,5 +1,5 @@
-// Package providertest makes a provider for the tests of its packages: on a real database, behind a real
-// HTTP server, with an organization and its owner, and with browsers and applications that use it.
+// Package providertest makes a provider for its packages' tests: on a real database, behind a real HTTP
+// server, with an organization and its owner, and with browsers and applications that use it.
 package providertest
 
 import (
@@ -42,7 +42,7 @@ type Clock struct {
 	now time.Time
 }
 
-// Now returns the time of the clock.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,22 +69,22 @@ type Fixture struct {
 	URL      string
 	OrgID    string
 	UserID   string
-	Ctx      context.Context // of the owner
+	Ctx      context.Context // the owner's
 
-	// Calls records what the provider reports through its func fields.
+	// Calls records the calls to the provider's func fields.
 	Calls Recorder
-	// Checked counts the passwords that were checked.
+	// Checked counts the passwords that the provider has checked.
 	Checked atomic.Int64
 
 	ring *seal.Ring
-	mux  atomic.Pointer[http.ServeMux] // of Provider
+	mux  atomic.Pointer[http.ServeMux] // serves Provider
 }
 
-// Recorder records the calls of func fields.
+// Recorder records calls to func fields.
 type Recorder struct {
 	mu    sync.Mutex
-	users []string // of Note
-	lines []string // of Issued and Refused
+	users []string // from Note
+	lines []string // from Issued and Refused
 }
 
 func (r *Recorder) note(_, userID string) {
@@ -99,7 +99,7 @@ func (r *Recorder) add(line string) {
 	r.lines = append(r.lines, line)
 }
 
-// Take returns what was recorded since the last call.
+// Take returns the calls since the last Take.
 func (r *Recorder) Take() (users, lines []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *Recorder) Take() (users, lines []string) {
 	return users, lines
 }
 
-// The owner of the organization, and the URIs that clients have registered.
+// The organization's owner, and the URIs that clients have registered.
 const (
 	OwnerEmail    = "owner@example.com"
 	OwnerPassword = "correct horse battery"
@@ -122,7 +122,7 @@ func Each(t *testing.T, test func(t *testing.T, f *Fixture)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, New(t, d)) })
 }
 
-// OnSQLite returns a fixture for a test of what does not depend on the database.
+// OnSQLite returns a fixture for a test that does not depend on the database.
 func OnSQLite(t *testing.T) *Fixture {
 	t.Helper()
 	return New(t, dbtest.Open(t, db.SQLite))
@@ -164,7 +164,7 @@ func New(t *testing.T, d *db.DB) *Fixture {
 	return f
 }
 
-// NewProvider returns a provider on the fixture's stores, whose settings a test may change before it calls
+// NewProvider returns a provider on the fixture's stores. A test may change its settings before it calls
 // Serve.
 func (f *Fixture) NewProvider() *provider.Provider {
 	return &provider.Provider{
@@ -187,7 +187,7 @@ func (f *Fixture) NewProvider() *provider.Provider {
 	}
 }
 
-// Serve opens a provider, which takes the place of the one before as after a restart of the process.
+// Serve opens a provider and puts it in the old one's place, as if the process had restarted.
 func (f *Fixture) Serve(p *provider.Provider) {
 	f.T.Helper()
 	Must(f.T, p.Open(f.T.Context()))
@@ -199,19 +199,19 @@ func (f *Fixture) Serve(p *provider.Provider) {
 	f.mux.Store(mux)
 }
 
-// UseLocalhost moves the provider to the host name localhost, where browsers use passkeys.
+// UseLocalhost moves the provider to the host name localhost, where browsers allow passkeys.
 func (f *Fixture) UseLocalhost() {
 	f.T.Helper()
 	f.URL = strings.Replace(f.URL, "127.0.0.1", "localhost", 1)
 	f.Serve(f.NewProvider())
 }
 
-// Issuer returns an issuer of tokens like that of the provider.
+// Issuer returns a token issuer like the provider's.
 func (f *Fixture) Issuer() *jwt.Issuer {
 	return jwt.NewIssuer(f.URL, f.Clock.Now, f.Keys)
 }
 
-// SetupToken returns the token of the current setup link.
+// SetupToken returns the current setup link's token.
 func (f *Fixture) SetupToken() string {
 	f.T.Helper()
 	link, err := (&account.Setup{Store: f.Accounts, Ring: f.ring}).Link(f.T.Context(), f.URL)
@@ -228,7 +228,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// NewUser creates a user of another organization.
+// NewUser creates a user in another organization.
 func (f *Fixture) NewUser(email, password string) (userID string) {
 	f.T.Helper()
 	return f.NewOwner(email, password).UserID
@@ -254,8 +254,8 @@ func bootstrap(accounts *account.Store, tx *db.Tx, email, password string) (acco
 	return first, err
 }
 
-// cheapHash returns a hash of a password like that of package account, whose parameters make it a thousand
-// times cheaper: most tests check passwords, and few are about what that costs.
+// cheapHash returns a hash like package account's, with parameters that make it a thousand times cheaper:
+// most tests check passwords, and few care about the cost.
 func cheapHash(password string) string {
 	salt := make([]byte, 16)
 	rand.Read(salt)

@@ -7,7 +7,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// DeviceTokens gets tokens with the device flow, approved in a browser of the owner.
+// DeviceTokens gets tokens with the device flow, which the owner approves in a browser.
 func (a *App) DeviceTokens(b *Browser) map[string]any {
 	a.Fixture.T.Helper()
 	started := a.Post("/device_authorization", "scope", "openid profile email offline_access").Want(http.StatusOK)
@@ -17,7 +17,7 @@ func (a *App) DeviceTokens(b *Browser) map[string]any {
 		"device_code", started.Text("device_code")).Want(http.StatusOK).JSON()
 }
 
-// Issued holds what a user has in four places: a session, and tokens of a session, offline and of a
+// Issued holds a user's access in four places: a session, and tokens from a session, offline and from a
 // device.
 type Issued struct {
 	Web, public              *App
@@ -25,7 +25,7 @@ type Issued struct {
 	session, offline, tokens map[string]any
 }
 
-// Issue signs the owner in in two browsers, and gets tokens in three ways.
+// Issue signs the owner in with two browsers, and gets tokens in three ways.
 func (f *Fixture) Issue() Issued {
 	f.T.Helper()
 	i := Issued{
@@ -41,7 +41,7 @@ func (f *Fixture) Issue() Issued {
 	return i
 }
 
-// WantEnded requires that everything but the sessions of some browsers has ended.
+// WantEnded requires that all access has ended, except for some browsers' sessions.
 func (i Issued) WantEnded(t *testing.T) {
 	t.Helper()
 	if i.there.SignedIn() {

@@ -19,8 +19,8 @@ func (f *Fixture) ServeWithMail() *Mail {
 	return &Mail{f}
 }
 
-// Want requires the mail that was queued since the last call: "reset" or the name of a notice, and the address,
-// or "email of" and the id of a user.
+// Want requires the mail that the provider has queued since the last call: "reset" or a notice's name,
+// and the address, or "email of" and a user's id.
 func (m *Mail) Want(want ...string) {
 	f := m.fixture
 	f.T.Helper()

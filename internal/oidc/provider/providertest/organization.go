@@ -23,7 +23,7 @@ func (f *Fixture) NewOrg() (orgID string) {
 	return orgID
 }
 
-// Invite invites an address to an organization, and returns the address of the invitation's link.
+// Invite invites an address to an organization, and returns the invitation's link.
 func (f *Fixture) Invite(orgID, email string, role auth.Role) (link string) {
 	f.T.Helper()
 	ctx := auth.With(f.T.Context(), &auth.Caller{OrgID: orgID, UserID: f.UserID, Role: auth.Owner})
@@ -32,8 +32,8 @@ func (f *Fixture) Invite(orgID, email string, role auth.Role) (link string) {
 	return f.URL + "/invite/" + token
 }
 
-// InviteByMail invites an address to an organization, and returns the addresses of the invitation's link and of
-// the one that is mailed.
+// InviteByMail invites an address to an organization, and returns two links: the invitation's, and the
+// one in the mail.
 func (f *Fixture) InviteByMail(orgID, email string, role auth.Role) (link, mailed string) {
 	f.T.Helper()
 	ctx := auth.With(f.T.Context(), &auth.Caller{OrgID: orgID, UserID: f.UserID, Role: auth.Owner})
@@ -44,16 +44,16 @@ func (f *Fixture) InviteByMail(orgID, email string, role auth.Role) (link, maile
 	return f.URL + "/invite/" + token, f.URL + "/invite/" + sent.Token
 }
 
-// MailReset returns the address of a link to set a new password, as it is mailed to a user.
+// MailReset returns the link to set a new password that a mail to the user contains.
 func (f *Fixture) MailReset(email string) string {
 	f.T.Helper()
-	f.Clock.Add(time.Minute) // a link was mailed before, perhaps
+	f.Clock.Add(time.Minute) // a link may have been mailed just before
 	token, _, err := f.Accounts.NewMailedReset(f.T.Context(), email)
 	Must(f.T, err)
 	return f.URL + "/reset/" + token
 }
 
-// Role returns the role of a user in an organization, or "".
+// Role returns a user's role in an organization, or "".
 func (f *Fixture) Role(orgID, userID string) auth.Role {
 	f.T.Helper()
 	role, err := f.Accounts.Role(f.T.Context(), orgID, userID)
@@ -63,7 +63,7 @@ func (f *Fixture) Role(orgID, userID string) auth.Role {
 	return role
 }
 
-// RequireFactor has the organization require a factor.
+// RequireFactor makes the organization require a factor.
 func (f *Fixture) RequireFactor(factor account.Factor, from auth.Role) {
 	f.T.Helper()
 	_, err := f.Accounts.ChangeOrg(f.Ctx, &auth.Caller{OrgID: f.OrgID, UserID: f.UserID}, page.IfMatch{}, account.OrgPatch{
@@ -72,7 +72,7 @@ func (f *Fixture) RequireFactor(factor account.Factor, from auth.Role) {
 	Must(f.T, err)
 }
 
-// NewReset returns the address of a link with which the owner can set a new password.
+// NewReset returns a link that lets the owner set a new password.
 func (f *Fixture) NewReset() string {
 	f.T.Helper()
 	var token string
@@ -83,7 +83,7 @@ func (f *Fixture) NewReset() string {
 	return f.URL + "/reset/" + token
 }
 
-// Entries returns the audit log of the organization from the oldest entry on.
+// Entries returns the organization's audit log, oldest entry first.
 func (f *Fixture) Entries() (list []audit.Entry) {
 	f.T.Helper()
 	Must(f.T, f.Provider.RecordFailures(f.T.Context()))
@@ -95,7 +95,7 @@ func (f *Fixture) Entries() (list []audit.Entry) {
 	return list
 }
 
-// Audited reports whether the audit log of the organization has an action.
+// Audited reports whether the organization's audit log contains an action.
 func (f *Fixture) Audited(action string) bool {
 	f.T.Helper()
 	found, err := f.Audit.List(f.Ctx, f.OrgID, audit.Filter{Action: action}, page.Paging{Limit: 10})

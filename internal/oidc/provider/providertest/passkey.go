@@ -12,7 +12,7 @@ var (
 	hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
 )
 
-// Ceremony returns the form for a passkey on a page, with its hidden fields, and its options.
+// Ceremony returns a page's passkey form, with its hidden fields and its options.
 func (r *Response) Ceremony() (action string, values url.Values, options string) {
 	r.T.Helper()
 	form := passkeyForm.FindStringSubmatch(r.Body)
@@ -43,7 +43,7 @@ func (b *Browser) UsePasskey(page *Response, a *Authenticator) *Response {
 	return b.Do("POST", b.Fixture.URL+action, values)
 }
 
-// WithPasskey returns an authenticator with a passkey of the owner, and the browser that has created it.
+// WithPasskey returns an authenticator with the owner's passkey, and the browser that created it.
 func (f *Fixture) WithPasskey() (*Browser, *Authenticator) {
 	f.T.Helper()
 	f.UseLocalhost()
@@ -54,7 +54,7 @@ func (f *Fixture) WithPasskey() (*Browser, *Authenticator) {
 	return b, a
 }
 
-// SignedInStranger returns the browser of a user of another organization.
+// SignedInStranger returns a browser with a user from another organization.
 func (f *Fixture) SignedInStranger() *Browser {
 	f.T.Helper()
 	f.NewUser("other@example.com", "another password")

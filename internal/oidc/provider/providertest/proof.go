@@ -20,7 +20,7 @@ import (
 	"steward/internal/errs"
 )
 
-// ProofMaker makes the DPoP proofs of a client.
+// ProofMaker makes a client's DPoP proofs.
 type ProofMaker struct {
 	T     *testing.T
 	Key   any // the private key
@@ -29,21 +29,21 @@ type ProofMaker struct {
 	Now   func() time.Time
 }
 
-// NewProofMaker returns a ProofMaker with a new key and the clock of the fixture.
+// NewProofMaker returns a ProofMaker with a new key and the fixture's clock.
 func (f *Fixture) NewProofMaker() *ProofMaker {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Must(f.T, err)
 	return &ProofMaker{T: f.T, Key: key, Alg: jose.ES256, Now: f.Clock.Now}
 }
 
-// Ahead returns a ProofMaker whose clock is ahead by a duration.
+// Ahead returns a ProofMaker whose clock is ahead by d.
 func (m *ProofMaker) Ahead(d time.Duration) *ProofMaker {
 	ahead := *m
 	ahead.Now = func() time.Time { return m.Now().Add(d) }
 	return &ahead
 }
 
-// Proof returns a proof for a request. The token is the access token that is presented, or "".
+// Proof returns a proof for a request. The token is the request's access token, or "".
 func (m *ProofMaker) Proof(jti, method, uri, token string) string {
 	options := (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt")
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: m.Alg, Key: m.Key}, options)
@@ -61,7 +61,7 @@ func (m *ProofMaker) Proof(jti, method, uri, token string) string {
 	return text
 }
 
-// BoundCaller presents a token with a proof on the management API.
+// BoundCaller presents a token with a proof to the management API.
 func (f *Fixture) BoundCaller(target, token, proof string) (*auth.Caller, http.Header, error) {
 	r := httptest.NewRequest("GET", target, nil)
 	r.Header.Set("DPoP", proof)
@@ -70,7 +70,7 @@ func (f *Fixture) BoundCaller(target, token, proof string) (*auth.Caller, http.H
 	return caller, header, err
 }
 
-// WantChallenge requires an Unauthorized with a part of a challenge.
+// WantChallenge requires an Unauthorized whose challenge contains part.
 func WantChallenge(t *testing.T, what string, err error, part string) {
 	t.Helper()
 	var e *errs.Error

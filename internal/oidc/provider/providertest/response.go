@@ -53,14 +53,14 @@ func (r *Response) JSON() map[string]any {
 	return out
 }
 
-// Text returns a field of the body, or "" if that is not a string.
+// Text returns a field from the body, or "" if it is not a string.
 func (r *Response) Text(field string) string {
 	r.T.Helper()
 	s, _ := r.JSON()[field].(string)
 	return s
 }
 
-// Location returns the parameters of a redirect to the client.
+// Location returns the parameters in a redirect to the client.
 func (r *Response) Location() url.Values {
 	r.T.Helper()
 	u, err := url.Parse(r.Want(http.StatusSeeOther).Header.Get("Location"))
@@ -68,7 +68,7 @@ func (r *Response) Location() url.Values {
 	return u.Query()
 }
 
-// FormTag matches a form of a page.
+// FormTag matches a form on a page.
 var FormTag = regexp.MustCompile(`(?s)<form method="(\w+)" action="([^"]+)">(.*?)</form>`)
 
 var (
@@ -77,7 +77,7 @@ var (
 	button   = regexp.MustCompile(`<button [^>]*type="submit"([^>]*)>`)
 )
 
-// Form returns the first form of a page as a browser sends it with its first button.
+// Form returns a page's first form as a browser sends it with the first button.
 func (r *Response) Form() (method, action string, values url.Values) {
 	r.T.Helper()
 	m := FormTag.FindStringSubmatch(r.Body)

@@ -30,13 +30,13 @@ type Stranger struct {
 	now    func() time.Time
 
 	mu sync.Mutex
-	// SendsIssuer is what the discovery document says about RFC 9207.
+	// SendsIssuer makes the discovery document announce RFC 9207.
 	SendsIssuer bool
-	// said are the claims of the next ID token, which replace the ordinary ones.
+	// said replaces the ordinary claims in the next ID token.
 	said map[string]any
-	// Token, if not nil, makes the ID token of its claims.
+	// Token, if not nil, makes the ID token from its claims.
 	Token func(payload []byte) string
-	// challenge is that of the last authorization request.
+	// challenge comes from the last authorization request.
 	challenge string
 	nonce     string
 }
@@ -88,7 +88,7 @@ func (s *Stranger) jwks(w http.ResponseWriter, _ *http.Request) {
 	s.send(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key}})
 }
 
-// redeem serves the token endpoint. It accepts every code with the secret and the verifier.
+// redeem serves the token endpoint. It accepts every code that comes with the right secret and verifier.
 func (s *Stranger) redeem(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Stranger) redeem(w http.ResponseWriter, r *http.Request) {
 	s.send(w, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": token})
 }
 
-// Sign returns the ID token with a payload.
+// Sign returns an ID token with a payload.
 func (s *Stranger) Sign(payload []byte) string {
 	signed, err := s.signer.Sign(payload)
 	Must(s.t, err)
@@ -122,7 +122,7 @@ func (s *Stranger) Sign(payload []byte) string {
 	return token
 }
 
-// Say sets the claims of the ID tokens from now on.
+// Say sets the claims in ID tokens from now on.
 func (s *Stranger) Say(claims map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *Stranger) Receive(r *Response) (state string) {
 	return query.Get("state")
 }
 
-// Back returns the address to which the provider sends a browser back.
+// Back returns the address that the provider sends a browser back to.
 func (s *Stranger) Back(f *Fixture, state string, pairs ...string) string {
 	query := url.Values{"code": {"c0de"}, "state": {state}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -167,7 +167,7 @@ func (s *Stranger) Back(f *Fixture, state string, pairs ...string) string {
 	return f.URL + upstream.PathCallback + "?" + query.Encode()
 }
 
-// Enter signs in with the link of an upstream and returns the response to coming back.
+// Enter signs in with an upstream's link and returns the response when the browser comes back.
 func (s *Stranger) Enter(b *Browser, u upstream.Upstream, pairs ...string) *Response {
 	s.t.Helper()
 	state := s.Receive(b.Get(b.Fixture.URL + upstream.PathSignIn + "/" + u.ID))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Header returns the header of a token.
+// Header returns a token's header.
 func Header(t *testing.T, token string) (out map[string]any) {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
@@ -16,7 +16,7 @@ func Header(t *testing.T, token string) (out map[string]any) {
 	return out
 }
 
-// Claims returns the claims of a token.
+// Claims returns a token's claims.
 func Claims(t *testing.T, token any) (out map[string]any) {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token.(string), ".")[1])

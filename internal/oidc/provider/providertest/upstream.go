@@ -10,8 +10,8 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// upstreams returns the providers with which users of the fixture sign in, as package app makes them. They
-// may be on this machine. No domain is granted.
+// upstreams returns the providers for the fixture's users, built as package app builds them. They may be
+// on this machine. No domain is granted.
 func (f *Fixture) upstreams() *federation.Upstreams {
 	a := f.Accounts
 	store := &upstream.Store{

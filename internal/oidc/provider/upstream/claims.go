@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// maxSubject is how long OpenID Connect Core lets a subject be.
+	// maxSubject is the longest subject that OpenID Connect Core allows.
 	maxSubject = 255
 	maxEmail   = 254
 	maxMethods = 10
 )
 
-// Claims is what a provider says about a user.
+// Claims are a provider's statements about a user.
 type Claims struct {
 	Subject string
-	// Email is in lower case. It is not verified unless EmailVerified says so.
+	// Email is in lower case. Do not trust it unless EmailVerified is set.
 	Email               string
 	EmailVerified       bool
 	FirstName, LastName string
 	Groups              []string
-	// Methods is how the user signed in there, if the provider says so.
+	// Methods says how the user signed in there, if the provider tells.
 	Methods oauth.Methods
-	// AuthTime is when the user authenticated there, in seconds, or 0 if that is not known.
+	// AuthTime is when the user authenticated there, in seconds, or 0 if we do not know.
 	AuthTime int64
 
 	nonce string
@@ -37,13 +37,13 @@ type Claims struct {
 // document is a JSON object with claims.
 type document map[string]json.RawMessage
 
-// get decodes a claim into dst. It reports whether the claim is there and has that type.
+// get decodes a claim into dst. It reports whether the claim exists and has that type.
 func (d document) get(name string, dst any) bool {
 	raw, ok := d[name]
 	return ok && json.Unmarshal(raw, dst) == nil
 }
 
-// text returns a claim, or "" if it is no text that can be stored.
+// text returns a claim, or "" if it is not text that we can store.
 func (d document) text(name string) string {
 	var s string
 	if !d.get(name, &s) || strings.ContainsRune(s, 0) {
@@ -52,7 +52,7 @@ func (d document) text(name string) string {
 	return s
 }
 
-// texts returns a claim that is a list of texts, or one.
+// texts returns a claim that is a list of texts, or a single text.
 func (d document) texts(name string) []string {
 	var list []string
 	if d.get(name, &list) {
@@ -64,14 +64,14 @@ func (d document) texts(name string) []string {
 	return nil
 }
 
-// complete reports whether the claims that are used are there, so far as they can be expected.
+// complete reports whether the document has all the claims that we use and can expect.
 func (d document) complete(reg Registration) bool {
 	_, email := d["email"]
 	_, groups := d[reg.GroupsClaim]
 	return (email || !slices.Contains(reg.Scopes, "email")) && (groups || reg.GroupsClaim == "")
 }
 
-// addUserInfo adds the claims of the userinfo endpoint that are missing. They must be about the same user.
+// addUserInfo adds missing claims from the userinfo endpoint. They must be about the same user.
 func (d document) addUserInfo(ctx context.Context, p *provider, token *oauth2.Token) error {
 	info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil || info.Subject != d.text("sub") {
@@ -95,10 +95,10 @@ func (d document) addUserInfo(ctx context.Context, p *provider, token *oauth2.To
 	return nil
 }
 
-// protocolClaims are those that only an ID token has.
+// protocolClaims are the claims that only an ID token has.
 var protocolClaims = []string{"iss", "sub", "aud", "azp", "nonce", "auth_time", "amr", "acr"}
 
-// claims returns the claims that are used.
+// claims returns the claims that we use.
 func (d document) claims(reg Registration) (Claims, error) {
 	c := Claims{
 		Subject: d.text("sub"), FirstName: d.text("given_name"), LastName: d.text("family_name"),
@@ -121,13 +121,13 @@ func (d document) claims(reg Registration) (Claims, error) {
 	return c, nil
 }
 
-// verified returns the claim email_verified, which some providers send as text.
+// verified returns the email_verified claim, which some providers send as text.
 func (d document) verified() bool {
 	var verified bool
 	return d.get("email_verified", &verified) && verified || d.text("email_verified") == "true"
 }
 
-// methods returns the claim amr. Values that are not registered are left out.
+// methods returns the amr claim without unregistered values.
 func (d document) methods() oauth.Methods {
 	var known oauth.Methods
 	for _, m := range d.texts("amr") {
@@ -138,7 +138,7 @@ func (d document) methods() oauth.Methods {
 	return known
 }
 
-// registered are the values of RFC 8176.
+// registered are the values from RFC 8176.
 var registered = []string{
 	"face", "fpt", "geo", "hwk", "iris", "kba", "mca", "mfa", "otp", "pin", "pop", "pwd", "rba", "retina", "sc", "sms", "swk",
 	"tel", "user", "vbm", "wia",

@@ -11,8 +11,8 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// unreachable returns the error of a discovery document that cannot be read. Why a connection was refused
-// here is said: that text has no address in it.
+// unreachable returns the error for a discovery document that we cannot read. If we refused the
+// connection ourselves, it says why: that text reveals no address.
 func unreachable(err error) *oauth.Error {
 	var mismatch *oidc.IssuerMismatchError
 	var failed *url.Error
@@ -33,7 +33,7 @@ func unreachable(err error) *oauth.Error {
 	return failure(http.StatusBadGateway, text)
 }
 
-// exchangeFailed returns the error of a code that was not exchanged.
+// exchangeFailed returns the error for a failed code exchange.
 func exchangeFailed(err error) *oauth.Error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {

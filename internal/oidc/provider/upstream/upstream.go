@@ -1,9 +1,9 @@
-// Package upstream is the relying party with which users sign in at another OpenID Connect provider. It has
-// no tables.
+// Package upstream is the relying party that lets users sign in at another OpenID Connect provider. It
+// has no tables.
 //
-// AuthURL returns where a browser goes, and Finish checks with what it comes back: the issuer of the
-// response (RFC 9207), the code with PKCE, and the ID token with its signature, issuer, audience, nonce
-// and times. What the identity stands for here is decided in package admission.
+// AuthURL returns the address to send a browser to. When the browser comes back, Finish checks the
+// response's issuer (RFC 9207), the code with PKCE, and the ID token's signature, issuer, audience, nonce
+// and times. Package admission decides which account the identity opens here.
 package upstream
 
 import (
@@ -24,9 +24,9 @@ import (
 const (
 	// timeout bounds each request to a provider.
 	timeout = 10 * time.Second
-	// maxResponse bounds what is read of a response.
+	// maxResponse bounds how many bytes we read of a response.
 	maxResponse = 1 << 20
-	// metadataLifetime is how long discovery documents are kept. Keys are read again when they change.
+	// metadataLifetime is how long we keep discovery documents. Keys are read again when they change.
 	metadataLifetime = time.Hour
 	// maxProviders bounds the discovery documents in memory.
 	maxProviders = 1000
@@ -43,8 +43,8 @@ type Client struct {
 	providers map[string]*provider // by issuer
 }
 
-// New returns a client whose requests are sent by transport, which decides to which addresses. It follows
-// no redirects.
+// New returns a client that sends its requests through transport, which decides which addresses they may
+// reach. It follows no redirects.
 func New(transport http.RoundTripper, redirectURI string, now func() time.Time) *Client {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{
@@ -53,7 +53,7 @@ func New(transport http.RoundTripper, redirectURI string, now func() time.Time) 
 	}
 }
 
-// limited bounds the size of responses.
+// limited bounds responses' size.
 type limited struct{ http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -65,15 +65,15 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Registration is how Steward is registered at a provider.
+// Registration is Steward's registration at a provider.
 type Registration struct {
 	Issuer, ClientID, ClientSecret string
 	Scopes                         []string
-	// GroupsClaim is the claim with the groups of a user, or "".
+	// GroupsClaim is the claim with a user's groups, or "".
 	GroupsClaim string
 }
 
-// Attempt is what must be remembered of a sign-in while the browser is at the provider. It is secret.
+// Attempt is the state of a sign-in while the browser is at the provider. It is secret.
 type Attempt struct {
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
@@ -88,20 +88,20 @@ func (c *Client) NewAttempt(fresh bool) Attempt {
 	return Attempt{Nonce: id.Secret(32), Verifier: oauth2.GenerateVerifier(), Fresh: fresh, Started: c.Now().Unix()}
 }
 
-// provider is a provider whose discovery document was read.
+// provider is a provider whose discovery document we have read.
 type provider struct {
 	*oidc.Provider
 	metadata
 	expires time.Time
 }
 
-// metadata are the fields of a discovery document that package go-oidc does not use.
+// metadata holds the discovery document's fields that package go-oidc does not use.
 type metadata struct {
 	SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 }
 
-// discover returns the provider of an issuer.
+// discover returns an issuer's provider.
 func (c *Client) discover(ctx context.Context, issuer string) (*provider, error) {
 	c.mu.Lock()
 	known := c.providers[issuer]
@@ -129,8 +129,8 @@ func (c *Client) discover(ctx context.Context, issuer string) (*provider, error)
 	return p, nil
 }
 
-// sameScheme reports whether a URL to which browsers are sent has the scheme of the issuer: https, unless
-// the issuer is on this machine.
+// sameScheme reports whether a URL for browsers has the issuer's scheme or https. So plain HTTP is only
+// possible if the issuer is on this machine.
 func sameScheme(issuer, target string) bool {
 	from, err := url.Parse(issuer)
 	if err != nil {
@@ -140,7 +140,7 @@ func sameScheme(issuer, target string) bool {
 	return err == nil && to.Host != "" && (to.Scheme == from.Scheme || to.Scheme == "https")
 }
 
-// config returns the settings of package oauth2.
+// config returns the settings for package oauth2.
 func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
 	endpoint := p.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
@@ -154,7 +154,7 @@ func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
 	}
 }
 
-// AuthURL returns the address of the authorization request of an attempt.
+// AuthURL returns the address for an attempt's authorization request.
 func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state string) (string, error) {
 	p, err := c.discover(ctx, reg.Issuer)
 	if err != nil {
@@ -167,8 +167,8 @@ func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state
 	return c.config(p, reg).AuthCodeURL(state, params...), nil
 }
 
-// Finish checks the parameters with which the browser comes back, whose state the caller has checked, and
-// returns what the provider says about the user. It returns an *oauth.Error if the sign-in failed.
+// Finish checks the parameters that the browser comes back with, and returns the provider's claims about
+// the user. The caller has checked the state. It returns an *oauth.Error if the sign-in failed.
 func (c *Client) Finish(ctx context.Context, reg Registration, a Attempt, params url.Values) (Claims, error) {
 	p, err := c.discover(ctx, reg.Issuer)
 	if err != nil {
@@ -199,11 +199,11 @@ func (c *Client) Finish(ctx context.Context, reg Registration, a Attempt, params
 	return claims, nil
 }
 
-// maxSkew is how much the clock of a provider may differ.
+// maxSkew bounds how much the provider's clock may differ.
 const maxSkew = time.Minute
 
-// verify returns the claims of the ID token of a response, with those of the userinfo endpoint if the
-// ID token has no e-mail address or no groups.
+// verify returns the claims in a response's ID token. If the ID token lacks an e-mail address or groups,
+// it adds the userinfo endpoint's claims.
 func (c *Client) verify(ctx context.Context, p *provider, reg Registration, token *oauth2.Token) (Claims, error) {
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
@@ -229,7 +229,8 @@ func (c *Client) verify(ctx context.Context, p *provider, reg Registration, toke
 	return all.claims(reg)
 }
 
-// The errors that users see. They name the step that failed, for the administrator of the organization.
+// Errors for users. They name the step that failed, so that the organization's administrator can find the
+// cause.
 var (
 	errDiscovery = failure(http.StatusBadGateway, "the discovery document of the sign-in provider is not valid")
 	errMixUp     = failure(http.StatusBadRequest, "the response does not come from the provider where you signed in")
