@@ -9,7 +9,7 @@ import (
 const (
 	MethodPassword     = "pwd"
 	MethodOneTimeCode  = "otp"
-	MethodPossession   = "pop" // a passkey
+	MethodPossession   = "pop"  // a passkey
 	MethodUserVerified = "user" // the passkey's device has verified the user
 	MethodSeveral      = "mfa"
 )
