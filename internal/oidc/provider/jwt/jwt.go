@@ -118,8 +118,8 @@ func (i *Issuer) signAs(ctx context.Context, alg jose.SignatureAlgorithm, typ st
 	return token, nil
 }
 
-// VerifyAccess returns the claims of an access token for this server. It returns ErrInvalid if another
-// issuer signed the token, it is for another audience, or it has expired.
+// VerifyAccess returns the claims of an access token for this server. It returns ErrInvalid if this
+// issuer did not sign the token, it is for another audience, or it has expired.
 func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims, error) {
 	a, err := i.VerifyAnyAccess(ctx, token)
 	if err != nil {
@@ -131,8 +131,8 @@ func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims,
 	return a, nil
 }
 
-// VerifyAnyAccess returns the claims of an access token for any audience. It returns ErrInvalid if
-// another issuer signed the token or it has expired.
+// VerifyAnyAccess returns the claims of an access token for any audience. It returns ErrInvalid if this
+// issuer did not sign the token or it has expired.
 func (i *Issuer) VerifyAnyAccess(ctx context.Context, token string) (*AccessClaims, error) {
 	set, err := i.keySet(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (i *Issuer) VerifyAnyAccess(ctx context.Context, token string) (*AccessClai
 }
 
 // VerifyIDHint returns the claims of an ID token that serves as a hint, which may have expired. It
-// returns ErrInvalid if another issuer signed the token.
+// returns ErrInvalid if this issuer did not sign the token.
 func (i *Issuer) VerifyIDHint(ctx context.Context, token string) (*IDClaims, error) {
 	set, err := i.keySet(ctx)
 	if err != nil {
