@@ -13,8 +13,7 @@ import "time"
 const (
 	// retryFor bounds how long we retry a client that does not accept a token.
 	retryFor = 24 * time.Hour
-	// leaseFor is how long a batch belongs to the process that leased it. Sending a batch always takes
-	// less.
+	// leaseFor is how long a batch belongs to the process that leased it. Sending a batch takes less time.
 	leaseFor = 2 * time.Minute
 	// batchSize bounds how many of a client's logouts one lease takes.
 	batchSize = 5

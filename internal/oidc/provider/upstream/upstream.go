@@ -26,7 +26,7 @@ const (
 	timeout = 10 * time.Second
 	// maxResponse bounds how many bytes we read of a response.
 	maxResponse = 1 << 20
-	// metadataLifetime is how long we keep discovery documents. Keys are read again when they change.
+	// metadataLifetime is how long we keep discovery documents. We read keys again when they change.
 	metadataLifetime = time.Hour
 	// maxProviders bounds the discovery documents in memory.
 	maxProviders = 1000
