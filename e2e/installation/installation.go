@@ -114,7 +114,7 @@ func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
 	s.Start()
 }
 
-// AgeSignIns moves all users' sign-ins, and the codes they used, an hour into the past.
+// AgeSignIns moves every sign-in, and the codes used for it, an hour into the past.
 func (s *Steward) AgeSignIns() {
 	s.T.Helper()
 	s.Offline(func(ctx context.Context, d *db.DB) {

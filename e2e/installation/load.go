@@ -11,7 +11,7 @@ import (
 	"steward/internal/waittest"
 )
 
-// Arrived counts the requests for each of these webhooks' receipts. Hooks are keyed by path.
+// Arrived counts the requests for each receipt of these webhooks. Hooks are keyed by path.
 func Arrived(k *sink.Sink, hooks map[string]Hook) map[string]int {
 	n := map[string]int{}
 	for path := range hooks {
@@ -34,14 +34,14 @@ func Latest(k *sink.Sink, hooks map[string]Hook) (at time.Time) {
 	return at
 }
 
-// WebhookTotals is the analytics' summary.
+// WebhookTotals is the summary in the analytics.
 type WebhookTotals struct {
 	Received  int `json:"total_received"`
 	Delivered int `json:"total_delivered"`
 	Failed    int `json:"total_failed"`
 }
 
-// WebhookTotals returns the analytics' summary for a query.
+// WebhookTotals returns the summary in the analytics for a query.
 func (s *Steward) WebhookTotals(query string) WebhookTotals {
 	s.T.Helper()
 	var a struct{ Summary WebhookTotals }
@@ -168,7 +168,7 @@ func (s *Steward) CountDeliveries(h Hook, filter string) int {
 	return len(s.Pages("/webhook/delivery-list/"+h.ID+"?limit=1000"+filter, nil))
 }
 
-// CheckCounts compares lists' totals and the analytics with the stored rows.
+// CheckCounts compares the totals of lists and the analytics with the stored rows.
 func (s *Steward) CheckCounts(hooks map[string]Hook) {
 	s.T.Helper()
 	var rows WebhookTotals

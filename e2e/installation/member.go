@@ -77,7 +77,7 @@ func (b *Browser) VisitAccount() Page {
 	return p
 }
 
-// PostAccount sends one of the account page's forms with these fields.
+// PostAccount sends a form on the account page with these fields.
 func (b *Browser) PostAccount(path string, fields map[string]string) Page {
 	b.Steward.T.Helper()
 	own := FormValues(FirstForm.FindStringSubmatch(b.VisitAccount().Body)[3])

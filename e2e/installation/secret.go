@@ -261,7 +261,7 @@ func within(encoding *base64.Encoding, value string, offset int) string {
 	return encoded[(offset*8+5)/6 : (offset+len(value))*8/6]
 }
 
-// Metrics returns the metrics listener's output.
+// Metrics returns the output of the metrics listener.
 func (s *Steward) Metrics() []byte {
 	s.T.Helper()
 	res, err := http.Get("http://" + s.Addresses().Listen["metrics"] + "/metrics")

@@ -163,7 +163,7 @@ func (s *Steward) CaughtUp(path string, headers ...string) (all []TailEvent) {
 	return all
 }
 
-// CheckTails compares the tails' events with each other and with the stored receipts.
+// CheckTails compares the events that the tails have shown with each other and with the stored receipts.
 func (s *Steward) CheckTails(h Hook, tails []*Tail, acked *Acknowledged) {
 	s.T.Helper()
 	stored := s.Pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil)

@@ -47,7 +47,7 @@ var Build = sync.OnceValues(func() (string, error) {
 		if _, err := os.Stat(built); err != nil {
 			return "", fmt.Errorf("STEWARD_TEST_BINARY: %w", err)
 		}
-		if filepath.Base(built) != "steward" { // the command line's scripts call it by this name
+		if filepath.Base(built) != "steward" { // scripts for the command line call it by this name
 			return "", fmt.Errorf("STEWARD_TEST_BINARY: the file %s must be named steward", built)
 		}
 		return built, nil

@@ -21,7 +21,7 @@ func hoistedNames() map[string]string {
 	}
 }
 
-// enumNames names the Go types for enums that several fields share, by the enums' values.
+// enumNames names the Go types for enums that several fields share, by their values.
 func enumNames() map[string]string {
 	return map[string]string{
 		"admin member owner viewer": "Role",

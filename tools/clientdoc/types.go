@@ -7,7 +7,7 @@ import (
 	"steward/internal/period"
 )
 
-// setTypes chooses fields' Go types where the generator's own choice would lose something:
+// setTypes chooses the Go type for each field where the generator's own choice would lose something:
 //
 //   - In a patch, null clears a field and absence keeps it: Field[T]. A patch cannot clear a
 //     destination's configuration.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// unionNames names the Go types for values that match one of several schemas, by those schemas' names.
+// unionNames names the Go types for values that match one of several schemas, by the names of these schemas.
 func unionNames() map[string]string {
 	return map[string]string{
 		"DBCreated KVCreated S3Created": "CreatedResource",
@@ -44,7 +44,7 @@ func mergeUnions(tree node) error {
 	return unnamed
 }
 
-// merge returns a schema with several schemas' fields.
+// merge returns one schema with the fields of all the named ones.
 func merge(schemas node, names []string) node {
 	properties := node{}
 	seen := map[string]int{} // how many require a field

@@ -1,5 +1,5 @@
-// Command test runs packages' tests, and prints each package's time and the ten slowest tests. `make
-// test` and `make test-all` call it. Arguments after -- go to `go test`:
+// Command test runs the tests in packages, and prints how long each package took and the ten slowest
+// tests. `make test` and `make test-all` call it. Arguments after -- go to `go test`:
 //
 //	go run ./tools/test -- -cover ./internal/...
 //

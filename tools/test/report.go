@@ -116,7 +116,7 @@ func (r *report) packageEnded(e event) {
 	}
 }
 
-// summarize prints the packages' and the slowest tests' times.
+// summarize prints how long the packages and the slowest tests took.
 func (r *report) summarize(took time.Duration) {
 	fmt.Printf("\nPackages, slowest first:\n")
 	for _, p := range slowestFirst(r.packages) {

@@ -1,5 +1,5 @@
 // Command weight measures how much code there is to read: lines, packages, functions, function fields and
-// the comments' English. docs/decisions/0017-weight.md has the table for earlier commits.
+// the English in comments. docs/decisions/0017-weight.md has the table for earlier commits.
 //
 //	go run ./tools/weight            # this tree
 //	go run ./tools/weight ../other   # another one, to compare

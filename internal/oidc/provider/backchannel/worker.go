@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// interval is the pause between two looks for due logouts.
+	// interval is how often we look for due logouts.
 	interval = time.Second
 	// maxClients bounds how many clients one look serves, maxSending how many tokens are in flight.
 	maxClients = 1000

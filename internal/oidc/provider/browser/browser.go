@@ -37,7 +37,7 @@ type Owner struct {
 	Upstream string
 }
 
-// Recognizer sets and reads known browsers' cookies.
+// Recognizer sets and reads the cookies of known browsers.
 type Recognizer struct {
 	Now     func() time.Time
 	Key     oauth.Key

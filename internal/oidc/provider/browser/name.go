@@ -2,7 +2,7 @@ package browser
 
 import "strings"
 
-// products are browsers' product tokens. Most browsers send other browsers' tokens as well, so the order
+// products are the product tokens of browsers. Most browsers send the tokens of others too, so the order
 // matters.
 var products = []struct{ token, name string }{
 	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},

@@ -21,7 +21,7 @@ const (
 	// maxKeySet bounds how many bytes we read of a response, maxKeys how many keys we keep from it.
 	maxKeySet = 64 << 10
 	maxKeys   = 20
-	// maxSets bounds how many clients' keys we keep.
+	// maxSets bounds how many clients we keep keys for.
 	maxSets = 1000
 	// maxFetches bounds the requests in flight, maxFetchesOfOrg the ones for a single organization's
 	// clients.

@@ -29,7 +29,7 @@ import (
 type Handler struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Issuer is the device page's base URL.
+	// Issuer is the base URL of the device page.
 	Issuer    string
 	Clients   *oidc.Store
 	Sessions  *session.Manager

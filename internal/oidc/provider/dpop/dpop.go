@@ -46,7 +46,7 @@ func Algorithms() []string {
 	return names
 }
 
-// Verifier verifies requests' proofs.
+// Verifier verifies the proofs in requests.
 type Verifier struct {
 	DB  *db.DB
 	Now func() time.Time
@@ -175,7 +175,7 @@ func hostPort(u *url.URL) string {
 	return strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// hash returns an access token's ath.
+// hash returns the ath for an access token.
 func hash(accessToken string) string {
 	sum := sha256.Sum256([]byte(accessToken))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -51,7 +51,7 @@ func (v *Verifier) checkNonce(nonce string) error {
 	return errNonce
 }
 
-// interval returns the current interval's number since 1970.
+// interval returns the number of the current interval, counted from 1970.
 func (v *Verifier) interval() int64 { return v.Now().Unix() / int64(nonceInterval.Seconds()) }
 
 // nonce returns an interval's nonce. All replicas have the same key, so we store nothing.

@@ -1,4 +1,4 @@
-// Package factor owns users' second factors: authenticator apps (RFC 6238) and recovery codes.
+// Package factor owns the second factors of users: authenticator apps (RFC 6238) and recovery codes.
 //
 // A user sets up an app in two steps. NewSetup makes a secret, which travels sealed in the form on the
 // page that shows it. We store nothing until the user has entered one of the app's codes (Add). Add also

@@ -147,7 +147,7 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 	return wait, result
 }
 
-// stepOfCode returns an unused code's step, or 0 if the code is wrong.
+// stepOfCode returns the step of an unused code, or 0 if the code is wrong.
 func (s *Store) stepOfCode(a authenticator, code string, now time.Time) (int64, error) {
 	secret, err := s.Ring.Open(secretPurpose, a.secret)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	PromptSelectAccount = "select_account"
 )
 
-// Prompts lists the prompt parameter's values.
+// Prompts lists the values of the prompt parameter.
 func Prompts() []string {
 	return []string{PromptNone, PromptLogin, PromptConsent, PromptSelectAccount}
 }

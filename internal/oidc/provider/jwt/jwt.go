@@ -37,7 +37,7 @@ type Issuer struct {
 	verified db.Cache[verifiedKey, *AccessClaims]
 }
 
-// maxVerified bounds how many access tokens' claims we cache.
+// maxVerified bounds how many access tokens we cache claims for.
 const maxVerified = 10_000
 
 // NewIssuer returns an issuer that puts url into its tokens.
@@ -207,7 +207,7 @@ func verify(set *keys.Set, token string, alg jose.SignatureAlgorithm, claims any
 // Date returns t as a claim.
 func Date(t time.Time) *jwt.NumericDate { return jwt.NewNumericDate(t) }
 
-// halfHash returns an access token's at_hash: the left half of its SHA-256.
+// halfHash returns the at_hash for an access token: the left half of its SHA-256.
 func halfHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])

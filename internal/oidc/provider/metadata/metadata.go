@@ -170,7 +170,7 @@ func CORS(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Preflight serves browsers' OPTIONS requests. Wrap it in CORS.
+// Preflight serves OPTIONS requests from browsers. Wrap it in CORS.
 func Preflight(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")

@@ -6,7 +6,7 @@ import (
 )
 
 // Key is the installation's secret key, the same on all replicas. It authenticates refresh tokens, forms,
-// nonces and known browsers' cookies.
+// nonces and cookies for known browsers.
 type Key []byte
 
 // MAC returns an HMAC-SHA-256 over parts. The purpose separates the key's uses.

@@ -21,7 +21,7 @@ const (
 	LevelPhishingResistant = "phr"
 )
 
-// Levels lists the acr claim's values, from the weakest to the strongest.
+// Levels lists the values of the acr claim, from the weakest to the strongest.
 func Levels() []string { return []string{LevelPassword, LevelSeveral, LevelPhishingResistant} }
 
 // Methods says how a user has signed in: the amr claim. It is empty if we do not know.
@@ -47,7 +47,7 @@ func Weaker(a, b string) string {
 	return b
 }
 
-// WithCode returns the methods after the user has also entered an authenticator app's code.
+// WithCode returns the methods after the user has also entered a code from an authenticator app.
 func (m Methods) WithCode() Methods {
 	return append(slices.Clone(m), MethodOneTimeCode, MethodSeveral)
 }

@@ -17,7 +17,7 @@ const (
 	PathRegister            = "/register"
 )
 
-// Paths of the pages that users see, and of their forms' targets.
+// Paths of the pages that users see, and of the targets of their forms.
 const (
 	PathSignIn             = "/sign-in"
 	PathSignInFactor       = PathSignIn + "/factor"

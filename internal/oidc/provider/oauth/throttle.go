@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxBuckets bounds a Throttle's memory.
+// maxBuckets bounds the memory that a Throttle uses.
 const maxBuckets = 100_000
 
 // Limit allows Burst tries for a key at once, and one more after each Every.
@@ -18,7 +18,7 @@ type Limit struct {
 }
 
 // Throttle limits repeated tries with a token bucket for each key. It counts in its own process only, so
-// replicas' limits add up. The zero value is ready to use.
+// the limits of several replicas add up. The zero value is ready to use.
 type Throttle struct {
 	mu      sync.Mutex
 	buckets map[string]bucket

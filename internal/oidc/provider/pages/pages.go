@@ -20,7 +20,7 @@ import (
 type Renderer struct {
 	Cookies Cookies
 	key     oauth.Key
-	// crossOrigin refuses other sites' forms.
+	// crossOrigin refuses forms from other sites.
 	crossOrigin http.CrossOriginProtection
 }
 

@@ -11,7 +11,7 @@ type Setup struct {
 	NoPasskeys string
 }
 
-// SetupChoice holds the first owner's entries.
+// SetupChoice holds what the first owner has entered.
 type SetupChoice struct {
 	// Token is the link's token, once the owner has sent the form.
 	Token      string

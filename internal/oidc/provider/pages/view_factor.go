@@ -1,6 +1,6 @@
 package pages
 
-// Factor is the page that asks for an authenticator app's code during a sign-in.
+// Factor is the page that asks for a code from an authenticator app during a sign-in.
 type Factor struct {
 	Base
 	Flow, Email string

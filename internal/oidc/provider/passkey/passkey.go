@@ -1,4 +1,4 @@
-// Package passkey owns users' passkeys: discoverable Web Authentication credentials that sign a user in
+// Package passkey owns the passkeys of users: discoverable Web Authentication credentials that sign a user in
 // without a name or a password.
 //
 // A page gets a Ceremony with a challenge for the browser, and the same challenge sealed. It sends back

@@ -1,4 +1,4 @@
-// Package providertest makes a provider for its packages' tests: on a real database, behind a real HTTP
+// Package providertest makes a provider for the tests of its packages: on a real database, behind a real HTTP
 // server, with an organization and its owner, and with browsers and applications that use it.
 package providertest
 

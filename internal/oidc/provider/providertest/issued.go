@@ -41,7 +41,7 @@ func (f *Fixture) Issue() Issued {
 	return i
 }
 
-// WantEnded requires that all access has ended, except for some browsers' sessions.
+// WantEnded requires that all access has ended, except for the sessions in some browsers.
 func (i Issued) WantEnded(t *testing.T) {
 	t.Helper()
 	if i.there.SignedIn() {

@@ -39,7 +39,7 @@ func (s *Apps) fill(v visit, view *pages.Account) error {
 	return nil
 }
 
-// scopeTitle returns the consent page's name for a scope.
+// scopeTitle returns the name that the consent page uses for a scope.
 func scopeTitle(name string) string {
 	if s, ok := oidc.ScopeNamed(name); ok {
 		return s.ConsentTitle

@@ -53,7 +53,7 @@ func New(transport http.RoundTripper, redirectURI string, now func() time.Time) 
 	}
 }
 
-// limited bounds responses' size.
+// limited bounds the size of responses.
 type limited struct{ http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
