@@ -13,7 +13,7 @@ type Policy struct {
 	// same time for an empty hash.
 	Compare func(hash, password string) bool
 	Derive  func(password string) (hash string)
-	// Problem explains, in a sentence, why the user with this email address cannot have a new password.
+	// Problem explains, in a sentence, why the user with this email address cannot use this password.
 	// It returns "" if they can.
 	Problem func(email, password string) string
 	// MinLength is a new password's minimum length in characters.
