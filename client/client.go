@@ -1,18 +1,19 @@
-// Package client calls the API of a Steward server.
+// Package client calls a Steward server's API.
 //
 //	c := client.New("https://steward.example.com", os.Getenv("STEWARD_KEY"))
 //	webhook, err := c.CreateWebhook(ctx, client.NewWebhook{Name: "orders"})
 //
-// Client has a method for each operation of the API, generated from its OpenAPI document
-// (generated.go). A list that has pages also has a method that begins with All and returns an
-// iterator over all of them. Do sends any other request.
+// Client has a method for each of the API's operations, generated from its OpenAPI document
+// (generated.go). If a list has pages, a second method whose name begins with All returns an iterator
+// over all of them. Do sends any other request.
 //
-// A request is repeated if the server asks for it (429 and 503, after the time in Retry-After), and
-// after a lost connection if that is safe. Every POST has an Idempotency-Key, which is the same for
-// all attempts, so that the server processes it once. An error of the server is an *Error.
+// The client retries a request if the server asks for it (429 and 503, after the time in Retry-After),
+// and after a lost connection if that is safe. Every POST carries an Idempotency-Key, the same for all
+// attempts, so that the server processes it only once. If the server responds with an error, you get an
+// *Error.
 //
-// In the body of an update, a Field distinguishes a value, null, and a field that stays as it is.
-// Other optional fields are pointers, or lists and maps that are left out if they are nil.
+// In an update's body, a Field distinguishes a value, null, and a field that stays unchanged. Other
+// optional fields are pointers, or lists and maps that are left out if they are nil.
 package client
 
 import (
@@ -30,39 +31,39 @@ import (
 	"time"
 )
 
-// Client calls the API of one server with one key. Its fields may be changed before it is used. It
-// is then safe for concurrent use.
+// Client calls one server's API with one key. You may change its fields before you use it. From then on
+// it is safe for concurrent use.
 type Client struct {
-	// BaseURL is the URL of the server, such as https://steward.example.com.
+	// BaseURL is the server's URL, such as https://steward.example.com.
 	BaseURL string
-	// Key is an API key or an access token. If empty, requests are sent without one.
+	// Key is an API key or an access token. If it is empty, requests carry none.
 	Key string
-	// HTTP sends the requests. That of New follows no redirects.
+	// HTTP sends the requests. The one from New follows no redirects.
 	HTTP *http.Client
-	// UserAgent is the User-Agent of requests.
+	// UserAgent is the User-Agent header of each request.
 	UserAgent string
 	// Header is added to every request.
 	Header http.Header
-	// Log gets a line for each request that is repeated. If nil, nothing is logged.
+	// Log gets a line for each retry. If it is nil, nothing is logged.
 	Log *slog.Logger
 
-	// MaxRetries is how often a request is repeated at most.
+	// MaxRetries bounds how often a request is retried.
 	MaxRetries int
-	// MaxWait is how long a request waits at most for all its repetitions together. If the server
-	// asks for a longer wait, its error is returned at once.
+	// MaxWait bounds how long a request waits for all its retries together. If the server asks for a
+	// longer wait, you get its error at once.
 	MaxWait time.Duration
 
 	capture *Response
 }
 
-// The settings of New.
+// The settings that New uses.
 const (
 	DefaultUserAgent  = "steward-go"
 	DefaultMaxRetries = 5
 	DefaultMaxWait    = time.Minute
 )
 
-// New returns a client for the server at a URL. The key is an API key or an access token.
+// New returns a client for the server at baseURL. The key is an API key or an access token.
 func New(baseURL, key string) *Client {
 	return &Client{
 		BaseURL: strings.TrimRight(baseURL, "/"),
@@ -76,8 +77,8 @@ func New(baseURL, key string) *Client {
 	}
 }
 
-// With returns a client that adds a header to every request, for instance If-Match with the ETag of
-// a Response, or an Idempotency-Key that outlives the process.
+// With returns a client that adds a header to every request, for instance If-Match with a Response's
+// ETag, or an Idempotency-Key that outlives the process.
 func (c *Client) With(name, value string) *Client {
 	with := *c
 	with.Header = c.Header.Clone()
@@ -88,25 +89,25 @@ func (c *Client) With(name, value string) *Client {
 	return &with
 }
 
-// Capture returns a client that stores each response in res, including those that are errors. It is
-// not safe for concurrent use.
+// Capture returns a client that stores each response in res, including errors. It is not safe for
+// concurrent use.
 func (c *Client) Capture(res *Response) *Client {
 	with := *c
 	with.capture = res
 	return &with
 }
 
-// Response is a response of the server.
+// Response is the server's response.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// ETag returns the version of a resource, for If-Match.
+// ETag returns the resource's version, for If-Match.
 func (r *Response) ETag() string { return r.Header.Get("ETag") }
 
-// RequestID returns the id that the server's log has for the request.
+// RequestID returns the request's id in the server's log.
 func (r *Response) RequestID() string { return r.Header.Get("X-Request-Id") }
 
 // Decode decodes the body, which is JSON.
@@ -117,10 +118,10 @@ func (r *Response) Decode(value any) error {
 	return nil
 }
 
-// Do sends a request to a path, which may have a query. The body is encoded as JSON, unless it is a
-// []byte or json.RawMessage, which are sent as they are, or nil. It returns an *Error for a status
-// other than 2xx. A POST is not repeated after its connection is lost, since Do does not know
-// whether its path supports Idempotency-Key.
+// Do sends a request to a path, which may have a query. It sends a []byte or json.RawMessage unchanged,
+// sends no body if it is nil, and encodes anything else as JSON. It returns an *Error for a status other
+// than 2xx. Do does not repeat a POST after the connection is lost, since it does not know whether the
+// path supports Idempotency-Key.
 func (c *Client) Do(ctx context.Context, method, path string, body any) (*Response, error) {
 	path, rawQuery, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(rawQuery)
@@ -133,20 +134,20 @@ func (c *Client) Do(ctx context.Context, method, path string, body any) (*Respon
 	return c.send(ctx, request{method: method, path: path, query: query(values), body: body})
 }
 
-// request is a request before it is sent.
+// request is a request before we send it.
 type request struct {
 	method string
 	path   string // escaped
 	query  query
 	body   any
-	// repeatable is whether the server supports Idempotency-Key if this is a POST.
+	// repeatable reports whether the server supports Idempotency-Key for this POST.
 	repeatable bool
 }
 
-// maxResponse is the largest response that is read. The server's pages have about 8 MiB.
+// maxResponse bounds the responses that we read, in bytes. The server's pages have about 8 MiB.
 const maxResponse = 256 << 20
 
-// send sends a request, repeats it if necessary, and returns the response or an *Error.
+// send sends a request, retries it if necessary, and returns the response or an *Error.
 func (c *Client) send(ctx context.Context, r request) (*Response, error) {
 	body, err := encodeBody(r.body)
 	if err != nil {
@@ -174,7 +175,7 @@ func (c *Client) send(ctx context.Context, r request) (*Response, error) {
 	}
 }
 
-// failure returns the error of a request that is not repeated.
+// failure returns the error for a request that we do not retry.
 func (r request) failure(ctx context.Context, res *Response, err error) error {
 	if err == nil {
 		err = newError(res)
@@ -201,7 +202,7 @@ func encodeBody(body any) ([]byte, error) {
 	return text, nil
 }
 
-// header returns the header of a request, the same for all its attempts.
+// header returns a request's header, the same for all attempts.
 func (c *Client) header(r request, body []byte) http.Header {
 	h := http.Header{}
 	h.Set("Accept", "application/json")
@@ -238,7 +239,7 @@ func (c *Client) attempt(ctx context.Context, r request, header http.Header, bod
 	return &Response{Status: res.StatusCode, Header: res.Header, Body: content}, nil
 }
 
-// open sends a request once and returns the response with its body unread.
+// open sends a request once and leaves the response's body unread.
 func (c *Client) open(ctx context.Context, r request, header http.Header, body []byte) (*http.Response, error) {
 	target := c.BaseURL + r.path
 	if len(r.query) > 0 {
@@ -256,7 +257,7 @@ func (c *Client) open(ctx context.Context, r request, header http.Header, body [
 	return res, nil
 }
 
-// sendError removes method and URL from an error of http.Client, which failure adds.
+// sendError removes method and URL from http.Client's errors, because failure adds them.
 func sendError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -265,7 +266,7 @@ func sendError(err error) error {
 	return err
 }
 
-// decode returns the value in the body of a response.
+// decode decodes a response's body.
 func decode[T any](res *Response, err error) (T, error) {
 	var value T
 	if err != nil {
@@ -277,7 +278,7 @@ func decode[T any](res *Response, err error) (T, error) {
 	return value, nil
 }
 
-// content returns the body of a response.
+// content returns a response's body.
 func content(res *Response, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

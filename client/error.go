@@ -13,35 +13,35 @@ import (
 	"time"
 )
 
-// Error is an error that the server responded with: a problem document (RFC 9457), or what a proxy
-// in between made of it.
+// Error is an error response: the server's problem document (RFC 9457), or whatever a proxy in between
+// made of it.
 type Error struct {
 	// Status is the HTTP status.
 	Status int `json:"-"`
-	// Code is the kind of the error, such as not_found. It is empty if the response is not from
+	// Code is the error's kind, such as not_found. It is empty if the response does not come from
 	// Steward.
 	Code string `json:"code"`
-	// Detail says what is wrong.
+	// Detail explains the error.
 	Detail string `json:"detail"`
-	// RequestID is the id that the server's log has for the request.
+	// RequestID is the request's id in the server's log.
 	RequestID string `json:"request_id"`
-	// Fields are the invalid values of the request.
+	// Fields are the request's invalid values.
 	Fields []FieldError `json:"errors"`
-	// FieldsOmitted is how many more invalid values there are.
+	// FieldsOmitted counts the invalid values beyond Fields.
 	FieldsOmitted int `json:"errors_omitted"`
-	// RetryAfter is how long the server asks to wait before the next attempt, or 0.
+	// RetryAfter is how long the server asks you to wait before the next attempt, or 0.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// FieldError says what is wrong with a value of a request.
+// FieldError describes an invalid value in a request.
 type FieldError struct {
-	// Location is where the value is, such as body.name or query.limit.
+	// Location names the value, such as body.name or query.limit.
 	Location string `json:"location"`
-	// Message says what is expected.
+	// Message explains which values are valid.
 	Message string `json:"message"`
 }
 
-// The codes of errors.
+// Error codes.
 const (
 	CodeMalformed            = "malformed"
 	CodeUnauthorized         = "unauthorized"
@@ -75,7 +75,7 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// newError returns the error of a response.
+// newError turns a response into an error.
 func newError(res *Response) *Error {
 	e := &Error{}
 	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -118,13 +118,13 @@ func IsForbidden(err error) bool { return hasStatus(err, http.StatusForbidden) }
 // IsNotFound reports whether err says that something does not exist.
 func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
-// IsConflict reports whether err says that the request contradicts what is stored.
+// IsConflict reports whether err says that the request contradicts stored data.
 func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
 
 // IsPreconditionFailed reports whether err says that If-Match does not have the current ETag.
 func IsPreconditionFailed(err error) bool { return hasStatus(err, http.StatusPreconditionFailed) }
 
-// IsInvalid reports whether err says that values of the request are invalid.
+// IsInvalid reports whether err says that the request contains invalid values.
 func IsInvalid(err error) bool { return hasStatus(err, http.StatusUnprocessableEntity) }
 
 // IsRateLimited reports whether err says that there are too many requests.
@@ -136,7 +136,7 @@ func IsUnavailable(err error) bool { return hasStatus(err, http.StatusServiceUna
 // IsNotModified reports whether err says that the resource still has the ETag in If-None-Match.
 func IsNotModified(err error) bool { return hasStatus(err, http.StatusNotModified) }
 
-// isNetworkError reports whether err is one of the connection, so that another attempt may succeed.
+// isNetworkError reports whether err comes from the connection, so that another attempt may succeed.
 func isNetworkError(err error) bool {
 	var n net.Error
 	return errors.As(err, &n) && !isNoHost(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// pageSize is the limit of the pages that iterators request unless told otherwise. The server omits
-// large values from pages of more than 8 MiB, and with this limit pages of receipts stay below.
+// pageSize is the limit that iterators put on each page unless told otherwise. The server omits large
+// values from pages of more than 8 MiB, and with this limit pages of receipts stay below that.
 const pageSize = "100"
 
-// pages returns an iterator over the items of a list, which follows the next links.
+// pages returns an iterator over a list's items that follows the next links.
 func pages[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -43,8 +43,8 @@ func pages[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, error]
 	}
 }
 
-// nextQuery returns the query of the next page, or nil after the last. The rest of the link is not
-// used, so that the key is sent to no other server.
+// nextQuery returns the next page's query, or nil after the last page. It ignores the rest of the link,
+// so that we send the key to no other server.
 func nextQuery(res *Response) (query, error) {
 	for link := range strings.SplitSeq(strings.Join(res.Header.Values("Link"), ","), ",") {
 		target, rel, _ := strings.Cut(link, ";")
@@ -60,8 +60,8 @@ func nextQuery(res *Response) (query, error) {
 	return nil, nil
 }
 
-// Items returns an iterator over the items of any list whose pages have next links. The path may
-// have a query.
+// Items returns an iterator over the items in any list whose pages have next links. The path may have a
+// query.
 func Items[T any](ctx context.Context, c *Client, path string) iter.Seq2[T, error] {
 	path, rawQuery, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(rawQuery)
@@ -74,7 +74,7 @@ func Items[T any](ctx context.Context, c *Client, path string) iter.Seq2[T, erro
 	return pages[T](ctx, c, request{method: http.MethodGet, path: path, query: query(values)})
 }
 
-// AllObjects lists the objects of a bucket whose keys have a prefix, in byte order, on all pages.
+// AllObjects lists the objects in a bucket whose keys have a prefix, in byte order, from all pages.
 func (c *Client) AllObjects(ctx context.Context, bucket, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		params := &ListObjectsParams{Prefix: prefix, Limit: 1000}

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// backoff decides how long to wait before a request is repeated.
+// backoff decides how long to wait before a retry.
 type backoff struct {
 	client  *Client
 	retries int
 	waited  time.Duration
 }
 
-// firstWait is the wait before the first repetition if the server names none. It doubles with each.
+// firstWait is the wait before the first retry if the server names none. It doubles with each retry.
 const firstWait = 250 * time.Millisecond
 
-// next returns how long to wait before the next attempt, given the outcome of the last, and whether
-// there is one. safe is whether the request may be repeated if it is unknown whether the server has
-// processed it.
+// next returns how long to wait before the next attempt, given the last one's outcome, and reports
+// whether there should be one. safe means that we may repeat the request even if the server may already
+// have processed it.
 func (b *backoff) next(ctx context.Context, res *Response, err error, safe bool) (time.Duration, bool) {
 	if ctx.Err() != nil || !repeats(res, err, safe) || b.retries >= b.client.MaxRetries {
 		return 0, false
@@ -44,7 +44,7 @@ func (b *backoff) next(ctx context.Context, res *Response, err error, safe bool)
 	return wait, true
 }
 
-// repeats reports whether an outcome is one after which a request is repeated.
+// repeats reports whether we should retry after this outcome.
 func repeats(res *Response, err error, safe bool) bool {
 	if err == nil {
 		return res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable
@@ -52,8 +52,8 @@ func repeats(res *Response, err error, safe bool) bool {
 	return safe && isNetworkError(err) || isDialError(err)
 }
 
-// canRepeat reports whether a request may be repeated if it is unknown whether the server has
-// processed it. A second DELETE, or PUT with If-Match, would fail because the first succeeded.
+// canRepeat reports whether we may repeat a request even if the server may already have processed it. A
+// second DELETE, or PUT with If-Match, would fail because the first succeeded.
 func (r request) canRepeat(header http.Header) bool {
 	switch r.method {
 	case http.MethodGet, http.MethodHead:
@@ -66,8 +66,8 @@ func (r request) canRepeat(header http.Header) bool {
 	return false
 }
 
-// isDialError reports whether there was no connection, so that the server has not seen the request.
-// That the host does not exist is not expected to change.
+// isDialError reports whether there was no connection, so the server has not seen the request. It
+// excludes hosts that do not exist, since a retry would not change that.
 func isDialError(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && !isNoHost(err)
@@ -104,7 +104,7 @@ func (c *Client) logRetry(ctx context.Context, r request, res *Response, err err
 	c.Log.WarnContext(ctx, "request is repeated", "method", r.method, "path", r.path, reason, "wait", wait)
 }
 
-// sleep waits, or returns the error of the context.
+// sleep waits, or returns the context's error.
 func sleep(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxEvent is the largest event that is read.
+// maxEvent bounds the events that we read, in bytes.
 const maxEvent = 16 << 20
 
 var errEventTooLarge = fmt.Errorf("an event is larger than %d bytes", maxEvent)
 
-// frame is an event of a stream of server-sent events. One without data only tells a position.
+// frame is an event in a stream of server-sent events. A frame without data only tells a position.
 type frame struct {
 	id    string
 	kind  string
@@ -38,8 +38,8 @@ func newFrameReader(in io.Reader) *frameReader {
 	return r
 }
 
-// readLine reads one line. It returns a frame if the line ends one, and io.EOF at the end of the
-// stream, where a frame that is not complete is lost.
+// readLine reads one line. It returns a frame if the line ends one, and io.EOF at the end of the stream,
+// which discards an incomplete frame.
 func (r *frameReader) readLine() (*frame, error) {
 	if !r.lines.Scan() {
 		return nil, r.end()
@@ -67,7 +67,7 @@ func (r *frameReader) end() error {
 	return err
 }
 
-// set sets a field of the next frame. The name of a comment is empty.
+// set sets a field in the next frame. Comments have an empty name.
 func (r *frameReader) set(name string, value []byte) {
 	f := &r.next
 	switch name {

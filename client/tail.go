@@ -13,39 +13,39 @@ import (
 	"time"
 )
 
-// Event is an event of a tail: a receipt that was accepted, a delivery that has ended, or a gap before
-// the next event.
+// Event is an event in a tail: an accepted receipt, a delivery that has ended, or a gap before the next
+// event.
 type Event struct {
-	// ID is the position after the event, for LastEventID.
+	// ID is the position after the event. Pass it as LastEventID to continue from there.
 	ID string
 	// Type is receipt, delivery or gap.
 	Type string
 	// Data is the receipt, delivery or gap as the server sent it.
 	Data json.RawMessage
-	// Receipt is set if the type is receipt.
+	// Receipt is set if Type is receipt.
 	Receipt *Receipt
-	// Delivery is set if the type is delivery.
+	// Delivery is set if Type is delivery.
 	Delivery *Delivery
-	// Gap is set if the type is gap.
+	// Gap is set if Type is gap.
 	Gap *Gap
 }
 
-// Gap says that events before the next one may be missing, because they are no longer kept.
+// Gap says that events before the next one may be missing, because the server no longer keeps them.
 type Gap struct {
-	// WebhookID is the webhook whose events are missing, or empty if those of all may be.
+	// WebhookID is the webhook whose events are missing. If it is empty, any webhook's may be.
 	WebhookID string    `json:"webhook_id"`
 	Since     time.Time `json:"since"`
 }
 
-// The types of events.
+// Event types.
 const (
 	EventReceipt  = "receipt"
 	EventDelivery = "delivery"
 	EventGap      = "gap"
 )
 
-// TailParams says which events a tail has and where it begins. Without LastEventID and Since it
-// begins with the events that are to come.
+// TailParams selects a tail's events and where it begins. Without LastEventID and Since, it begins with
+// the next event that happens.
 type TailParams struct {
 	// WebhookID limits the tail to one webhook.
 	WebhookID string
@@ -53,29 +53,28 @@ type TailParams struct {
 	LastEventID string
 	// Since is the time to begin with.
 	Since time.Time
-	// NoFollow ends the tail with the last event that was there before the request.
+	// NoFollow ends the tail after the events that existed when you asked.
 	NoFollow bool
 
-	// IdleTimeout is how long the connection may be silent before it is given up. The server sends
-	// something every 15 seconds. The default is 45 seconds.
+	// IdleTimeout bounds how long the connection may be silent before the client gives it up. The server
+	// sends something every 15 seconds. The default is 45 seconds.
 	IdleTimeout time.Duration
-	// Position is called with each position that the tail has reached, also if there was no event.
+	// Position is called with each position that the tail reaches, even without an event.
 	Position func(lastEventID string)
-	// Reconnecting is called when the connection is lost and before it is made again.
+	// Reconnecting is called after the connection is lost and before the client reconnects.
 	Reconnecting func(err error, wait time.Duration)
 }
 
-// idleTimeout is the default of TailParams.IdleTimeout.
+// idleTimeout is the default for TailParams.IdleTimeout.
 const idleTimeout = 45 * time.Second
 
-// maxReconnectWait is the longest wait between two attempts to reconnect.
+// maxReconnectWait bounds the wait between two attempts to reconnect.
 const maxReconnectWait = 30 * time.Second
 
-// Tail returns the receipts and deliveries of a webhook, or of all, as they happen. It reconnects
-// when the connection is lost, for as long as it takes, and goes on where it was: no event is missed
-// or repeated. Only the first connection is tried MaxRetries times. The sequence ends after the
-// first error, which is that of the context or one that another attempt would not mend, such as a
-// webhook that does not exist.
+// Tail returns receipts and deliveries as they happen, for one webhook or for all. It reconnects when the
+// connection is lost, for as long as it takes, and continues where it was, so it misses and repeats no
+// event. Only the first connection is limited to MaxRetries. The sequence ends after the first error: the
+// context's, or one that another attempt would not fix, such as a webhook that does not exist.
 func (c *Client) Tail(ctx context.Context, params TailParams) iter.Seq2[Event, error] {
 	if params.IdleTimeout == 0 {
 		params.IdleTimeout = idleTimeout
@@ -88,7 +87,7 @@ func (c *Client) Tail(ctx context.Context, params TailParams) iter.Seq2[Event, e
 	}
 }
 
-// tail is a sequence of events that is being read.
+// tail is a sequence of events that the caller is reading.
 type tail struct {
 	client *Client
 	TailParams
@@ -104,8 +103,7 @@ var (
 	errIdle    = errors.New("the server sends nothing")
 )
 
-// run reads events, over any number of connections, until the caller wants no more or an error is
-// final.
+// run reads events, over any number of connections, until the caller wants no more or an error is final.
 func (t *tail) run(ctx context.Context) error {
 	for {
 		err := t.read(ctx)
@@ -149,8 +147,8 @@ func (t *tail) wait(err error) time.Duration {
 	return wait + rand.N(wait/4+time.Millisecond)
 }
 
-// read reads the events of one connection. It always returns an error; io.EOF is the end of the
-// response.
+// read reads the events from one connection. It always returns an error; io.EOF means that the response
+// ended.
 func (t *tail) read(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -166,7 +164,7 @@ func (t *tail) read(ctx context.Context) error {
 	for {
 		idle.Reset(t.IdleTimeout)
 		f, err := frames.readLine()
-		idle.Stop() // what the caller does with an event takes as long as it takes
+		idle.Stop() // the caller may take any time with an event
 		if err != nil {
 			return causeOf(ctx, err)
 		}
@@ -229,7 +227,7 @@ func checkStream(res *http.Response) error {
 	return nil
 }
 
-// handle gives the event of a frame to the caller, and notes the position.
+// handle passes a frame's event to the caller, and notes the position.
 func (t *tail) handle(f *frame) error {
 	t.failures = 0
 	if f.retry > 0 {
@@ -267,7 +265,7 @@ func newEvent(f *frame) (Event, error) {
 		event.Gap = &Gap{}
 		target = event.Gap
 	default:
-		return event, nil // of a newer server
+		return event, nil // a newer server's
 	}
 	if err := json.Unmarshal(f.data, target); err != nil {
 		return event, fmt.Errorf("decode %s: %w", f.kind, err)

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Field is a field of an update. Its zero value leaves the field as it is; Set changes it, and Clear
-// removes its value.
+// Field is a field in an update. Its zero value leaves the stored field unchanged; Set changes it, and
+// Clear removes its value.
 type Field[T any] struct {
 	sent  bool
 	value *T
 }
 
-// Set returns a field that is changed to a value.
+// Set returns a field that changes to value.
 func Set[T any](value T) Field[T] { return Field[T]{sent: true, value: &value} }
 
-// Clear returns a field whose value is removed: null.
+// Clear returns a field that removes the value, as null.
 func Clear[T any]() Field[T] { return Field[T]{sent: true} }
 
-// IsZero reports whether the field stays as it is. encoding/json leaves it out then.
+// IsZero reports whether the stored field stays unchanged. encoding/json then omits it.
 func (f Field[T]) IsZero() bool { return !f.sent }
 
 // MarshalJSON implements json.Marshaler.
@@ -36,7 +36,7 @@ func (f *Field[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &f.value)
 }
 
-// path returns a path with its parameters in place.
+// path fills parameters into a path.
 func path(pattern string, params ...string) string {
 	var out strings.Builder
 	for _, param := range params {
@@ -47,10 +47,10 @@ func path(pattern string, params ...string) string {
 	return out.String() + pattern
 }
 
-// query is the query of a request.
+// query is a request's query.
 type query url.Values
 
-// add adds a parameter, unless it has the zero value of its type.
+// add adds a parameter, unless it has its type's zero value.
 func (q query) add(name string, value any) {
 	if reflect.ValueOf(value).IsZero() {
 		return
@@ -79,8 +79,7 @@ func marshalWith(fields any, others map[string]any) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// unmarshalWith decodes an object into a struct, and the fields that the struct does not have into a
-// map.
+// unmarshalWith decodes an object into a struct. Fields that the struct does not have go into a map.
 func unmarshalWith(text []byte, fields any, others *map[string]any, known ...string) error {
 	if err := json.Unmarshal(text, fields); err != nil {
 		return err

@@ -19,7 +19,7 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		stop(app.Signal{Signal: <-signals})
-		signal.Stop(signals) // unless the server waits for it, a second one ends the process at once
+		signal.Stop(signals) // a second signal ends the process at once, unless the server waits for it
 	}()
 	os.Exit(app.Main(ctx, os.Args, session.Program{Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

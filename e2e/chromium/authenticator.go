@@ -6,14 +6,14 @@ import (
 	"github.com/chromedp/cdproto/webauthn"
 )
 
-// Authenticator is a virtual authenticator of a browser, which holds passkeys.
+// Authenticator is a browser's virtual authenticator, which holds passkeys.
 type Authenticator struct {
 	b  *Browser
 	id webauthn.AuthenticatorID
 }
 
-// NewAuthenticator adds an authenticator to the browser, like that of a phone: it verifies its user, and
-// does so without a question.
+// NewAuthenticator adds an authenticator to the browser. Like a phone's, it verifies its user, and it
+// does so without asking.
 func (b *Browser) NewAuthenticator() *Authenticator {
 	b.T.Helper()
 	Call(b, webauthn.Enable, webauthn.EnableParams{})
@@ -26,7 +26,7 @@ func (b *Browser) NewAuthenticator() *Authenticator {
 	return &Authenticator{b, added.AuthenticatorID}
 }
 
-// DisableAutofill makes the pages that are opened from now on offer no passkeys in their fields. The
+// DisableAutofill stops pages that open from now on from offering passkeys in their fields, because the
 // authenticator would choose one at once.
 func (b *Browser) DisableAutofill() {
 	b.T.Helper()
@@ -48,7 +48,7 @@ func (a *Authenticator) Passkeys() []*webauthn.Credential {
 	return Call(a.b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: a.id}).Credentials
 }
 
-// addCredential is webauthn.AddCredential without fields that this Chromium refuses.
+// addCredential is webauthn.AddCredential without the fields that this Chromium refuses.
 var addCredential = cdp.Command[map[string]any, cdp.Empty]{Method: webauthn.CommandAddCredential}
 
 // Restore replaces all passkeys by an earlier copy of one.

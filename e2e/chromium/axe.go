@@ -18,16 +18,17 @@ func (b *Browser) LoadAxe() {
 	b.axe = string(source)
 }
 
-// violation is what axe-core finds.
+// violation is a problem that axe-core has found.
 type violation struct {
 	ID, Impact, Help string
 	Nodes            []struct{ HTML string }
 }
 
-// colorRules are axe-core's rules that the color scheme matters to. The others depend on the width alone.
+// colorRules are the axe-core rules that depend on the color scheme. The others depend on the width
+// alone.
 const colorRules = `runOnly: ['color-contrast', 'link-in-text-block'],`
 
-// widths are those of a wide and of a narrow screen.
+// widths are a wide and a narrow screen's widths in pixels.
 var widths = []int64{1280, 390}
 
 // CheckWidths fails the test if the page is wider than a screen.
@@ -47,9 +48,9 @@ func (b *Browser) checkWidth(name string, width int64) {
 	}
 }
 
-// Check runs axe-core on the page on a wide and on a narrow screen and in both color schemes, and fails the test if
-// the page is wider than the screen. It takes screenshots of what fails, and of everything with
-// STEWARD_TEST_SCREENSHOTS.
+// Check runs axe-core on the page, on a wide and a narrow screen and in both color schemes, and fails the
+// test if the page is wider than the screen. It takes screenshots of every failure, or of everything if
+// STEWARD_TEST_SCREENSHOTS is set.
 func (b *Browser) Check(name string) {
 	b.T.Helper()
 	if Evaluate[bool](b, `!window.axe`) {
@@ -62,7 +63,7 @@ func (b *Browser) Check(name string) {
 	}
 }
 
-// checkScheme runs axe-core's rules, of which at least some must apply, in a color scheme.
+// checkScheme runs axe-core's rules in a color scheme. At least this many must apply.
 func (b *Browser) checkScheme(name, scheme, rules string, least int) {
 	b.T.Helper()
 	b.ColorScheme(scheme)
@@ -80,7 +81,8 @@ func (b *Browser) checkScheme(name, scheme, rules string, least int) {
 	}
 }
 
-// violations returns what axe-core finds on the page. It fails the test if fewer rules than least apply to it.
+// violations returns the problems that axe-core finds on the page. It fails the test if fewer rules than
+// least apply.
 func (b *Browser) violations(rules string, least int) []violation {
 	b.T.Helper()
 	text := Evaluate[string](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))

@@ -1,7 +1,7 @@
 // Package chromium uses pages in a real browser, and checks that they are accessible.
 //
-// A test process starts one Chromium. Each test has a browser context of its own in it, with cookies, storage,
-// cache and authenticators that no other test sees.
+// A test process starts one Chromium. Each test gets its own browser context in it, with cookies,
+// storage, cache and authenticators that no other test sees.
 package chromium
 
 import (
@@ -27,20 +27,20 @@ import (
 // Browser is a tab of Chromium, in a browser context that it shares with the test's other tabs.
 type Browser struct {
 	T   *testing.T
-	Ctx context.Context // of the tab
-	axe string          // the source of axe-core
+	Ctx context.Context // the tab's
+	axe string          // axe-core's source
 }
 
-// actionTimeout ends an action that hangs. No machine is so slow that an action takes as long.
+// actionTimeout ends an action that hangs. No action takes this long, even on a slow machine.
 const actionTimeout = 5 * time.Minute
 
-// stop ends Chromium, if it was started.
+// stop ends Chromium, if it is running.
 var stop = func() {}
 
-// start starts Chromium and returns its context, from which tests derive theirs. Chromium is killed when the test
-// process dies.
+// start starts Chromium and returns its context, which tests derive theirs from. Chromium dies with the
+// test process.
 var start = sync.OnceValues(func() (context.Context, error) {
-	// The pop-ups of the address bar are two more pages in each window.
+	// The address bar's pop-ups would add two more pages to each window.
 	const unused = "Translate,BlinkGenPropertyTrees,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath("chromium"),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-gpu", true),
@@ -54,14 +54,15 @@ var start = sync.OnceValues(func() (context.Context, error) {
 	return ctx, chromedp.Do(ctx)
 })
 
-// Main is the TestMain of a package whose tests use Chromium and the binary. It ends Chromium afterwards.
+// Main is the TestMain for packages whose tests use Chromium and the binary. It ends Chromium after the
+// tests.
 func Main(m *testing.M) int {
 	code := process.Main(m)
 	stop()
 	return code
 }
 
-// New returns a tab with a browser context of its own, which ends with the test.
+// New returns a tab in its own browser context, which ends with the test.
 func New(t *testing.T) *Browser {
 	t.Helper()
 	ctx, err := start()
@@ -71,13 +72,13 @@ func New(t *testing.T) *Browser {
 	return newTab(t, ctx, chromedp.WithNewBrowserContext())
 }
 
-// NewTab returns another tab in the same browser context. It is closed when the test ends.
+// NewTab returns another tab in the same browser context. It closes when the test ends.
 func (b *Browser) NewTab() *Browser {
 	b.T.Helper()
 	return newTab(b.T, b.Ctx)
 }
 
-// Opens returns the window that the page opens when do does something.
+// Opens runs do and returns the window that the page opens.
 func (b *Browser) Opens(do func()) *Browser {
 	b.T.Helper()
 	opened := chromedp.WaitNewTarget(b.Ctx, func(*target.Info) bool { return true })
@@ -108,19 +109,19 @@ func newTab(t *testing.T, parent context.Context, options ...chromedp.ContextOpt
 		t.Fatal(err)
 	}
 	b := &Browser{T: t, Ctx: ctx}
-	// Only one window has the focus. The tabs of tests that run in parallel must not take it from each other.
+	// Only one window has the focus. Tabs from parallel tests must not take it from each other.
 	Call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	b.ColorScheme("light")
 	return b
 }
 
-// TrustAll has the tab accept every TLS certificate.
+// TrustAll makes the tab accept every TLS certificate.
 func (b *Browser) TrustAll() {
 	b.T.Helper()
 	Call(b, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
 }
 
-// run runs an action in a tab, and ends it when it hangs.
+// run runs an action in a tab, and ends it if it hangs.
 func run[T any](b *Browser, a chromedp.Action[T]) (T, error) {
 	ctx, cancel := context.WithTimeout(b.Ctx, actionTimeout)
 	defer cancel()
@@ -149,7 +150,7 @@ func Call[P, R any](b *Browser, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// Evaluate returns the value of a JavaScript expression on the page.
+// Evaluate returns a JavaScript expression's value on the page.
 func Evaluate[T any](b *Browser, expression string) T {
 	b.T.Helper()
 	value, err := run(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -159,8 +160,8 @@ func Evaluate[T any](b *Browser, expression string) T {
 	return value
 }
 
-// Holds reports whether a JavaScript expression is true on the page. A page that is being left or opened cannot be
-// asked: nothing is true there.
+// Holds reports whether a JavaScript expression is true on the page. While the page is changing we cannot
+// ask it, so it reports false.
 func (b *Browser) Holds(expression string) bool {
 	holds, err := run(b, chromedp.Evaluate[bool]("!!("+expression+")"))
 	return err == nil && holds
@@ -182,8 +183,8 @@ func (b *Browser) Submit(fields ...string) {
 	b.Do(chromedp.Click(chromedp.CSS(`form button`)), chromedp.WaitVisible(chromedp.CSS(`body:not(#before) h1`)))
 }
 
-// ColorScheme sets the color scheme that the user prefers. Pages show no animations, for which tests would have to
-// wait.
+// ColorScheme sets the user's preferred color scheme. Pages show no animations, so that tests need not
+// wait for them.
 func (b *Browser) ColorScheme(scheme string) {
 	b.T.Helper()
 	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
@@ -207,7 +208,7 @@ func (b *Browser) Screenshot(name string) {
 	}
 }
 
-// path returns the path of a file below e2e. A test runs in the folder of its package.
+// path returns the path to a file below e2e. A test runs in its package's folder.
 func (b *Browser) path(name string) string {
 	b.T.Helper()
 	dir, err := os.Getwd()

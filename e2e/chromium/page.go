@@ -11,7 +11,7 @@ import (
 	"steward/internal/waittest"
 )
 
-// watch collects what goes wrong in a page. A script that was smuggled in calls smuggled.
+// watch collects errors in a page. A script that was smuggled in calls smuggled.
 const watch = `window.faults = [];
 performance.setResourceTimingBufferSize(10000);
 addEventListener('error', e => faults.push('error: ' + e.message));
@@ -20,14 +20,14 @@ document.addEventListener('securitypolicyviolation', e => faults.push('policy: '
 window.smuggled = () => faults.push('a stored text was executed');
 window.alert = window.smuggled;`
 
-// Watch collects errors of scripts, violations of the Content-Security-Policy and executed alerts in the pages that
-// are opened from now on.
+// Watch collects script errors, violations of the Content-Security-Policy and executed alerts in pages
+// that open from now on.
 func (b *Browser) Watch() {
 	b.T.Helper()
 	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
 }
 
-// Clean fails the test if something went wrong on the page since it was opened.
+// Clean fails the test if the page has had errors since it opened.
 func (b *Browser) Clean() {
 	b.T.Helper()
 	if faults := Evaluate[[]string](b, `window.faults ?? []`); len(faults) > 0 {
@@ -58,8 +58,8 @@ func (b *Browser) See(text string) {
 	b.Wait(fmt.Sprintf("%q", text), `document.body?.innerText.includes(`+Quote(text)+`)`)
 }
 
-// Control is the expression of the visible button, link or summary with a text or label; the last one, which is
-// the one of an open dialog.
+// Control is an expression for the visible button, link or summary with a text or label. If there are
+// several, it takes the last, which belongs to an open dialog.
 func Control(text string) string {
 	return `[...document.querySelectorAll('button, a, summary')].filter(e => e.checkVisibility() && !e.disabled &&
 		(e.innerText.trim() === ` + Quote(text) + ` || e.getAttribute('aria-label') === ` + Quote(text) + `)).at(-1)`
@@ -81,18 +81,18 @@ func (b *Browser) Fill(name, value string) {
 		`; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); } undefined`))
 }
 
-// Text returns what the first element with a CSS selector shows.
+// Text returns the text that the first element with a CSS selector shows.
 func (b *Browser) Text(selector string) string {
 	b.T.Helper()
 	b.Wait(selector, `document.querySelector(`+Quote(selector)+`)`)
 	return Evaluate[string](b, `document.querySelector(`+Quote(selector)+`).innerText`)
 }
 
-// Quote returns a text as a literal of JavaScript.
+// Quote returns a text as a JavaScript literal.
 func Quote(text string) string {
 	literal, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string can be encoded
+		panic(err) // every string can be encoded
 	}
 	return string(literal)
 }

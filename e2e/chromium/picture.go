@@ -8,8 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Picture takes a picture of what a screen of a width shows, for the documentation, if `make screenshots`
-// asks for it.
+// Picture captures a screen of the given width for the documentation, if `make screenshots` asks for it.
 func (b *Browser) Picture(file string, width int64) {
 	b.T.Helper()
 	if os.Getenv("STEWARD_TEST_SCREENSHOTS") == "" {

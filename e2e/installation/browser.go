@@ -15,7 +15,7 @@ import (
 	"steward/internal/porttest"
 )
 
-// Credentials of the first owner, and the redirect URI of the tests' clients, where nothing listens.
+// The first owner's credentials, and the redirect URI that the tests' clients use. Nothing listens there.
 const (
 	AdminEmail    = "ada@example.com"
 	AdminPassword = "correct horse battery"
@@ -37,7 +37,7 @@ func StartWithOwner(t *testing.T, database string, args ...string) *Steward {
 	return s
 }
 
-// StartOnLocalhost is StartWithOwner with a host name in the base URL, so that browsers use passkeys.
+// StartOnLocalhost is StartWithOwner with a host name in the base URL, so that browsers allow passkeys.
 func StartOnLocalhost(t *testing.T, database string) *Steward {
 	s := Prepare(t, database, OnLocalhost(t)...)
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword}
@@ -45,14 +45,14 @@ func StartOnLocalhost(t *testing.T, database string) *Steward {
 	return s
 }
 
-// OnLocalhost returns the flags of a server whose base URL has a host name, so that browsers let it use
+// OnLocalhost returns flags that put a host name into the server's base URL, so that browsers allow
 // passkeys.
 func OnLocalhost(t *testing.T) []string {
 	port := porttest.Free(t)
 	return []string{"--listen", porttest.Address(port), "--base-url", fmt.Sprintf("http://localhost:%d", port)}
 }
 
-// Application has the credentials of an OAuth client.
+// Application holds an OAuth client's credentials.
 type Application struct{ ID, Secret string }
 
 // NewApplication creates an OAuth client.
@@ -68,19 +68,19 @@ func (s *Steward) NewApplication(settings map[string]any) Application {
 	return Application{ID: a.Text("client.id"), Secret: a.Text("client_secret")}
 }
 
-// EveryGrant has the grant types that a client can have.
+// EveryGrant lists the grant types that a client can have.
 var EveryGrant = []string{
 	"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code",
 }
 
-// Browser is a user with a browser that has cookies and no JavaScript.
+// Browser is a user's browser with cookies and no JavaScript.
 type Browser struct {
 	Steward         *Steward
 	HTTP            *http.Client
 	Email, Password string
 }
 
-// NewBrowser returns a browser of the first owner.
+// NewBrowser returns a browser for the first owner.
 func (s *Steward) NewBrowser() *Browser {
 	jar, err := cookiejar.New(nil)
 	s.Must(err)
@@ -107,7 +107,7 @@ func (s *Steward) Invite(email, role string) (b *Browser, userID string) {
 type Page struct {
 	Status   int
 	Body     string
-	Location string // of a redirect
+	Location string // a redirect's target
 }
 
 // Do sends a request and returns the page that comes back. It follows no redirect.
@@ -130,7 +130,7 @@ func (b *Browser) Do(method, address string, form url.Values) Page {
 	return Page{Status: res.StatusCode, Body: string(text), Location: res.Header.Get("Location")}
 }
 
-// FirstForm matches the first form of a page: its method, its action and its content.
+// FirstForm matches a page's first form: its method, its action and its content.
 var FirstForm = regexp.MustCompile(`(?s)<form method="(\w+)" action="([^"]+)">(.*?)</form>`)
 
 var (
@@ -138,7 +138,7 @@ var (
 	attributes = regexp.MustCompile(`([a-z-]+)="([^"]*)"`)
 )
 
-// Submit submits the first form of a page with its first button, after it has filled in these fields.
+// Submit fills in these fields and submits a page's first form with the first button.
 func (b *Browser) Submit(p Page, fields map[string]string) Page {
 	b.Steward.T.Helper()
 	m := FirstForm.FindStringSubmatch(p.Body)
@@ -158,7 +158,7 @@ func (b *Browser) Submit(p Page, fields map[string]string) Page {
 	return b.Do(method, action, values)
 }
 
-// FormValues returns the values of the inputs and of the first button in the HTML of a form.
+// FormValues returns the values from the inputs and the first button in a form's HTML.
 func FormValues(form string) url.Values {
 	values := url.Values{}
 	buttons := 0
@@ -177,8 +177,8 @@ func FormValues(form string) url.Values {
 	return values
 }
 
-// Visit opens an address, signs in and gives consent on every page that asks for it, and returns the
-// page without a form, or the redirect to another site, that comes in the end.
+// Visit opens an address, signs in and gives consent on every page that asks for it. It returns the last
+// page: one without a form, or a redirect to another site.
 func (b *Browser) Visit(address string) Page {
 	b.Steward.T.Helper()
 	p := b.Do("GET", address, nil)
@@ -199,7 +199,7 @@ func (b *Browser) Visit(address string) Page {
 	return p
 }
 
-// Authorize visits an authorization URL and returns the parameters of the redirect to the client.
+// Authorize visits an authorization URL and returns the parameters in the redirect to the client.
 func (b *Browser) Authorize(address string) url.Values {
 	b.Steward.T.Helper()
 	p := b.Visit(address)
@@ -225,8 +225,8 @@ func (b *Browser) EnterConsole() *Browser {
 	return b
 }
 
-// EachWithRegistration is EachWithOwner for a server at which programs on the machine of their
-// user register themselves.
+// EachWithRegistration is EachWithOwner for a server that lets programs on their user's machine register
+// themselves.
 func EachWithRegistration(t *testing.T, test func(t *testing.T, s *Steward)) {
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"steward/internal/porttest"
 )
 
-// StartOnCluster starts a fresh installation whose blobs are in a bucket of another one, which it
-// returns, too. The other one keeps its S3 address when it is started again.
+// StartOnCluster starts a fresh installation that keeps its blobs in another installation's bucket, which
+// it also returns. The other installation keeps its S3 address across restarts.
 func StartOnCluster(t *testing.T, database string, args ...string) (s *Steward, cluster Bucket) {
 	t.Helper()
 	other := Start(t, "sqlite", "--s3-listen", porttest.Address(porttest.Free(t)))
@@ -30,7 +30,7 @@ func StartOnCluster(t *testing.T, database string, args ...string) (s *Steward, 
 	return s, cluster
 }
 
-// Bucket is a bucket of an installation, with its credentials.
+// Bucket is one of an installation's buckets, with its credentials.
 type Bucket struct {
 	*Steward
 	Name, Access, Secret string
@@ -56,7 +56,7 @@ func (b Bucket) Remove() {
 	b.Call("DELETE", "/resource/"+b.OrgID+"/local", BucketRequest(b.Name)).Want(204)
 }
 
-// BucketRequest is the body of a request that creates or deletes a bucket.
+// BucketRequest is the body for a request that creates or deletes a bucket.
 func BucketRequest(name string) map[string]any {
 	return map[string]any{"resources": []map[string]any{{"type": "s3", "name": name}}}
 }
@@ -67,7 +67,7 @@ func (b Bucket) At(replica *Steward) Bucket {
 	return b
 }
 
-// Core returns a client with the credentials of the bucket, which does not retry.
+// Core returns a client with the bucket's credentials. It does not retry.
 func (b Bucket) Core() minio.Core {
 	b.T.Helper()
 	c, err := minio.New(b.Addresses().Listen["s3"], &minio.Options{
@@ -83,14 +83,14 @@ func (b Bucket) Put(key, content string) {
 	b.Must(b.TryPut(key, content, minio.PutObjectOptions{}))
 }
 
-// TryPut stores an object and returns the error of S3, if there is one.
+// TryPut stores an object and returns S3's error, if there is one.
 func (b Bucket) TryPut(key, content string, options minio.PutObjectOptions) error {
 	b.T.Helper()
 	_, err := b.Core().Client.PutObject(b.T.Context(), b.Name, key, strings.NewReader(content), int64(len(content)), options)
 	return err
 }
 
-// Content returns the bytes of an object, or those that the options select.
+// Content returns an object's bytes, or the part that the options select.
 func (b Bucket) Content(key string, options minio.GetObjectOptions) string {
 	b.T.Helper()
 	body, _, _, err := b.Core().GetObject(b.T.Context(), b.Name, key, options)
@@ -101,13 +101,13 @@ func (b Bucket) Content(key string, options minio.GetObjectOptions) string {
 	return string(content)
 }
 
-// Get returns the bytes of an object.
+// Get returns an object's bytes.
 func (b Bucket) Get(key string) string {
 	b.T.Helper()
 	return b.Content(key, minio.GetObjectOptions{})
 }
 
-// List returns the objects with a prefix as S3 lists them, page by page.
+// List returns the objects with a prefix, page by page as S3 lists them.
 func (b Bucket) List(prefix string) (all []minio.ObjectInfo) {
 	b.T.Helper()
 	for o := range b.Core().ListObjectsIter(b.T.Context(), b.Name, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: 100}) {
@@ -127,7 +127,7 @@ func (b Bucket) Keys(prefix string) []string {
 	return keys
 }
 
-// WantCode fails unless an error is the S3 error of a code.
+// WantCode fails unless err is an S3 error with this code.
 func (b Bucket) WantCode(what string, err error, code string) {
 	b.T.Helper()
 	if got := minio.ToErrorResponse(err).Code; err == nil || got != code {
@@ -135,14 +135,14 @@ func (b Bucket) WantCode(what string, err error, code string) {
 	}
 }
 
-// S3 sends a request to the S3 listener without a signature. The path is sent as it is; headers come
-// in pairs.
+// S3 sends a request to the S3 listener without a signature. It sends the path unchanged; headers come in
+// pairs.
 func (s *Steward) S3(method, path, body string, headers ...string) *Response {
 	s.T.Helper()
 	return s.do(s.s3Request(method, path, body, headers...))
 }
 
-// Signed sends a request to the S3 listener with the signature of the bucket's credentials.
+// Signed sends a request to the S3 listener, signed with the bucket's credentials.
 func (b Bucket) Signed(method, path, body string, headers ...string) *Response {
 	b.T.Helper()
 	r := b.s3Request(method, path, body, headers...)
@@ -150,7 +150,7 @@ func (b Bucket) Signed(method, path, body string, headers ...string) *Response {
 	return b.do(r)
 }
 
-// Presigned returns a URL that was signed at some time, of a key that needs no escaping.
+// Presigned returns a URL that was signed at the given time. The key must need no escaping.
 func (b Bucket) Presigned(method, key string, at time.Time, expires time.Duration) string {
 	b.T.Helper()
 	target := url.URL{Scheme: "http", Host: b.Addresses().Listen["s3"], Path: "/" + b.Name + "/" + key}
@@ -174,8 +174,8 @@ func (s *Steward) s3Request(method, path, body string, headers ...string) *http.
 	return r
 }
 
-// do sends a request. The signer needs the address in the opaque part of the URL, from which only a
-// path with two slashes is sent as it is: as an absolute URL.
+// do sends a request. The signer needs the address in the URL's opaque part. Of that we keep only the
+// path, unless the path begins with two slashes: such a path only goes out unchanged in an absolute URL.
 func (s *Steward) do(r *http.Request) *Response {
 	s.T.Helper()
 	what := r.Method + " " + r.URL.Opaque
@@ -190,8 +190,8 @@ func (s *Steward) do(r *http.Request) *Response {
 	return got
 }
 
-// WantDenied fails the test unless a request was refused. The deletion of several objects is refused
-// for each of them.
+// WantDenied fails the test unless the server refused the request. If the request deletes several
+// objects, the server must refuse each of them.
 func (r *Response) WantDenied() {
 	r.T.Helper()
 	each := r.Status == http.StatusOK && bytes.Contains(r.Body, []byte("<DeleteResult><Error><Code>AccessDenied</Code>")) &&
@@ -201,15 +201,15 @@ func (r *Response) WantDenied() {
 	}
 }
 
-// Configure changes the configuration of the bucket.
+// Configure changes the bucket's configuration.
 func (b Bucket) Configure(config map[string]any) {
 	b.T.Helper()
 	b.Call("PUT", "/bucket/config/"+b.Name, config).Want(200)
 }
 
-// EachStorage runs a test on a fresh installation with each database and each blob store: on SQLite with
-// files, as a single machine has them, and on PostgreSQL with a bucket of an S3 cluster, which is another
-// Steward here.
+// EachStorage runs a test on a fresh installation with each database and each blob store: SQLite with
+// files, as on a single machine, and PostgreSQL with a bucket in an S3 cluster, which is another Steward
+// here.
 func EachStorage(t *testing.T, test func(t *testing.T, s *Steward)) {
 	t.Run("sqlite/disk", func(t *testing.T) { test(t, Start(t, "sqlite")) })
 	t.Run("postgres/cluster", func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// RunDoctor runs `steward doctor` on the installation and returns what it prints and its exit code.
+// RunDoctor runs `steward doctor` on the installation and returns its output and its exit code.
 func (s *Steward) RunDoctor(args ...string) (out string, code int) {
 	s.T.Helper()
 	cmd := s.Command(append([]string{"doctor"}, args...)...)
@@ -18,7 +18,7 @@ func (s *Steward) RunDoctor(args ...string) (out string, code int) {
 	return string(text), code
 }
 
-// WantChecks checks the status and the detail of checks, such as "database ok .*schema".
+// WantChecks requires checks with a status and a detail, such as "database ok .*schema".
 func WantChecks(t *testing.T, out string, checks ...string) {
 	t.Helper()
 	for _, check := range checks {
@@ -29,8 +29,8 @@ func WantChecks(t *testing.T, out string, checks ...string) {
 	}
 }
 
-// ExitCode returns the exit code of a command that was run with this result. It returns the error if the
-// command could not be run.
+// ExitCode returns a command's exit code, given the error from running it. It returns an error if the
+// command could not run.
 func ExitCode(err error) (int, error) {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -53,7 +53,7 @@ func (d *SQLDatabase) Pipeline(baton any, requests ...map[string]any) *Response 
 	return got
 }
 
-// ExecuteSQL returns the request of a pipeline that executes a statement.
+// ExecuteSQL returns a pipeline request that executes a statement.
 func ExecuteSQL(sql string) map[string]any {
 	return map[string]any{"type": "execute", "stmt": map[string]any{"sql": sql}}
 }
@@ -68,7 +68,7 @@ func (d *SQLDatabase) Exec(sql string) *Response {
 	return got
 }
 
-// At returns the string at a path of the body whose keys may be indices of arrays, or "".
+// At returns the string at a path in the body, or "". Keys in the path may be array indices.
 func (r *Response) At(path string) string {
 	r.T.Helper()
 	var value any
@@ -101,7 +101,7 @@ func (d *SQLDatabase) Remove() {
 	d.Call("DELETE", "/resource/"+d.OrgID+"/local", map[string]any{"resources": []map[string]any{{"type": "db", "name": d.Name}}}).Want(204)
 }
 
-// WantCount fails unless a table has a number of rows.
+// WantCount fails unless a table has this number of rows.
 func (d *SQLDatabase) WantCount(table, want string) {
 	d.T.Helper()
 	got := d.Exec("SELECT count(*) FROM " + table).At("results.0.response.result.rows.0.0.value")
@@ -110,7 +110,7 @@ func (d *SQLDatabase) WantCount(table, want string) {
 	}
 }
 
-// RunScript runs a script of e2e/clients with the database.
+// RunScript runs a script from e2e/clients with the database.
 func (d *SQLDatabase) RunScript(script string) {
 	d.T.Helper()
 	dir := filepath.Join(process.Root(d.T), "e2e/clients")

@@ -58,7 +58,7 @@ type Delivery struct {
 	}
 }
 
-// Failure returns the error of a delivery, or "none".
+// Failure returns a delivery's error, or "none".
 func (d Delivery) Failure() string {
 	if d.Error == nil {
 		return "none"
@@ -85,7 +85,7 @@ func (s *Steward) FirstAttempt(h Hook, destinationID string) (chain []Delivery) 
 	return chain
 }
 
-// WaitStatus waits until a delivery has ended, and fails the test unless it has that status then.
+// WaitStatus waits until a delivery has ended, and fails the test unless it ended with this status.
 func (s *Steward) WaitStatus(h Hook, deliveryID, status string) {
 	s.T.Helper()
 	waittest.True(s.T, "the end of "+deliveryID, func() bool {
@@ -104,7 +104,7 @@ func (s *Steward) WaitEnded(hooks map[string]Hook) {
 	waittest.Until(s.T, "the end of every delivery", func() (pending int, done bool) {
 		for _, h := range hooks {
 			total := s.Total("/webhook/delivery-list/" + h.ID + "?status=pending")
-			n, err := strconv.Atoi(cmp.Or(total, "10001")) // left out above 10,000
+			n, err := strconv.Atoi(cmp.Or(total, "10001")) // the server omits totals above 10,000
 			s.Must(err)
 			pending += n
 		}

@@ -17,13 +17,13 @@ import (
 	"steward/internal/id"
 )
 
-// Prover makes the DPoP proofs of a client.
+// Prover makes a client's DPoP proofs.
 type Prover struct {
-	s      *Steward // whose base URL is the issuer
+	s      *Steward // its base URL is the issuer
 	signer jose.Signer
 }
 
-// NewProver returns a prover with a key of its own.
+// NewProver returns a prover with a new key.
 func (s *Steward) NewProver() *Prover {
 	s.T.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -34,8 +34,8 @@ func (s *Steward) NewProver() *Prover {
 	return &Prover{s, signer}
 }
 
-// Proof returns a new proof for a request with an access token, if that is not empty, and a nonce, if
-// that is not.
+// Proof returns a new proof for a request. It includes the access token and the nonce unless they are
+// empty.
 func (p *Prover) Proof(method, uri, token, nonce string) string {
 	claims := map[string]any{"jti": id.Secret(22), "htm": method, "htu": uri, "iat": time.Now().Unix()}
 	if token != "" {
@@ -60,7 +60,7 @@ func (s *Steward) RequestToken(a Application, form url.Values, p *Prover, nonce 
 	return r
 }
 
-// TokenResponse is RequestToken for requests that may be refused.
+// TokenResponse is RequestToken for requests that the server may refuse.
 func (s *Steward) TokenResponse(a Application, form url.Values, p *Prover, nonce string) *Response {
 	s.T.Helper()
 	req, err := http.NewRequest("POST", s.URL+"/oauth/token", strings.NewReader(form.Encode()))

@@ -18,8 +18,8 @@ import (
 	"steward/internal/resource/rediskv/redistest"
 )
 
-// External is an installation with the region local, which is embedded, and the region far, whose
-// databases are on a PostgreSQL server and whose stores are on a redis-server.
+// External is an installation with two regions: local, which is embedded, and far, whose databases are on
+// a PostgreSQL server and whose stores are on a redis-server.
 type External struct {
 	*Steward
 	Postgres *dbtest.Server
@@ -42,7 +42,7 @@ func StartExternal(t *testing.T, database string) *External {
 	return s
 }
 
-// RegionsFile writes a configuration. The URL of Redis is in a file of its own.
+// RegionsFile writes a configuration. It puts the Redis URL into a separate file.
 func RegionsFile(t *testing.T, databases, stores string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,10 +79,10 @@ func (s *External) Create(region string, types ...string) map[string]CreatedReso
 	return created
 }
 
-// Path returns the path of the resources in a region.
+// Path returns the path to a region's resources.
 func (s *External) Path(region string) string { return "/resource/" + s.OrgID + "/" + region }
 
-// Remove deletes what create has created.
+// Remove deletes the resources from Create.
 func (s *External) Remove(region string, types ...string) *Response {
 	s.T.Helper()
 	var named []map[string]any
@@ -92,7 +92,7 @@ func (s *External) Remove(region string, types ...string) *Response {
 	return s.Call("DELETE", s.Path(region), map[string]any{"resources": named})
 }
 
-// Run runs a client and returns what it prints.
+// Run runs a client and returns its output.
 func (s *External) Run(name string, args ...string) string {
 	s.T.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -111,7 +111,7 @@ func (s *External) DialPostgres(address string) *pgx.Conn {
 	return conn
 }
 
-// DialRedis returns a client with one connection that is not repeated.
+// DialRedis returns a client with one connection. It does not retry.
 func (s *External) DialRedis(address string) *redis.Client {
 	s.T.Helper()
 	o, err := redis.ParseURL(address)

@@ -1,6 +1,6 @@
 package installation
 
-// EvalRun is a run of an eval, with the agent of that eval.
+// EvalRun is an eval's run, with the eval's agent.
 type EvalRun struct{ ID, SessionID, EvalID, ProjectID, AgentIdentifier string }
 
 // Body returns the request that starts the run.

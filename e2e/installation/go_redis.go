@@ -21,7 +21,8 @@ type goRedis struct {
 	prefix string
 }
 
-// UseGoRedis uses a store as applications do: with pipelines, transactions, messages, streams and scripts.
+// UseGoRedis uses a store as applications do: with pipelines, transactions, messages, streams and
+// scripts.
 func UseGoRedis(t *testing.T, kv CreatedResource) {
 	options, err := redis.ParseURL(kv.URL)
 	if err != nil {
@@ -41,7 +42,7 @@ func UseGoRedis(t *testing.T, kv CreatedResource) {
 
 func (g *goRedis) key(name string) string { return g.prefix + "go:" + name }
 
-// wantReply fails the test unless a command has returned a value.
+// wantReply fails the test unless a command has returned this value.
 func wantReply[T any](g *goRedis, value T) func(got T, err error) {
 	return func(got T, err error) {
 		g.t.Helper()
@@ -160,9 +161,9 @@ func (g *goRedis) scripts() {
 	wantReply(g, []bool{true})(script.Exists(g.ctx, g.c).Result())
 }
 
-// sidekiq7 sends what Sidekiq 7 does over RESP3 and version 6, which clients/sidekiq.rb runs, does not:
-// counts in bit fields, sets of processes with scans, and jobs that are taken from a sorted set by a
-// script.
+// sidekiq7 covers the commands that Sidekiq 7 sends over RESP3 and version 6, which clients/sidekiq.rb
+// runs, does not: counts in bit fields, sets of processes with scans, and a script that takes jobs from a
+// sorted set.
 func (g *goRedis) sidekiq7() {
 	c, ctx := g.c, g.ctx
 	job := `{"class":"Add","args":[1,2],"jid":"b4a577edbccf1d805744efa9"}`
@@ -192,8 +193,8 @@ func (g *goRedis) sidekiq7() {
 	wantReply(g, []string{"default"})(found, err)
 }
 
-// scans counts what scans find: each key, field or member once at least, and no other. A store that has a prefix scans no
-// keys.
+// scans counts the results of scans: each key, field or member at least once, and no other. It scans no
+// keys in a store that has a prefix.
 func (g *goRedis) scans() {
 	c, ctx := g.c, g.ctx
 	const count = 2500
@@ -209,7 +210,7 @@ func (g *goRedis) scans() {
 	wantReply[any](g, nil)(nil, err)
 	type scan struct {
 		pages    *redis.ScanIterator
-		elements int // of each name
+		elements int // for each name
 	}
 	scans := []scan{
 		{c.HScan(ctx, g.key("many"), 0, "", 0).Iterator(), 2},

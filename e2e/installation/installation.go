@@ -1,9 +1,9 @@
-// Package installation starts real installations and uses them as clients do, for end-to-end tests.
+// Package installation starts real installations for end-to-end tests, and uses them as clients do.
 //
-// Each runs a test on a fresh installation on SQLite and on PostgreSQL. Steward.Call sends a request as
-// a user would; Kill, Stop and Start end the process and start it on the same data. There are clients
-// for webhooks, buckets, databases, key-value stores and relying parties, and a browser without
-// JavaScript; package chromium has one with it.
+// Each runs a test on a fresh installation on SQLite and on PostgreSQL. Steward.Call sends a request as a
+// user would; Kill, Stop and Start end the process and start it on the same data. There are clients for
+// webhooks, buckets, databases, key-value stores and relying parties, and a browser without JavaScript.
+// For one with JavaScript, see package chromium.
 package installation
 
 import (
@@ -23,15 +23,15 @@ import (
 // RequestTimeout bounds a single request. It is long, so that only a test that hangs reaches it.
 const RequestTimeout = 5 * time.Minute
 
-// Client sends the requests of the tests.
+// Client sends the tests' requests.
 var Client = &http.Client{Timeout: RequestTimeout}
 
 // Steward is an installation, the process that serves it, and a key to use it with.
 type Steward struct {
 	*process.Steward
 	T     testing.TB // the test, or the subtest that uses the installation
-	Key   string     // of the requests: the root key, unless changed by As
-	OrgID string     // of the organization that the key belongs to
+	Key   string     // authorizes requests: the root key, unless changed by As
+	OrgID string     // the organization that the key belongs to
 }
 
 // Each runs a test on a fresh installation on each database.
@@ -41,14 +41,14 @@ func Each(t *testing.T, test func(t *testing.T, s *Steward)) {
 	}
 }
 
-// Start starts a fresh installation. The arguments are added to those of `steward serve`.
+// Start starts a fresh installation. It adds args to `steward serve`.
 func Start(t testing.TB, database string, args ...string) *Steward {
 	s := Prepare(t, database, args...)
 	s.Start()
 	return s
 }
 
-// Prepare returns an installation that is not started yet, so that s.Env can be set.
+// Prepare returns an installation that has not started yet, so that you can set s.Env.
 func Prepare(t testing.TB, database string, args ...string) *Steward {
 	p := process.New(t, database, args...)
 	return &Steward{Steward: p, T: t, Key: p.Key}
@@ -61,14 +61,14 @@ func (s *Steward) Replica() *Steward {
 	return r
 }
 
-// Start starts the process, also again, and reads the organization's id.
+// Start starts the process, or starts it again, and reads the organization's id.
 func (s *Steward) Start() {
 	s.T.Helper()
 	s.Steward.Start()
 	s.ReadOrganization()
 }
 
-// ReadOrganization reads the id of the organization that the key belongs to.
+// ReadOrganization reads the id of the key's organization.
 func (s *Steward) ReadOrganization() {
 	s.T.Helper()
 	var profile struct{ Organizations []struct{ ID string } }
@@ -90,7 +90,8 @@ func (s *Steward) In(t testing.TB) *Steward {
 	return &other
 }
 
-// KeyOf returns the installation with a new key, which is confined to a project unless that is "".
+// KeyOf returns the installation with a new key. Unless project is "", the key is confined to that
+// project.
 func (s *Steward) KeyOf(project string) *Steward {
 	s.T.Helper()
 	body := map[string]any{"name": "key of " + project}
@@ -100,8 +101,8 @@ func (s *Steward) KeyOf(project string) *Steward {
 	return s.As(s.Call("POST", "/cli/apikey", body).Want(201).Text("value"))
 }
 
-// Offline calls a function with the installation's database while the process is stopped, since a
-// SQLite file is open in one process only.
+// Offline stops the process, calls do with the installation's database, and starts the process again. A
+// SQLite file can be open in one process only.
 func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
 	s.T.Helper()
 	s.Stop()
@@ -113,7 +114,7 @@ func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
 	s.Start()
 }
 
-// AgeSignIns has all users have signed in an hour earlier, with the codes of then.
+// AgeSignIns moves every sign-in, and the codes used for it, an hour into the past.
 func (s *Steward) AgeSignIns() {
 	s.T.Helper()
 	s.Offline(func(ctx context.Context, d *db.DB) {
@@ -124,14 +125,14 @@ func (s *Steward) AgeSignIns() {
 	})
 }
 
-// SecondOrganization creates another organization, and returns the installation with its id and its
-// root key.
+// SecondOrganization creates another organization, and returns the installation with its id and its root
+// key.
 func (s *Steward) SecondOrganization() *Steward {
 	s.T.Helper()
 	return s.Organization("Second organization")
 }
 
-// Organization creates another organization of this name while the process runs.
+// Organization creates another organization with this name while the process runs.
 func (s *Steward) Organization(name string) *Steward {
 	s.T.Helper()
 	other := s.As(s.Steward.Organization(name))
@@ -148,8 +149,8 @@ func (s *Steward) Addresses() (a datadir.Addresses) {
 	return a
 }
 
-// BalancedReplica starts a replica with the base URL of the first one, as behind a load balancer. Its
-// URL is that of its own listener.
+// BalancedReplica starts a replica with the first one's base URL, as behind a load balancer. Its URL
+// leads to its own listener.
 func (s *Steward) BalancedReplica() *Steward {
 	s.T.Helper()
 	r := &Steward{Steward: s.Steward.Replica(), T: s.T, Key: s.Key}

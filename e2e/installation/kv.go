@@ -2,7 +2,7 @@ package installation
 
 import "github.com/redis/go-redis/v9"
 
-// KVStore is a key-value store of an installation.
+// KVStore is one of an installation's key-value stores.
 type KVStore struct {
 	*Steward
 	Name, Address string
@@ -26,7 +26,7 @@ func (s *Steward) NewKVStore(name string) KVStore {
 	return KVStore{s, name, entry.URL}
 }
 
-// Again returns the store as the installation lists it now: its port is another one after a start.
+// Again returns the store as the installation lists it now, because a restart changes its port.
 func (k KVStore) Again() KVStore {
 	k.T.Helper()
 	var list struct{ KV []struct{ Name, URL string } }
@@ -41,7 +41,7 @@ func (k KVStore) Again() KVStore {
 	return k
 }
 
-// Client returns a go-redis client, which does not retry.
+// Client returns a go-redis client that does not retry.
 func (k KVStore) Client() *redis.Client {
 	k.T.Helper()
 	options, err := redis.ParseURL(k.Address)
@@ -55,7 +55,7 @@ func (k KVStore) Client() *redis.Client {
 	return c
 }
 
-// WantValue fails the test unless a key has a value.
+// WantValue fails the test unless a key has this value.
 func (k KVStore) WantValue(key, want string) {
 	k.T.Helper()
 	if got, err := k.Client().Get(k.T.Context(), key).Result(); err != nil || got != want {

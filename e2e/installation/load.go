@@ -11,7 +11,7 @@ import (
 	"steward/internal/waittest"
 )
 
-// Arrived returns the number of requests for each receipt of these webhooks, which are named by path.
+// Arrived counts the requests for each receipt of these webhooks. Hooks are keyed by path.
 func Arrived(k *sink.Sink, hooks map[string]Hook) map[string]int {
 	n := map[string]int{}
 	for path := range hooks {
@@ -34,14 +34,14 @@ func Latest(k *sink.Sink, hooks map[string]Hook) (at time.Time) {
 	return at
 }
 
-// WebhookTotals is the summary of the analytics.
+// WebhookTotals is the summary in the analytics.
 type WebhookTotals struct {
 	Received  int `json:"total_received"`
 	Delivered int `json:"total_delivered"`
 	Failed    int `json:"total_failed"`
 }
 
-// WebhookTotals returns the summary of the analytics that a query selects.
+// WebhookTotals returns the summary in the analytics for a query.
 func (s *Steward) WebhookTotals(query string) WebhookTotals {
 	s.T.Helper()
 	var a struct{ Summary WebhookTotals }
@@ -49,13 +49,13 @@ func (s *Steward) WebhookTotals(query string) WebhookTotals {
 	return a.Summary
 }
 
-// Acknowledged are the receipts that were acknowledged.
+// Acknowledged collects the receipts that the server acknowledged.
 type Acknowledged struct {
 	mu  sync.Mutex
 	All map[string]string // bodies by receipt
 }
 
-// NewAcknowledged returns a set without receipts.
+// NewAcknowledged returns an empty set.
 func NewAcknowledged() *Acknowledged { return &Acknowledged{All: map[string]string{}} }
 
 // Add adds a receipt.
@@ -72,7 +72,7 @@ func (a *Acknowledged) Size() int {
 	return len(a.All)
 }
 
-// SendLoad sends events, each with a body of its own, from several clients until stop is closed or the
+// SendLoad sends events, each with a different body, from several clients until stop closes or the
 // process is gone.
 func (s *Steward) SendLoad(h Hook, name string, clients int, acked *Acknowledged, stop <-chan struct{}) *sync.WaitGroup {
 	var group sync.WaitGroup
@@ -96,8 +96,8 @@ func (s *Steward) SendLoad(h Hook, name string, clients int, acked *Acknowledged
 	return &group
 }
 
-// sendEvent sends an event and adds it to acked if it was acknowledged. It reports whether there was a
-// response.
+// sendEvent sends an event and adds it to acked if the server acknowledged it. It reports whether there
+// was a response.
 func sendEvent(s *Steward, client *http.Client, address, body string, acked *Acknowledged) bool {
 	res, err := client.Post(address, "application/json", strings.NewReader(body))
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Steward) WaitArrived(k *sink.Sink, hooks map[string]Hook, acked *Acknow
 	s.T.Logf("%d acknowledged, %d delivered, %d duplicates", len(acked.All), len(arrived), duplicates)
 }
 
-// CheckReceipts compares the rows of a webhook with what was acknowledged and what arrived at its path
-// of the sink. Each receipt has one successful delivery.
+// CheckReceipts compares a webhook's rows with the acknowledged receipts and with the requests at its
+// path on the sink. Each receipt must have one successful delivery.
 func (s *Steward) CheckReceipts(h Hook, k *sink.Sink, path string, acked *Acknowledged) {
 	s.T.Helper()
 	s.WaitEnded(map[string]Hook{path: h})

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Member is a member of an organization as the API returns it.
+// Member is an organization's member as the API returns it.
 type Member struct {
 	ID        string
 	FirstName *string `json:"first_name"`
@@ -16,7 +16,7 @@ type Member struct {
 	Pending   bool
 }
 
-// MemberOf returns the entry of the organization's list with an address.
+// MemberOf returns the organization's member with an address.
 func (s *Steward) MemberOf(email string) Member {
 	s.T.Helper()
 	var list []Member
@@ -28,7 +28,7 @@ func (s *Steward) MemberOf(email string) Member {
 	return list[i]
 }
 
-// Rename changes the names of the user who is signed in, on the account page.
+// Rename changes the signed-in user's names on the account page.
 func (b *Browser) Rename(first, last string) {
 	b.Steward.T.Helper()
 	p := b.Do("GET", b.Steward.URL+"/account", nil)
@@ -49,7 +49,7 @@ func (s *Steward) InviteMember(email, role string) Member {
 	return m
 }
 
-// BrowserOf returns a browser of a user without a session.
+// BrowserOf returns a user's browser without a session.
 func (s *Steward) BrowserOf(email, password string) *Browser {
 	b := s.NewBrowser()
 	b.Email = email
@@ -57,13 +57,13 @@ func (s *Steward) BrowserOf(email, password string) *Browser {
 	return b
 }
 
-// HasSession reports whether the session of the browser has not ended.
+// HasSession reports whether the browser still has a session.
 func (b *Browser) HasSession() bool {
 	b.Steward.T.Helper()
 	return !strings.Contains(b.Do("GET", b.Steward.URL+"/account", nil).Body, `action="/sign-in"`)
 }
 
-// VisitAccount signs in on the account page and returns it.
+// VisitAccount returns the account page, and signs in if necessary.
 func (b *Browser) VisitAccount() Page {
 	b.Steward.T.Helper()
 	p := b.Do("GET", b.Steward.URL+"/account", nil)
@@ -77,7 +77,7 @@ func (b *Browser) VisitAccount() Page {
 	return p
 }
 
-// PostAccount sends a form of the account page with these fields.
+// PostAccount sends a form on the account page with these fields.
 func (b *Browser) PostAccount(path string, fields map[string]string) Page {
 	b.Steward.T.Helper()
 	own := FormValues(FirstForm.FindStringSubmatch(b.VisitAccount().Body)[3])

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CheckTotals fails unless the list, the statistics and the analytics say the same.
+// CheckTotals fails unless the list, the statistics and the analytics agree with these figures.
 func (b Bucket) CheckTotals(count, size int64) {
 	b.T.Helper()
 	var list struct{ Total int64 }
@@ -40,7 +40,7 @@ func RandomText(size int) string {
 	return string(text)
 }
 
-// ObjectList is the response of GET /storage/objects/{bucket}.
+// ObjectList is the response from GET /storage/objects/{bucket}.
 type ObjectList struct {
 	Objects []struct {
 		Bucket       string `json:"bucket_name"`
@@ -53,7 +53,7 @@ type ObjectList struct {
 	Limit, Offset int
 }
 
-// ListObjects returns a list of the management API.
+// ListObjects returns a list from the management API.
 func (b Bucket) ListObjects(query string) (l ObjectList) {
 	b.T.Helper()
 	b.Call("GET", "/storage/objects/"+b.Name+"?"+query, nil).Want(200).Decode(&l)

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// RelyingParty is a relying party with golang.org/x/oauth2 and coreos/go-oidc.
+// RelyingParty is a relying party that uses golang.org/x/oauth2 and coreos/go-oidc.
 type RelyingParty struct {
 	Steward  *Steward
 	Provider *oidc.Provider
 	Config   oauth2.Config
 }
 
-// NewRelyingParty returns a relying party of a client, which has read the provider's metadata.
+// NewRelyingParty returns a client's relying party, which has read the provider's metadata.
 func (s *Steward) NewRelyingParty(a Application, scopes ...string) *RelyingParty {
 	s.T.Helper()
 	p, err := oidc.NewProvider(s.T.Context(), s.URL)
@@ -30,7 +30,7 @@ func (s *Steward) NewRelyingParty(a Application, scopes ...string) *RelyingParty
 	}}
 }
 
-// SignIn signs a user in, and returns the tokens and the claims of the ID token.
+// SignIn signs a user in, and returns the tokens and the ID token's claims.
 func (p *RelyingParty) SignIn(b *Browser) (*oauth2.Token, *oidc.IDToken) {
 	p.Steward.T.Helper()
 	verifier := oauth2.GenerateVerifier()
@@ -78,7 +78,7 @@ func (s *Steward) Active(a Application, token string) bool {
 	return body["active"] == true
 }
 
-// UserinfoStatus returns the status with which the provider responds to a token at /userinfo.
+// UserinfoStatus returns the status that a token gets at /userinfo.
 func (s *Steward) UserinfoStatus(token string) int {
 	s.T.Helper()
 	return s.As(token).Call("GET", "/userinfo", nil).Status
@@ -97,7 +97,7 @@ func (p *RelyingParty) Refresh(token *oauth2.Token) *oauth2.Token {
 	return fresh
 }
 
-// Tokens are what a relying party has of a user.
+// Tokens are a relying party's tokens for a user.
 type Tokens struct {
 	Application  Application
 	RelyingParty *RelyingParty

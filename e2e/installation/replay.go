@@ -15,7 +15,7 @@ type Replay struct {
 	FinishedAt          *time.Time `json:"finished_at"`
 }
 
-// CreateReplay creates a replay with these fields, which come in pairs, of all that was accepted so far.
+// CreateReplay creates a replay of everything accepted so far. Fields come in pairs.
 func (s *Steward) CreateReplay(h Hook, fields ...any) (r Replay) {
 	s.T.Helper()
 	body := map[string]any{"since": "2026-01-01T00:00:00Z"}
@@ -26,7 +26,7 @@ func (s *Steward) CreateReplay(h Hook, fields ...any) (r Replay) {
 	return r
 }
 
-// Replayed returns the present state of a replay.
+// Replayed returns a replay's present state.
 func (s *Steward) Replayed(h Hook, id string) (r Replay) {
 	s.T.Helper()
 	s.Call("GET", "/webhook/replay/"+h.ID+"/"+id, nil).Want(200).Decode(&r)

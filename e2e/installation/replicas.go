@@ -8,18 +8,18 @@ import (
 	"steward/e2e/sink"
 )
 
-// LoadedReplicas are two processes on one database, which both accept events and send to one sink.
+// LoadedReplicas are two processes on one database. Both accept events and send to the same sink.
 type LoadedReplicas struct {
 	One, Two *Steward
 	Sink     *sink.Sink
-	Hooks    map[string]Hook // by path at the sink
+	Hooks    map[string]Hook // by path on the sink
 	Acked    *Acknowledged
-	Stop     chan struct{} // ends the load when it is closed
+	Stop     chan struct{} // closing it ends the load
 	Clients  []*sync.WaitGroup
 }
 
-// LoadReplicas sends events for eight webhooks, for each to one of the replicas, until some of each
-// have arrived. Paths of the sink respond with 200, or as handlers say.
+// LoadReplicas sends events for eight webhooks until some have arrived for each. Half of the webhooks use
+// one replica, half the other. The sink responds with 200, except at the paths in handlers.
 func LoadReplicas(t *testing.T, handlers map[string]sink.Handler) *LoadedReplicas {
 	t.Helper()
 	one := Start(t, "postgres")

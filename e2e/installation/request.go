@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Response is a response whose body has been read.
+// Response is a response whose body we have read.
 type Response struct {
 	T      testing.TB
-	What   string // method and path of the request
+	What   string // the request's method and path
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Call sends a request with the installation's key. A string is sent as it is, any other body but nil
-// as JSON. Headers come in pairs.
+// Call sends a request with the installation's key. It sends a string unchanged, no body if it is nil,
+// and anything else as JSON. Headers come in pairs.
 func (s *Steward) Call(method, path string, body any, headers ...string) *Response {
 	s.T.Helper()
 	r, err := s.Try(method, path, body, headers...)
@@ -31,7 +31,7 @@ func (s *Steward) Call(method, path string, body any, headers ...string) *Respon
 	return r
 }
 
-// Try is Call for requests that may get no response, for example because the process is killed.
+// Try is Call for requests that may get no response, for example because the test kills the process.
 func (s *Steward) Try(method, path string, body any, headers ...string) (*Response, error) {
 	var content io.Reader
 	switch b := body.(type) {
@@ -71,8 +71,8 @@ func ReadResponse(t testing.TB, res *http.Response) (*Response, error) {
 	return &Response{T: t, What: what, Status: res.StatusCode, Header: res.Header, Body: body}, err
 }
 
-// Raw writes a request to a connection, closes its own side, and returns the status and the body of
-// the response. The status is 0 if there is no response.
+// Raw writes a request to a connection, closes its own side, and returns the response's status and body.
+// The status is 0 if there is no response.
 func (s *Steward) Raw(format string, args ...any) (status int, body string) {
 	s.T.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -92,7 +92,7 @@ func (s *Steward) Raw(format string, args ...any) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// Want fails the test unless the response has that status.
+// Want fails the test unless the response has this status.
 func (r *Response) Want(status int) *Response {
 	r.T.Helper()
 	if r.Status != status {
@@ -110,7 +110,7 @@ func (r *Response) Decode(v any) *Response {
 	return r
 }
 
-// Code returns the code of an error.
+// Code returns an error's code.
 func (r *Response) Code() string {
 	r.T.Helper()
 	var problem struct{ Code string }
@@ -118,7 +118,7 @@ func (r *Response) Code() string {
 	return problem.Code
 }
 
-// Get returns the value at a path of the body, such as "client.id", or nil.
+// Get returns the value at a path in the body, such as "client.id", or nil.
 func (r *Response) Get(path string) any {
 	r.T.Helper()
 	var value any
@@ -130,7 +130,7 @@ func (r *Response) Get(path string) any {
 	return value
 }
 
-// Text returns the string at a path of the body. It fails the test if there is none.
+// Text returns the string at a path in the body. It fails the test if there is none.
 func (r *Response) Text(path string) string {
 	r.T.Helper()
 	s, ok := r.Get(path).(string)
@@ -140,7 +140,7 @@ func (r *Response) Text(path string) string {
 	return s
 }
 
-// IDs returns the ids of a list, separated by spaces.
+// IDs returns the ids in a list, separated by spaces.
 func (r *Response) IDs() string {
 	r.T.Helper()
 	var rows []struct{ ID string }
@@ -163,8 +163,8 @@ func (r *Response) Next() string {
 	return ""
 }
 
-// Pages follows the next links of a list and returns the ids of all entries. It calls meanwhile after
-// each page, unless that is nil.
+// Pages follows a list's next links and returns the ids of all entries. After each page it calls
+// meanwhile, unless that is nil.
 func (s *Steward) Pages(path string, meanwhile func()) (ids []string) {
 	s.T.Helper()
 	for path != "" {
@@ -178,7 +178,7 @@ func (s *Steward) Pages(path string, meanwhile func()) (ids []string) {
 	return ids
 }
 
-// Total returns the X-Total-Count of a list.
+// Total returns a list's X-Total-Count.
 func (s *Steward) Total(path string) string {
 	s.T.Helper()
 	return s.Call("GET", path, nil).Want(200).Header.Get("X-Total-Count")

@@ -23,11 +23,11 @@ import (
 	"steward/internal/seal"
 )
 
-// Secret is a value that must be found neither in logs, nor in the database, nor wherever else it was not
-// asked for.
+// Secret is a value that must not appear in logs, in the database, or anywhere else that nobody asked for
+// it.
 type Secret struct{ Name, Value string }
 
-// MasterKey is the master key of PrepareSecrets in hex.
+// MasterKey is PrepareSecrets's master key in hex.
 const MasterKey = "8f1c5a0e7b3d49f2a6c8e0b1d2f3a4958f1c5a0e7b3d49f2a6c8e0b1d2f3a495"
 
 const (
@@ -42,8 +42,8 @@ const (
 	redisPassword    = "planted-redis-password"
 )
 
-// PrepareSecrets returns an installation, not started yet, whose settings have secrets. Nothing listens at
-// its mail server, so that mail stays in the queue.
+// PrepareSecrets returns an installation, not started yet, with secrets in its settings. Nothing listens
+// at its mail server's address, so mail stays in the queue.
 func PrepareSecrets(t testing.TB, database string, args ...string) *Steward {
 	s := Prepare(t, database, args...)
 	s.Env = []string{
@@ -54,8 +54,8 @@ func PrepareSecrets(t testing.TB, database string, args ...string) *Steward {
 	return s
 }
 
-// PlantRegion adds a region to the settings, before the installation is started, and returns the passwords
-// of its engines. Nothing listens at them.
+// PlantRegion adds a region to the settings, before the installation starts, and returns its engines'
+// passwords. Nothing listens at their addresses.
 func (s *Steward) PlantRegion() []Secret {
 	s.T.Helper()
 	dir := s.T.TempDir()
@@ -69,8 +69,8 @@ func (s *Steward) PlantRegion() []Secret {
 	return []Secret{{"password of PostgreSQL", postgresPassword}, {"password of Redis", redisPassword}}
 }
 
-// PlantSecrets has the installation store a secret of each kind, and returns them with those of its
-// settings. It starts the installation again.
+// PlantSecrets makes the installation store every kind of secret, and returns them with the ones in its
+// settings. It restarts the installation.
 func (s *Steward) PlantSecrets() []Secret {
 	s.T.Helper()
 	master, err := hex.DecodeString(MasterKey)
@@ -90,7 +90,7 @@ func (s *Steward) PlantSecrets() []Secret {
 	return append(all, s.plantRuntime()...)
 }
 
-// plantCertificate stores the private keys of an account and of a certificate, as the ACME client does.
+// plantCertificate stores an account's and a certificate's private keys, as the ACME client does.
 func (s *Steward) plantCertificate(master []byte) []Secret {
 	s.T.Helper()
 	ring, err := seal.NewRing(master)
@@ -144,7 +144,7 @@ var (
 	recoveryCodes = regexp.MustCompile(`<li>([a-z0-9-]+)</li>`)
 )
 
-// SetUpAuthenticator sets up an authenticator app for who is signed in. It returns the key of the app, and
+// SetUpAuthenticator sets up an authenticator app for the signed-in user. It returns the app's key and
 // the recovery codes.
 func (s *Steward) SetUpAuthenticator(b *Browser) []Secret {
 	s.T.Helper()
@@ -175,7 +175,7 @@ func (s *Steward) plantProvider() []Secret {
 	upstream := s.Call("POST", "/oidc/upstream", map[string]any{
 		"name": "Planted", "issuer": "http://127.0.0.1:9", "client_id": "steward", "client_secret": upstreamSecret,
 	}).Want(201)
-	s.NewBrowser().Do("GET", upstream.Text("sign_in_url"), nil) // nothing listens at the issuer
+	s.NewBrowser().Do("GET", upstream.Text("sign_in_url"), nil) // nothing listens at the issuer's address
 	registration := s.Call("POST", "/oidc/registration-token", map[string]any{"name": "planted"}).Want(201).Text("token")
 	registered := s.As(registration).Call("POST", "/register", map[string]any{
 		"redirect_uris": []string{RedirectURI}, "client_name": "Planted", "token_endpoint_auth_method": "client_secret_basic",
@@ -191,7 +191,7 @@ func (s *Steward) plantProvider() []Secret {
 	}
 }
 
-// plantWebhook makes a destination at which nothing listens, and has it get a request.
+// plantWebhook creates a destination where nothing listens, and sends it an event.
 func (s *Steward) plantWebhook() []Secret {
 	s.T.Helper()
 	h := s.NewHook("planted")
@@ -227,7 +227,7 @@ func (s *Steward) plantRuntime() []Secret {
 	return []Secret{{"user data of a thread", threadData}, {"user data of a session", sessionData}}
 }
 
-// FindSecrets returns the names of the secrets that a text contains: as they are, or in an encoding.
+// FindSecrets returns the names of the secrets that a text contains, plain or encoded.
 func FindSecrets(text []byte, secrets []Secret) []string {
 	var found []string
 	for _, secret := range secrets {
@@ -244,7 +244,7 @@ func FindSecrets(text []byte, secrets []Secret) []string {
 func forms(value string) []string {
 	quoted, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // strings can be encoded
+		panic(err) // every string can be encoded
 	}
 	all := []string{value, hex.EncodeToString([]byte(value)), url.QueryEscape(value), string(quoted[1 : len(quoted)-1])}
 	for offset := range 3 {
@@ -253,14 +253,15 @@ func forms(value string) []string {
 	return all
 }
 
-// within returns what of a value is the same in the encoding of every text that has it after offset bytes,
-// modulo 3: a character encodes 6 bits.
+// within returns the part of value's encoding that does not depend on its surroundings, if the value
+// begins at offset bytes, modulo 3. A character encodes 6 bits, so the characters at the edges mix in
+// neighboring bytes.
 func within(encoding *base64.Encoding, value string, offset int) string {
 	encoded := encoding.EncodeToString(append(make([]byte, offset), value...))
 	return encoded[(offset*8+5)/6 : (offset+len(value))*8/6]
 }
 
-// Metrics returns what the metrics listener shows.
+// Metrics returns the output of the metrics listener.
 func (s *Steward) Metrics() []byte {
 	s.T.Helper()
 	res, err := http.Get("http://" + s.Addresses().Listen["metrics"] + "/metrics")

@@ -9,20 +9,20 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Socket is the runtime's end of a WebSocket. It reads ahead by one frame, so that pings are answered.
+// Socket is the runtime's end of a WebSocket. It reads ahead by one frame, so that it answers pings.
 type Socket struct {
 	s      *Steward
 	Conn   *websocket.Conn
 	Frames chan Frame
 }
 
-// Frame is the result of one read.
+// Frame is one read's result.
 type Frame struct {
 	Text []byte
 	Err  error
 }
 
-// Reply is what the server sends in reply to an action.
+// Reply is the server's reply to an action.
 type Reply struct {
 	ID      string  `json:"id"`
 	Success bool    `json:"success"`
@@ -41,7 +41,7 @@ func (s *Steward) OpenSocket() *Socket {
 	return a
 }
 
-// ConnectSocket opens a socket, which is closed when the test ends.
+// ConnectSocket opens a socket, which closes when the test ends.
 func (s *Steward) ConnectSocket(path string) *Socket {
 	s.T.Helper()
 	conn, _, err := websocket.Dial(s.T.Context(), s.URL+path, nil)
@@ -90,7 +90,7 @@ func (a *Socket) Try(action string, data map[string]any) (Reply, error) {
 	return a.Read()
 }
 
-// Do sends an action, which must succeed, and returns the data of its reply.
+// Do sends an action, which must succeed, and returns its reply's data.
 func (a *Socket) Do(action string, data map[string]any) *string {
 	a.s.T.Helper()
 	r, err := a.Try(action, data)

@@ -1,6 +1,6 @@
 package installation
 
-// Status is the response of GET /status.
+// Status is the response from GET /status.
 type Status struct {
 	Version  string
 	Replicas int
@@ -28,7 +28,7 @@ type Status struct {
 	}
 }
 
-// Status returns the status of the installation.
+// Status returns the installation's status.
 func (s *Steward) Status() (got Status) {
 	s.T.Helper()
 	s.Call("GET", "/status", nil).Want(200).Decode(&got)

@@ -18,26 +18,26 @@ import (
 	"steward/internal/waittest"
 )
 
-// TailEvent is an event of a tail.
+// TailEvent is an event in a tail.
 type TailEvent struct {
 	ID, kind string
 	Data     json.RawMessage
 }
 
-// Key returns the id of the receipt or delivery.
+// Key returns the receipt's or delivery's id.
 func (e TailEvent) Key() string {
 	var object struct{ ID string }
 	_ = json.Unmarshal(e.Data, &object) // an empty id fails the test
 	return object.ID
 }
 
-// Tail follows a tail as a client does: it reconnects with the id of the last event whenever the
-// connection ends, which it also does itself every now and then.
+// Tail follows a tail as a client does: whenever the connection ends, it reconnects with the last event's
+// id. Now and then it ends the connection itself.
 type Tail struct {
 	t      testing.TB
 	path   string
 	cut    int             // about how many events it reads from one connection; 0 for all
-	server func() *Steward // the one to connect to next
+	server func() *Steward // picks the next one to connect to
 	stop   context.CancelFunc
 
 	mu       sync.Mutex
@@ -54,7 +54,7 @@ func Follow(t testing.TB, path, position string, cut int, server func() *Steward
 	group.Go(func() {
 		for ctx.Err() == nil {
 			if err := f.connect(ctx); err != nil {
-				time.Sleep(10 * time.Millisecond) // the process is being started again
+				time.Sleep(10 * time.Millisecond) // the process is restarting
 			}
 		}
 	})
@@ -140,7 +140,7 @@ func (f *Tail) Seen(kind string) (ids []string) {
 	return ids
 }
 
-// Wait waits until so many events of a kind were read.
+// Wait waits until the tail has shown at least n events of a kind.
 func (f *Tail) Wait(kind string, n int) []string {
 	f.t.Helper()
 	waittest.Until(f.t, fmt.Sprintf("%d events of %s", n, f.path), func() (int, bool) {
@@ -163,7 +163,7 @@ func (s *Steward) CaughtUp(path string, headers ...string) (all []TailEvent) {
 	return all
 }
 
-// CheckTails compares what tails have shown with each other and with the stored receipts.
+// CheckTails compares the events that the tails have shown with each other and with the stored receipts.
 func (s *Steward) CheckTails(h Hook, tails []*Tail, acked *Acknowledged) {
 	s.T.Helper()
 	stored := s.Pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil)

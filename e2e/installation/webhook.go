@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Hook is a webhook. Its ingest path stays the same over a restart, its URL does not: the process has
-// another port then.
+// Hook is a webhook. Its ingest path survives a restart. Its URL does not, because the process gets
+// another port.
 type Hook struct {
 	ID, URL string
 	Path    string `json:"-"`
@@ -24,7 +24,8 @@ func (s *Steward) NewHook(name string) Hook {
 	return h
 }
 
-// NewDestination creates a destination and returns its id and secret. Fields of its config come in pairs.
+// NewDestination creates a destination and returns its id and secret. Fields for its config come in
+// pairs.
 func (s *Steward) NewDestination(h Hook, to string, fields ...any) (id, secret string) {
 	s.T.Helper()
 	config := map[string]any{"url": to}
@@ -35,7 +36,7 @@ func (s *Steward) NewDestination(h Hook, to string, fields ...any) (id, secret s
 	return made.Text("id"), made.Text("secret")
 }
 
-// Ingest sends an event to a webhook and returns the id of its receipt.
+// Ingest sends an event to a webhook and returns its receipt's id.
 func (s *Steward) Ingest(h Hook, body string, headers ...string) string {
 	s.T.Helper()
 	r, err := s.Send("POST", h.Path, strings.NewReader(body), headers...)
@@ -52,7 +53,7 @@ func HeaderFields(n int, value string) string {
 	return b.String()
 }
 
-// RawEvent sends an event with these header fields besides Host and Content-Length.
+// RawEvent sends an event with these header fields, plus Host and Content-Length.
 func (s *Steward) RawEvent(h Hook, fields string) (status int, body string) {
 	s.T.Helper()
 	return s.Raw("POST %s HTTP/1.1\r\nHost: example.com\r\nContent-Length: 2\r\n%s\r\nhi", h.Path, fields)

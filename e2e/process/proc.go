@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// RSS returns the resident memory of the process in bytes.
+// RSS returns the process's resident memory in bytes.
 func (s *Steward) RSS() int {
 	s.T.Helper()
 	return s.memory("VmRSS")
@@ -28,7 +28,7 @@ func (s *Steward) memory(field string) int {
 	return Memory(s.T, s.Cmd.Process.Pid, field)
 }
 
-// Memory returns a figure of the memory of a process in bytes, such as VmRSS.
+// Memory returns a figure about a process's memory, such as VmRSS, in bytes.
 func Memory(t testing.TB, pid int, field string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -61,7 +61,7 @@ func CPUTime(t testing.TB, pid int) time.Duration {
 	return s.own
 }
 
-// FamilyCPUTime returns the CPU time that a process and its children have used, including those that
+// FamilyCPUTime returns the CPU time that a process and its children have used, including children that
 // have ended.
 func FamilyCPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
@@ -80,17 +80,17 @@ func FamilyCPUTime(t testing.TB, pid int) time.Duration {
 			t.Fatal(err)
 		}
 		s, err := readStat(child)
-		if err == nil && s.parent == pid { // else it has ended or is of another family
+		if err == nil && s.parent == pid { // else it has ended or belongs to another family
 			sum += s.own
 		}
 	}
 	return sum
 }
 
-// stat is what /proc/PID/stat says about a process.
+// stat holds figures from /proc/PID/stat.
 type stat struct {
 	parent     int
-	own, ended time.Duration // CPU time of the process, and of its children that have ended
+	own, ended time.Duration // CPU time for the process, and for its children that have ended
 }
 
 func readStat(pid int) (stat, error) {
@@ -114,8 +114,8 @@ func readStat(pid int) (stat, error) {
 	}, nil
 }
 
-// LocalAddresses returns the local IPv4 loopback addresses (127.0.0.1:port) of the process's open
-// TCP connections.
+// LocalAddresses returns the local IPv4 loopback addresses (127.0.0.1:port) that the process has open TCP
+// connections on.
 func (s *Steward) LocalAddresses() map[string]bool {
 	s.T.Helper()
 	proc := fmt.Sprintf("/proc/%d/", s.Cmd.Process.Pid)
@@ -124,7 +124,7 @@ func (s *Steward) LocalAddresses() map[string]bool {
 	sockets := map[string]bool{}
 	for _, file := range files {
 		link, err := os.Readlink(file)
-		if err == nil { // else it was closed in the meantime
+		if err == nil { // else it was closed meanwhile
 			sockets[link] = true
 		}
 	}

@@ -1,5 +1,5 @@
-// Package process runs the real binary for end-to-end tests and benchmarks: on a free port, on
-// either database, and again on the same data after it was stopped or killed.
+// Package process runs the real binary for end-to-end tests and benchmarks: on a free port, on either
+// database, and again on the same data after a stop or a kill.
 package process
 
 import (
@@ -20,13 +20,13 @@ import (
 	"steward/internal/waittest"
 )
 
-// Databases are the names of the database engines that Steward runs on.
+// Databases names the database engines that Steward runs on.
 var Databases = []string{"sqlite", "postgres"}
 
-// buildDir is the directory of the binary that Build makes.
+// buildDir is the directory with the binary that Build makes.
 var buildDir string
 
-// Main is the TestMain of a package that runs the binary. It removes the binary afterwards.
+// Main is the TestMain for packages that run the binary. It removes the binary after the tests.
 func Main(m *testing.M) int {
 	var err error
 	buildDir, err = os.MkdirTemp("", "steward-binary-")
@@ -40,14 +40,14 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Build builds this tree, once in each test process, and returns the path of the binary. It returns the
-// binary that STEWARD_TEST_BINARY names instead, if that is set, so that all packages share one.
+// Build builds this tree, once in each test process, and returns the binary's path. If
+// STEWARD_TEST_BINARY names a binary, it returns that instead, so that all packages share one.
 var Build = sync.OnceValues(func() (string, error) {
 	if built := os.Getenv("STEWARD_TEST_BINARY"); built != "" {
 		if _, err := os.Stat(built); err != nil {
 			return "", fmt.Errorf("STEWARD_TEST_BINARY: %w", err)
 		}
-		if filepath.Base(built) != "steward" { // as the scripts of the command line call it
+		if filepath.Base(built) != "steward" { // scripts for the command line call it by this name
 			return "", fmt.Errorf("STEWARD_TEST_BINARY: the file %s must be named steward", built)
 		}
 		return built, nil
@@ -60,7 +60,7 @@ var Build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// BuildCommit builds a commit of this repository from an archive, and returns the path of the binary.
+// BuildCommit builds one of this repository's commits from an archive, and returns the binary's path.
 func BuildCommit(t testing.TB, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func BuildCommit(t testing.TB, commit string) string {
 	return binary
 }
 
-// Root returns the directory of this repository.
+// Root returns this repository's directory.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -99,13 +99,13 @@ func Root(t testing.TB) string {
 // Steward is one installation and the process that serves it.
 type Steward struct {
 	T        testing.TB
-	Binary   string   // path of the binary; empty for this tree's
+	Binary   string   // the binary's path; empty for this tree's
 	Dir      string   // data directory
 	Database string   // PostgreSQL URL, or empty for SQLite
 	Env      []string // additional environment
 	Args     []string // additional arguments of `steward serve`
 	Key      string   // root key
-	MaxFiles int      // limit of open files, unless 0
+	MaxFiles int      // limit on open files, unless 0
 
 	Cmd *exec.Cmd
 	URL string
@@ -120,8 +120,8 @@ func New(t testing.TB, database string, args ...string) *Steward {
 	return s
 }
 
-// Replica returns a second process, not started yet, on the same PostgreSQL database. It has the
-// same keys and a data directory of its own.
+// Replica returns a second process, not started yet, on the same PostgreSQL database. It has the same
+// keys but its own data directory.
 func (s *Steward) Replica() *Steward {
 	key, err := os.ReadFile(filepath.Join(s.Dir, "master.key"))
 	s.Must(err)
@@ -153,8 +153,9 @@ func (s *Steward) Serve(args ...string) *exec.Cmd {
 	return s.Command(append(free, args...)...)
 }
 
-// Start runs the process and waits until it is ready. A new database has the schema already, which takes half
-// the CPU of a first start. The process ends with the test, or with the test's own process.
+// Start runs the process and waits until it is ready. A new database gets its schema from us, because
+// creating it takes half of a first start's CPU time. The process ends with the test, or with the test's
+// own process.
 func (s *Steward) Start() {
 	s.T.Helper()
 	if s.Database == "" && s.Binary == "" {
@@ -185,8 +186,8 @@ func (s *Steward) Start() {
 	}
 }
 
-// limitFiles returns a command that sets the limit of open files first, if there is one. It sets the
-// hard limit too, since Go programs raise the soft one.
+// limitFiles wraps a command so that it first limits open files, if there is a limit. It sets the hard
+// limit too, since Go programs raise the soft one.
 func (s *Steward) limitFiles(cmd *exec.Cmd) *exec.Cmd {
 	if s.MaxFiles == 0 {
 		return cmd
@@ -197,8 +198,8 @@ func (s *Steward) limitFiles(cmd *exec.Cmd) *exec.Cmd {
 	return limited
 }
 
-// readURL reads what the process prints until it has printed its URL, and returns that. It returns
-// "" if the output ends first.
+// readURL reads the process's output until it contains the URL, and returns that. It returns "" if the
+// output ends first.
 func readURL(stdout io.Reader) string {
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		address, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "API ")
@@ -213,7 +214,7 @@ func readURL(stdout io.Reader) string {
 func (s *Steward) Kill() {
 	if s.Cmd.ProcessState == nil {
 		_ = s.Cmd.Process.Kill() // it may have ended already
-		_ = s.Cmd.Wait()         // returns that it was killed
+		_ = s.Cmd.Wait()         // reports the kill
 	}
 }
 
@@ -241,8 +242,8 @@ func (s *Steward) Wait() {
 	s.Must(waittest.Receive(s.T, "the process to stop", ended))
 }
 
-// Organization runs `steward organization create`, whether the process runs or not, and returns the
-// root key of the new organization.
+// Organization runs `steward organization create`, whether the process runs or not, and returns the new
+// organization's root key.
 func (s *Steward) Organization(name string) (key string) {
 	s.T.Helper()
 	out, err := s.Command("organization", "create", name).Output()
@@ -258,7 +259,7 @@ func (s *Steward) Must(err error) {
 	}
 }
 
-// Log returns what the process has written to standard error since its last start.
+// Log returns the process's standard error since its last start.
 func (s *Steward) Log() string {
 	s.T.Helper()
 	text, err := os.ReadFile(s.logFile())

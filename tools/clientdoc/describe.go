@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// describeSchemas gives a description to the schemas that have none: the operations that send or
+// describeSchemas describes the schemas that lack a description. It names the operations that send or
 // return them, or the schemas that have them as fields.
 func describeSchemas(tree node) {
 	schemas := object(tree, "components", "schemas")
@@ -35,7 +35,7 @@ func describeSchemas(tree node) {
 	}
 }
 
-// addUses adds a user to those of each schema that a value refers to.
+// addUses adds user to every schema that value refers to.
 func addUses(uses map[string][]string, value any, user string) {
 	walk(value, func(n node) {
 		ref, _ := n["$ref"].(string)

@@ -1,10 +1,10 @@
-// Command clientdoc writes the OpenAPI document that package client is generated from.
+// Command clientdoc writes the OpenAPI document that we generate package client from.
 //
-// It takes the document of the route table, without a running server, and has huma convert it to
-// OpenAPI 3.0, which generators read. What the generated code does not depend on is left out:
-// errors, which package client decodes itself, headers that it sends itself, streams, and examples.
-// Schemas get the names of their Go types (web.API.GoNames), and fields the Go types that
-// distinguish null, absent and empty where that matters (types.go).
+// It takes the route table's document, without a running server, and lets huma convert it to OpenAPI 3.0,
+// which generators read. It drops the parts that the generated code does not depend on: errors, which
+// package client decodes itself, headers that it sends itself, streams, and examples. Schemas get the
+// names of their Go types (web.API.GoNames). Fields get Go types that distinguish null, absent and empty
+// where that matters (types.go).
 package main
 
 import (
@@ -30,12 +30,12 @@ func main() {
 	}
 }
 
-// node is an object of the document.
+// node is an object in the document.
 type node = map[string]any
 
 // document returns the document as indented JSON.
 func document() ([]byte, error) {
-	routes := (&server.Server{}).Routes() // the handlers are not called
+	routes := (&server.Server{}).Routes() // nobody calls the handlers
 	api := web.NewAPI(routes, nil, nil)
 	text, err := api.Document()
 	if err != nil {
@@ -55,8 +55,8 @@ func document() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// downgrade converts a document to OpenAPI 3.0. huma does this for its own document only, to which
-// a whole one can be given as extensions.
+// downgrade converts a document to OpenAPI 3.0. huma converts only its own documents, so we pass ours off
+// as one, with everything in its extensions.
 func downgrade(text []byte) (node, error) {
 	var whole huma.OpenAPI
 	if err := json.Unmarshal(text, &whole.Extensions); err != nil {
@@ -73,7 +73,7 @@ func downgrade(text []byte) (node, error) {
 	return tree, nil
 }
 
-// adapt changes a document of OpenAPI 3.0 into what package client is generated from.
+// adapt prepares an OpenAPI 3.0 document for the generator.
 func adapt(tree node, goNames map[string]string) error {
 	walk(tree, trim)
 	walk(tree, simplifyNull)
@@ -94,7 +94,7 @@ func adapt(tree node, goNames map[string]string) error {
 	return nil
 }
 
-// walk calls do for every object, those inside first.
+// walk calls do for every object, inner ones first.
 func walk(value any, do func(node)) {
 	switch v := value.(type) {
 	case node:

@@ -8,8 +8,8 @@ import (
 
 const schemaPrefix = "#/components/schemas/"
 
-// hoistedNames returns the names of objects that schemas have as properties, by schema and
-// property. Others are named after both.
+// hoistedNames names objects that schemas have as properties, by schema and property. Other objects are
+// named after both.
 func hoistedNames() map[string]string {
 	return map[string]string{
 		"BucketConfigPatch.cors":  "CORS",
@@ -21,7 +21,7 @@ func hoistedNames() map[string]string {
 	}
 }
 
-// enumNames returns the Go names of the types of values that several fields have, by their values.
+// enumNames names the Go types for enums that several fields share, by their values.
 func enumNames() map[string]string {
 	return map[string]string{
 		"admin member owner viewer": "Role",
@@ -35,8 +35,8 @@ func enumNames() map[string]string {
 	}
 }
 
-// nameEnums makes schemas of the types of values that several fields have. A field that has a single
-// value is an ordinary string.
+// nameEnums creates schemas for enums that several fields share. A field with a single value is an
+// ordinary string.
 func nameEnums(tree node) {
 	schemas := object(tree, "components", "schemas")
 	walk(tree, func(n node) {
@@ -48,7 +48,7 @@ func nameEnums(tree node) {
 		if !ok {
 			return
 		}
-		// In one order: fields may have the same values in different ones.
+		// Sorted, because fields may list the same values in different orders.
 		schemas[name] = node{"type": "string", "enum": strings.Fields(values(enum))}
 		delete(n, "enum")
 		delete(n, "type")
@@ -85,8 +85,8 @@ func rename(tree node, names map[string]string) error {
 	return nil
 }
 
-// hoist turns the objects that are properties of schemas into schemas, since the generator would
-// make anonymous structs of them.
+// hoist turns properties that are objects into schemas, since the generator would make anonymous structs
+// from them.
 func hoist(tree node) {
 	schemas := object(tree, "components", "schemas")
 	hoisted := node{}
@@ -112,8 +112,8 @@ func hoist(tree node) {
 	}
 }
 
-// reference returns a property that refers to a schema instead of having it inside. What is said
-// about the property stays there.
+// reference returns a property that refers to a schema instead of containing it. The property keeps its
+// own description and nullability.
 func reference(target string, property node) node {
 	out := node{"allOf": []any{node{"$ref": schemaPrefix + target}}}
 	for _, key := range []string{"nullable", "description"} {

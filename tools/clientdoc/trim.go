@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// simplifyNull rewrites what OpenAPI 3.0 writes differently: a reference that may be null, and null
-// among the values of an enum.
+// simplifyNull rewrites two things that differ in OpenAPI 3.0: a reference that may be null, and null
+// among an enum's values.
 func simplifyNull(n node) {
 	choices, _ := n["anyOf"].([]any)
 	if len(choices) == 2 && choices[1].(node)["type"] == "null" {
@@ -19,8 +19,8 @@ func simplifyNull(n node) {
 	}
 }
 
-// trimOperation removes from an operation what the client does by itself: errors, and the headers of
-// requests.
+// trimOperation removes the parts of an operation that the client handles itself: errors, and request
+// headers.
 func trimOperation(operation node) {
 	responses := object(operation, "responses")
 	for status := range responses {
@@ -34,7 +34,7 @@ func trimOperation(operation node) {
 	delete(operation, "security")
 }
 
-// trimHeaders keeps the header that tells that a list has pages.
+// trimHeaders keeps only the header that tells that a list has pages.
 func trimHeaders(headers node) {
 	for name := range headers {
 		if name != "Link" {
@@ -43,7 +43,7 @@ func trimHeaders(headers node) {
 	}
 }
 
-// trim removes what the generated code does not depend on.
+// trim removes keys that the generated code does not depend on.
 func trim(n node) {
 	for key := range n {
 		if strings.HasPrefix(key, "x-") || key == "example" {
@@ -83,8 +83,8 @@ func removeUnused(components node, used map[string]bool) (removed bool) {
 	return removed
 }
 
-// removeStreams removes the operations that respond with a stream of events, which package client
-// reads by itself.
+// removeStreams removes the operations that respond with an event stream, because package client reads
+// those itself.
 func removeStreams(tree node) {
 	for _, item := range object(tree, "paths") {
 		for method := range item.(node) {
@@ -95,7 +95,7 @@ func removeStreams(tree node) {
 	}
 }
 
-// removeEmptyBodies removes the bodies of requests that have no fields.
+// removeEmptyBodies removes request bodies that have no fields.
 func removeEmptyBodies(tree node) {
 	eachOperation(tree, func(operation node) {
 		schema := object(operation, "requestBody", "content", "application/json", "schema")

@@ -7,15 +7,15 @@ import (
 	"steward/internal/period"
 )
 
-// setTypes chooses the Go types of fields where the generator's own choice would lose something:
+// setTypes chooses the Go type for each field where the generator's own choice would lose something:
 //
-//   - In a patch, null clears a field and absence keeps it: Field[T]. The configuration of a
-//     destination cannot be cleared.
-//   - In other requests null means the same as absence, so the field is a pointer that is left out
-//     if nil. A list or map is left out only if nil: an empty list of scopes is not the default.
-//   - In responses a value of any type is kept as JSON, and a boolean that is absent is false.
-//   - Parameters of queries are values; the zero value is left out.
-//   - A date without time is a string. What may be a time or a date is a time.
+//   - In a patch, null clears a field and absence keeps it: Field[T]. A patch cannot clear a
+//     destination's configuration.
+//   - In other requests null means the same as absence, so the field is a pointer that is left out if
+//     nil. A list or map is left out only if nil: an empty list of scopes is not the default.
+//   - In responses we keep a value of any type as JSON, and an absent boolean is false.
+//   - Query parameters are values; the zero value is left out.
+//   - A date without time is a string. A field that allows both a time and a date is a time.
 func setTypes(tree node) {
 	schemas := object(tree, "components", "schemas")
 	requests := requestSchemas(tree)
@@ -57,14 +57,14 @@ func setTypes(tree node) {
 
 func setParameterType(schema node) {
 	schema["x-go-type-skip-optional-pointer"] = true
-	if schema["allOf"] != nil { // the generator would use a pointer nevertheless
+	if schema["allOf"] != nil { // the generator would still use a pointer
 		schema["x-go-type"] = goType(schema)
 		schema["type"] = "string"
 		delete(schema, "allOf")
 	}
 }
 
-// requestSchemas returns the names of the schemas that bodies of requests have.
+// requestSchemas returns the names of the schemas that request bodies contain.
 func requestSchemas(tree node) map[string]bool {
 	found := map[string]bool{}
 	var collect func(value any)
@@ -82,8 +82,8 @@ func requestSchemas(tree node) map[string]bool {
 	return found
 }
 
-// setAdditional removes the permission of unknown fields, which all objects have. The server keeps
-// unknown fields of a destination's configuration, so the client does too.
+// setAdditional removes the permission for unknown fields, which all objects have. The server keeps
+// unknown fields in a destination's configuration, so the client does too.
 func setAdditional(schema node, name string) {
 	if schema["properties"] != nil && name != "DestinationConfig" {
 		delete(schema, "additionalProperties")
@@ -98,7 +98,7 @@ func setPatchType(property node) {
 	}
 	property["x-go-type"] = "Field[" + goType(property) + "]"
 	if property["allOf"] != nil {
-		delete(property, "allOf") // comes before x-go-type
+		delete(property, "allOf") // would take precedence over x-go-type
 		property["type"] = "object"
 	}
 	property["x-go-type-skip-optional-pointer"] = true
@@ -112,15 +112,14 @@ func setRequestType(property node) {
 	}
 }
 
-// omitZero makes a field be left out if it has the zero value of its type. For lists and maps that
-// is nil only.
+// omitZero leaves a field out if it has its type's zero value. For lists and maps that is only nil.
 func omitZero(property node) {
 	delete(property, "nullable")
 	property["x-omitempty"] = false
 	property["x-omitzero"] = true
 }
 
-// goType returns the Go type of a property in a patch.
+// goType returns a property's Go type in a patch.
 func goType(property node) string {
 	if of, ok := property["allOf"].([]any); ok {
 		return strings.TrimPrefix(of[0].(node)["$ref"].(string), schemaPrefix)
@@ -142,7 +141,7 @@ func goType(property node) string {
 	return "any"
 }
 
-// keepJSON makes values of any type, also in lists, be kept as JSON.
+// keepJSON keeps values of any type as JSON, also in lists.
 func keepJSON(property node) {
 	for property["type"] == "array" {
 		property = object(property, "items")
@@ -153,7 +152,7 @@ func keepJSON(property node) {
 	}
 }
 
-// setAny makes values of any type, also in lists and maps, be of type any, which the generator calls
+// setAny gives values of any type, also in lists and maps, the type any. The generator would call it
 // interface{}.
 func setAny(schema node) {
 	if schema["additionalProperties"] == true {
@@ -173,7 +172,7 @@ func isAny(property node) bool {
 	return property["type"] == nil && property["allOf"] == nil && property["$ref"] == nil
 }
 
-// setOrder keeps the order of fields, which the list of required ones has. Optional ones follow.
+// setOrder keeps the order of fields: required ones as their list has them, then the optional ones.
 func setOrder(schema node) {
 	required, _ := schema["required"].([]any)
 	for field := range object(schema, "properties") {

@@ -7,17 +7,15 @@ import (
 	"strings"
 )
 
-// unionNames returns the Go names of values that are of one of several types, by the schemas of
-// these.
+// unionNames names the Go types for values that match one of several schemas, by the names of these schemas.
 func unionNames() map[string]string {
 	return map[string]string{
 		"DBCreated KVCreated S3Created": "CreatedResource",
 	}
 }
 
-// mergeUnions makes one schema of each set of schemas of which a value has one: a struct with the
-// fields of all, of which those that are not in all may be absent. It returns an error for a set
-// without a name.
+// mergeUnions turns each union of schemas into a single schema: a struct with all their fields, where a
+// field may be absent unless all have it. It returns an error for a union without a name.
 func mergeUnions(tree node) error {
 	schemas := object(tree, "components", "schemas")
 	merged := node{}
@@ -46,7 +44,7 @@ func mergeUnions(tree node) error {
 	return unnamed
 }
 
-// merge returns a schema with the fields of several.
+// merge returns one schema with the fields of all the named ones.
 func merge(schemas node, names []string) node {
 	properties := node{}
 	seen := map[string]int{} // how many require a field
@@ -71,7 +69,7 @@ func merge(schemas node, names []string) node {
 	return node{"type": "object", "properties": properties, "required": order}
 }
 
-// withValues adds the values of another enum to a property that has one.
+// withValues adds another enum's values to a property that has an enum.
 func withValues(property, other node) node {
 	enum, isEnum := property["enum"].([]any)
 	others, _ := other["enum"].([]any)

@@ -1,5 +1,5 @@
-// Command consoledoc writes the OpenAPI document of the route table, without a running server. The
-// types of the console are generated from it.
+// Command consoledoc writes the route table's OpenAPI document, without a running server. We generate the
+// console's types from it.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	routes := (&server.Server{}).Routes() // the handlers are not called
+	routes := (&server.Server{}).Routes() // nobody calls the handlers
 	text, err := web.NewAPI(routes, nil, nil).Document()
 	if err == nil {
 		_, err = os.Stdout.Write(text)

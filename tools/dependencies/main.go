@@ -1,6 +1,6 @@
-// Command dependencies builds Steward from an empty cache, and prints as a Markdown table what each module that it
-// imports costs: packages, bytes in the binary and seconds of CPU. It takes as long as a first build. docs/decisions
-// has a result. It imports no package of Steward.
+// Command dependencies builds Steward from an empty cache, and prints a Markdown table with the cost of
+// each module that it imports: packages, bytes in the binary and seconds of CPU. It takes as long as a
+// first build. You find a result in docs/decisions. It imports no package from Steward.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const program = "./cmd/steward"
 
-// graph has the packages of the program by import path.
+// graph holds the program's packages by import path.
 type graph map[string]*goPackage
 
 // goPackage is a package as `go list` describes it, with its costs.
@@ -35,7 +35,7 @@ type goPackage struct {
 	Imports []string
 
 	bytes int
-	cpu   time.Duration // of its compiler
+	cpu   time.Duration // its compiler's
 }
 
 func main() {
@@ -81,7 +81,7 @@ func listed() graph {
 	return g
 }
 
-// addCPU adds the time that compiling each package took, and returns that of the whole build.
+// addCPU adds each package's compile time, and returns the whole build's.
 func (g graph) addCPU(name string) (total time.Duration) {
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -103,8 +103,8 @@ func (g graph) addCPU(name string) (total time.Duration) {
 	return total
 }
 
-// addBytes adds the sizes of a binary's symbols to their packages. Descriptions of types and the tables of the runtime
-// belong to none.
+// addBytes adds the sizes of a binary's symbols to their packages. Type descriptions and the runtime's
+// tables belong to no package.
 func (g graph) addBytes(binary string) {
 	f, err := elf.Open(binary)
 	if err != nil {
@@ -120,7 +120,7 @@ func (g graph) addBytes(binary string) {
 			continue // variables without a value are not in the file
 		}
 		name := strings.TrimPrefix(s.Name, "go:itab.*")
-		generic := strings.IndexAny(name+"[", "[(") // what follows may name other packages
+		generic := strings.IndexAny(name+"[", "[(") // the rest may name other packages
 		slash := strings.LastIndex(name[:generic], "/") + 1
 		path, _, _ := strings.Cut(name[slash:], ".")
 		if p := g[strings.ReplaceAll(name[:slash]+path, "%2e", ".")]; p != nil {
@@ -142,7 +142,8 @@ func (g graph) own(path string) bool {
 	return p != nil && p.Module != nil && p.Module.Main
 }
 
-// visit adds a package and all that it needs to those found. It leaves out Steward's own imports of a module.
+// visit adds a package and everything that it needs to found. It skips Steward's own imports from the
+// module without.
 func (g graph) visit(path, without string, found map[string]bool) {
 	if found[path] || g[path] == nil {
 		return
@@ -155,7 +156,7 @@ func (g graph) visit(path, without string, found map[string]bool) {
 	}
 }
 
-// linked returns what the program would link if Steward itself did not import a module.
+// linked returns the packages that the program would link if Steward itself did not import a module.
 func (g graph) linked(without string) map[string]bool {
 	found := map[string]bool{}
 	for path := range g {
@@ -166,7 +167,7 @@ func (g graph) linked(without string) map[string]bool {
 	return found
 }
 
-// needed returns how many packages those that Steward imports of a module need, with themselves.
+// needed counts the packages that Steward's imports from a module need, including themselves.
 func (g graph) needed(module string) (n int) {
 	found := map[string]bool{}
 	for path, p := range g {
@@ -184,11 +185,11 @@ func (g graph) needed(module string) (n int) {
 	return n
 }
 
-// cost is that of some packages.
+// cost is the cost of some packages.
 type cost struct {
 	name     string
 	packages int
-	needed   string // packages with those that others need too
+	needed   string // packages, including ones that others need too
 	bytes    int
 	cpu      time.Duration
 }

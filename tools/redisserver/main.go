@@ -1,6 +1,6 @@
-// Command redisserver serves a store of internal/redis on a loopback port, without authentication and with
-// nothing of its own: what a client reads is what the store replies. The test suite of Redis is run against it
-// (tools/redis-suite).
+// Command redisserver serves a store from internal/redis on a loopback port, without authentication. It
+// adds nothing of its own, so a client reads exactly the store's replies. We run the Redis test suite
+// against it (tools/redis-suite).
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// serve opens the store of a directory and serves it until the process is ended.
+// serve opens the store in a directory and serves it until the process ends.
 func serve(address, dir string) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	store, err := redis.Open(context.Background(), redis.Dir(dir), redis.Options{Log: logger, Memory: 4 << 30})
@@ -51,7 +51,7 @@ func serve(address, dir string) error {
 	}
 }
 
-// serveClient hands the requests of a connection over to the store, and sends its replies.
+// serveClient passes a connection's requests to the store, and sends its replies.
 func serveClient(conn net.Conn, id int64, access redis.Access) {
 	client := redis.NewClient(id, conn.RemoteAddr().String())
 	client.Local = conn.LocalAddr().String()
@@ -73,7 +73,7 @@ func serveClient(conn net.Conn, id int64, access redis.Access) {
 	_ = conn.Close()
 }
 
-// readRequests hands requests over until the connection ends, or one of them is malformed.
+// readRequests passes requests on until the connection ends or a request is malformed.
 func readRequests(conn net.Conn, client *redis.Client) {
 	in := redis.Reader{In: bufio.NewReaderSize(conn, 64<<10), Args: 1 << 20, Bytes: 1 << 30}
 	for {

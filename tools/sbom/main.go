@@ -1,5 +1,5 @@
-// Command sbom writes the bill of materials of a binary in the format of CycloneDX: the Go toolchain and
-// the modules that were built into it. It imports no package of Steward.
+// Command sbom writes a binary's bill of materials in the CycloneDX format: the Go toolchain and the
+// modules in the binary. It imports no package from Steward.
 package main
 
 import (
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// describe returns the document of a binary.
+// describe returns a binary's document.
 func describe(info *buildinfo.BuildInfo, version string, at time.Time) document {
 	d := document{
 		Format: "CycloneDX", SpecVersion: "1.6", Version: 1,
@@ -68,7 +68,7 @@ func describe(info *buildinfo.BuildInfo, version string, at time.Time) document 
 	return d
 }
 
-// actual returns the module that a module was replaced by, or itself.
+// actual returns the module that replaces m, or m itself.
 func actual(m *debug.Module) *debug.Module {
 	if m.Replace != nil {
 		return m.Replace

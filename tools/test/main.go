@@ -1,10 +1,10 @@
-// Command test runs the tests of packages, and prints how long each package took and the ten slowest
+// Command test runs the tests in packages, and prints how long each package took and the ten slowest
 // tests. `make test` and `make test-all` call it. Arguments after -- go to `go test`:
 //
 //	go run ./tools/test -- -cover ./internal/...
 //
-// It starts one PostgreSQL server with a template database and builds the binary once, so that no
-// package has to do that for itself. In the end it names functions whose SQL ran on one database only
+// It starts one PostgreSQL server with a template database and builds the binary once, so that no package
+// has to do that itself. At the end it names functions whose SQL ran on one database only
 // (statements.go).
 package main
 
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run tests the packages that the arguments of `go test` name.
+// run tests the packages that args, the arguments for `go test`, name.
 func run(statements bool, parallel int, timeout time.Duration, args []string) error {
 	began := time.Now()
 	dir, err := os.MkdirTemp("", "steward-test-")
@@ -79,7 +79,8 @@ func run(statements bool, parallel int, timeout time.Duration, args []string) er
 	return nil
 }
 
-// prepare makes what all packages share, and returns the environment that names it.
+// prepare sets up everything that the packages share, and returns environment variables that tell them
+// where it is.
 func prepare(dir, server string) ([]string, error) {
 	const template = "steward_template"
 	if err := dbtest.NewTemplate(context.Background(), server, template); err != nil {
@@ -101,7 +102,7 @@ func prepare(dir, server string) ([]string, error) {
 	}, nil
 }
 
-// timed is a package or a test with the time that it took.
+// timed is a package or a test and its duration.
 type timed struct {
 	name string
 	took time.Duration

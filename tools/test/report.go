@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// event is a line of `go test -json` (go doc test2json).
+// event is a line from `go test -json` (go doc test2json).
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of build-output
+	ImportPath  string // the package that build-output is about
 	Test        string
 	Elapsed     float64 // seconds
 	Output      string
 	FailedBuild string
 }
 
-// report prints a line for each package as it ends, and the output of tests that fail.
+// report prints a line for each package as it ends, and the output of failed tests.
 type report struct {
-	output   map[string]*strings.Builder // of tests that run, by package and name
-	builds   map[string]*strings.Builder // of packages that do not compile
-	coverage map[string]string           // of packages, with -cover
+	output   map[string]*strings.Builder // from running tests, by package and name
+	builds   map[string]*strings.Builder // from packages that do not compile
+	coverage map[string]string           // by package, with -cover
 	packages []timed
 	tests    []timed
 	passed   int
@@ -99,7 +99,7 @@ func (r *report) packageEnded(e event) {
 		if text := r.builds[e.FailedBuild]; text != nil {
 			fmt.Print(text)
 		}
-		// A test that was running when the process ended has no event of its own.
+		// A test that was running when the process ended gets no event.
 		for key, text := range r.output {
 			if strings.HasPrefix(key, e.Package+" ") {
 				fmt.Print(text)

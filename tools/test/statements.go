@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// reportStatements prints which functions ran SQL on one database only. It compares functions, because
-// the text of a statement often depends on the database.
+// reportStatements prints which functions ran SQL on one database only. It compares functions, because a
+// statement's text often depends on the database.
 func reportStatements(dir string) error {
 	sqlite, err := readStatements(filepath.Join(dir, "sqlite"))
 	if err != nil {
@@ -39,7 +39,7 @@ func reportStatements(dir string) error {
 	return nil
 }
 
-// readStatements returns the functions in a log of package dbtest.
+// readStatements returns the functions in a log from package dbtest.
 func readStatements(path string) (map[string]bool, error) {
 	file, err := os.Open(path)
 	if err != nil {

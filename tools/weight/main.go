@@ -1,5 +1,5 @@
-// Command weight prints how much code there is to read: lines, packages, functions, function fields and the
-// English of comments. docs/decisions/0017-weight.md has the table of earlier commits.
+// Command weight measures how much code there is to read: lines, packages, functions, function fields and
+// the English in comments. docs/decisions/0017-weight.md has the table for earlier commits.
 //
 //	go run ./tools/weight            # this tree
 //	go run ./tools/weight ../other   # another one, to compare
@@ -37,8 +37,8 @@ type weight struct {
 	functions        int
 	functionLines    int
 	clocks, fields   int            // function fields in structs: named Now or now, and others
-	short            []string       // names of functions of at most six lines
-	calls            map[string]int // mentions of a name
+	short            []string       // names of functions with at most six lines
+	calls            map[string]int // how often each name occurs
 	comments         strings.Builder
 }
 
@@ -110,7 +110,7 @@ func (w *weight) parse(path string, text []byte) error {
 	return nil
 }
 
-// habits are patterns of English that make comments hard to read, and two that help.
+// habits are patterns in English that make comments hard to read, and two words that help.
 var habits = []struct{ name, pattern string }{
 	{`"of"`, `\bof\b`},
 	{`"what"`, `\bwhat\b`},
