@@ -26,6 +26,7 @@ const (
 	Viewer Role = "viewer"
 )
 
+// Roles lists all roles, the one with the most rights first.
 var Roles = []Role{Owner, Admin, Member, Viewer}
 
 // Caller is the one who makes a request, with their current rights.

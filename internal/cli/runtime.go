@@ -112,7 +112,8 @@ func runNoun() noun.Noun {
 		Name: "run", Thing: "evaluation run", Short: "Show the runs of evaluations",
 		Columns: append([]output.Column{
 			output.Name("EVAL", "evalName"),
-			{Title: "RESULT", Value: outcome, Kind: output.Status}, noun.Column("SCORE", "score"),
+			{Title: "RESULT", Value: outcome, Kind: output.Status},
+			noun.Column("SCORE", "score"),
 			noun.Column("ERROR", "error"), noun.TimeColumn("CREATED", "createdAt"), output.Handle("ID", "id"),
 		}, noun.Wide(noun.Column("EVAL ID", "evalId"), noun.Column("AGENT", "agentIdentifier"), noun.Column("SESSION", "sessionId"), noun.Column("PROJECT", "projectId"))...),
 		Verbs: []noun.Verb{

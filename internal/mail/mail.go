@@ -34,6 +34,7 @@ const (
 // unseen.
 type Event string
 
+// The events.
 const (
 	PasswordChanged  Event = "password"
 	NewDevice        Event = "device" // a sign-in from a browser that we have not seen before

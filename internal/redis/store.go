@@ -48,6 +48,7 @@ type Options struct {
 // maxmemory-policy takes.
 type Policy string
 
+// The policies.
 const (
 	NoEviction  Policy = "noeviction"
 	AllKeysLRU  Policy = "allkeys-lru"

@@ -112,6 +112,7 @@ type Table struct {
 	Columns []Column `json:"columns"`
 }
 
+// Column is a column of a table or a result.
 type Column struct {
 	Name       string `json:"name" example:"id"`
 	Type       string `json:"type" doc:"Type as the database declares it" example:"integer"`

@@ -18,6 +18,7 @@ type Text struct {
 
 var errText = errors.New("expected text, or an object with bytes in base64")
 
+// TextOf returns a Text with this text.
 func TextOf(text string) *Text { return &Text{text: text} }
 
 // String returns the bytes, or "" for nil.

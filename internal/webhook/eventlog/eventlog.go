@@ -23,6 +23,7 @@ import (
 // Kind tells events apart.
 type Kind string
 
+// The kinds of events.
 const (
 	Receipt  Kind = "receipt"  // we accepted a request
 	Delivery Kind = "delivery" // an attempt ended

@@ -32,6 +32,7 @@ func (s *Store) Notify(destinationIDs []string) {
 	s.DB.Notify(changed)
 }
 
+// Insert adds rows to the queue.
 func Insert(tx *db.Tx, rows db.Bulk[Row]) error {
 	if err := rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
 		SELECT v.key, v.destination_id, v.date, v.retries, v.receipt_key, v.org_id, v.due_at, v.size, v.replay_id FROM {v}`); err != nil {
