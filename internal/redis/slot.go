@@ -14,6 +14,8 @@ const (
 type turnSlot struct {
 	began time.Time
 	leave func()
+	// limit is the length from which a turn counts as long.
+	limit time.Duration
 	// slow is the time until which the store needs a slot for each turn.
 	slow time.Time
 }
@@ -40,7 +42,7 @@ func (t *turnSlot) took() time.Duration { return time.Since(t.began) }
 
 // end ends the turn's use of a processor, and gives the slot back.
 func (t *turnSlot) end() {
-	if took := t.took(); took > slowTurn {
+	if took := t.took(); took > t.limit {
 		t.slow = time.Now().Add(slowFactor * took)
 	}
 	if t.leave != nil {

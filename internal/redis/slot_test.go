@@ -57,6 +57,10 @@ func TestSlowStoresNeedASlot(t *testing.T) {
 	}
 	quick := open(t, Dir(t.TempDir()), Options{Enter: enter})
 	slow := open(t, Dir(t.TempDir()), Options{Enter: enter})
+	// However slow the machine is, the turns of this store are never long.
+	if err := quick.do(func() { quick.slot.limit, quick.slot.slow = time.Hour, time.Time{} }); err != nil {
+		t.Fatal(err)
+	}
 	slots <- struct{}{} // none is left
 	askQuick, fromQuick := attach(t, quick)
 	askSlow, fromSlow := attach(t, slow)

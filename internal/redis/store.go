@@ -180,7 +180,7 @@ func Open(ctx context.Context, dir FS, o Options) (*Store, error) {
 // newStore returns a store that has not read its log yet.
 func newStore(dir FS, o Options) *Store {
 	s := &Store{
-		options: o.withDefaults(), fs: dir, table: newTable(),
+		options: o.withDefaults(), fs: dir, table: newTable(), slot: turnSlot{limit: slowTurn},
 		limits:     configuration{encodings: defaultEncodings(), busyReplyThreshold: 5000},
 		minRewrite: minRewrite, rewriteStep: rewriteStep, opening: context.Background(),
 		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
