@@ -207,19 +207,6 @@ func showKey(k rotation.Key, s rotation.Status) shownKey {
 	return shown
 }
 
-// secretsCommand is the parent of the commands for encrypting secrets.
-func (f Functions) secretsCommand(p session.Program) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                   "secrets",
-		Short:                 "Encrypt all secrets with a new master key",
-		Args:                  session.Args(),
-		RunE:                  session.ShowHelp,
-		DisableFlagsInUseLine: true,
-	}
-	cmd.AddCommand(f.secretsRotateCommand(p), f.secretsStatusCommand(p))
-	return cmd
-}
-
 func (f Functions) secretsRotateCommand(p session.Program) *cobra.Command {
 	var skipUnreadable bool
 	cmd := &cobra.Command{
