@@ -103,7 +103,7 @@ func wire(b base) (*parts, error) {
 	}
 	p.backups = b.wireBackups()
 	p.provider = b.wireProvider(p.oauth, p.accounts, p.apiKeys)
-	p.provider.SendLogout = sendLogout(p.webhooks.sender.Send)
+	p.provider.SendLogout = sendLogout(p.webhooks.sender.Network.Send)
 	p.provider.Egress = egress(b.cfg, b.addresses).Transport()
 	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
 	p.console = b.wireConsole(p.provider, p.accounts)
