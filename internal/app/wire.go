@@ -55,7 +55,7 @@ type parts struct {
 	keyChecker    *apikey.Checker
 	threads       *thread.Store
 	evals         *eval.Store
-	oauth         oauth
+	oauth         *provider.Stores
 	provider      *provider.Provider
 	webhooks      webhooks
 	storage       storage
@@ -83,8 +83,8 @@ func wire(b base) (*parts, error) {
 		Accounts: p.accounts,
 	}
 	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts, Decoding: decoding}
-	p.oauth = b.wireOAuth(p.auditLog, p.accounts)
-	p.apiKeys.Consented = p.oauth.clients.RequireConsent
+	p.oauth = provider.NewStores(p.accounts, b.ring, b.log, b.cfg.UpstreamDomains)
+	p.apiKeys.Consented = p.oauth.Clients.RequireConsent
 	b.db.Watch(auth.Callers, p.keyChecker.Forget)
 	b.db.Watch(auth.Callers, p.apiKeys.Forget)
 
@@ -102,10 +102,8 @@ func wire(b base) (*parts, error) {
 		return nil, err
 	}
 	p.backups = b.wireBackups()
-	p.provider = b.wireProvider(p.oauth, p.accounts, p.apiKeys)
-	p.provider.SendLogout = sendLogout(p.webhooks.sender.Network.Send)
-	p.provider.Egress = egress(b.cfg, b.addresses).Transport()
-	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
+	p.provider = b.wireProvider(p.oauth, p.apiKeys)
+	p.provider.Sender = p.webhooks.sender.Network
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
 		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
@@ -124,13 +122,13 @@ func wire(b base) (*parts, error) {
 // belongs to it.
 func (p *parts) connectDeletions() {
 	p.accounts.ProjectGone = []func(*db.Tx, string, string) error{
-		p.apiKeys.DeleteOfProject, p.threads.ProjectGone, p.evals.DeleteOfProject, p.oauth.clients.ForgetProject,
+		p.apiKeys.DeleteOfProject, p.threads.ProjectGone, p.evals.DeleteOfProject, p.oauth.Clients.ForgetProject,
 	}
-	p.accounts.MemberGone = []func(*db.Tx, string, string) error{p.apiKeys.DeleteOfUser, p.oauth.clients.ForgetMember}
+	p.accounts.MemberGone = []func(*db.Tx, string, string) error{p.apiKeys.DeleteOfUser, p.oauth.Clients.ForgetMember}
 	p.accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
 	p.accounts.FactorsGone = []func(*db.Tx, string) error{p.provider.ClearFactors}
 	p.accounts.SignInsGone = []func(*db.Tx, string) error{p.provider.RemoveSignIns}
-	p.oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
+	p.oauth.Clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
 }
 
 // connectTails makes live tails check their callers again when their rights may have changed. Call
@@ -158,9 +156,9 @@ func (p *parts) newServer() *server.Server {
 		Search:      &search.Handler{Sources: p.searchSources()},
 		Status:      p.wireStatus(),
 		Eval:        &eval.Handler{Store: p.evals},
-		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
-		Upstream:    &upstream.Handler{Store: p.provider.Upstreams.Store, BaseURL: baseURL},
-		Tokens:      &registration.Handler{Store: p.oauth.registrations},
+		OIDC:        &oidc.Handler{Store: p.oauth.Clients, Keys: p.oauth.Keys, BaseURL: baseURL},
+		Upstream:    &upstream.Handler{Store: p.oauth.Upstreams.Store, BaseURL: baseURL},
+		Tokens:      &registration.Handler{Store: p.oauth.Registrations},
 		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
 		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},

@@ -72,7 +72,7 @@ func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) 
 		Caches:        append([]string{resource.Cache, object.Cache, oidc.Cache}, webhook.Caches()...),
 		UserTables:    userTables,
 		NeedsProvider: p.provider.NeedsProvider,
-		UserRemoved:   []func(*db.Tx, string) error{p.oauth.clients.ForgetUser},
+		UserRemoved:   []func(*db.Tx, string) error{p.oauth.Clients.ForgetUser},
 	}
 	active := &organization.Active{Store: store}
 	p.db.Watch(auth.Callers, active.Forget)
