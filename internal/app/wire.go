@@ -72,7 +72,7 @@ type parts struct {
 // wire builds the slices, each after those that it needs, and connects them.
 func wire(b base) (*parts, error) {
 	p := &parts{base: b}
-	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Request: requestSource, Retention: b.cfg.AuditRetention}
+	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Retention: b.cfg.AuditRetention}
 	p.accounts = &account.Store{DB: b.db, Now: b.now, Audit: p.auditLog}
 	p.lastSeen = &account.Seen{Store: p.accounts}
 	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts}
@@ -201,10 +201,4 @@ func sessionRuns(evals *eval.Store) func(context.Context, *auth.Caller, string) 
 		}
 		return runs, nil
 	}
-}
-
-// requestSource returns where a request came from, for the audit log.
-func requestSource(ctx context.Context) (requestID, remoteAddr string) {
-	meta := web.Request(ctx)
-	return meta.ID, meta.RemoteAddr
 }

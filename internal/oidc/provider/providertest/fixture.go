@@ -132,9 +132,7 @@ func New(t *testing.T, d *db.DB) *Fixture {
 	c := &Clock{now: time.Now().Truncate(time.Millisecond)}
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	Must(t, err)
-	lines := &audit.Store{DB: d, Now: c.Now, Request: func(ctx context.Context) (string, string) {
-		return web.Request(ctx).ID, web.Request(ctx).RemoteAddr
-	}}
+	lines := &audit.Store{DB: d, Now: c.Now}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines}
 	stores := provider.NewStores(accounts, ring, slog.New(slog.DiscardHandler), map[string]string{})
 	f := &Fixture{
