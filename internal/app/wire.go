@@ -73,6 +73,8 @@ type parts struct {
 func wire(b base) (*parts, error) {
 	p := &parts{base: b}
 	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Retention: b.cfg.AuditRetention}
+	active := &organization.Active{DB: b.db}
+	b.db.Watch(auth.Callers, active.Forget)
 	p.accounts = &account.Store{DB: b.db, Now: b.now, Audit: p.auditLog}
 	p.lastSeen = &account.Seen{Store: p.accounts}
 	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts}
@@ -89,8 +91,8 @@ func wire(b base) (*parts, error) {
 	b.db.Watch(auth.Callers, p.apiKeys.Forget)
 
 	p.webhooks = b.wireWebhooks(p.auditLog)
-	p.storage = b.wireObjects(p.auditLog, p.webhooks.store)
-	engines, err := b.wireEngines(p.auditLog)
+	p.storage = b.wireObjects(p.auditLog, active, p.webhooks.store)
+	engines, err := b.wireEngines(p.auditLog, active)
 	if err != nil {
 		return nil, err
 	}
@@ -106,14 +108,12 @@ func wire(b base) (*parts, error) {
 	p.provider.Sender = p.webhooks.sender.Network
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
-		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
+		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller, Active: active.Check,
 		Accounts: p.accounts, Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
 		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()
-	orgs, active := p.wireOrganizations()
-	p.wireActive(active)
-	p.orgRemover = p.wireRemover(orgs)
+	p.orgRemover = p.wireRemover(p.wireOrganizations())
 	p.server = p.newServer()
 	return p, nil
 }
