@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/registration"
 	"steward/internal/oidc/upstream"
-	"steward/internal/page"
 	"steward/internal/resource"
 	"steward/internal/search"
 	"steward/internal/server"
@@ -161,7 +159,7 @@ func (p *parts) newServer() *server.Server {
 		Tokens:      &registration.Handler{Store: p.oauth.Registrations},
 		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
-		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},
+		Thread:      &thread.Handler{Store: p.threads, Evals: p.evals},
 		Socket:      socket,
 		Webhook:     p.webhooks.handler(p.base),
 		Ingest:      p.webhooks.ingest,
@@ -178,27 +176,5 @@ func (p *parts) newServer() *server.Server {
 		Databases:   p.engines.embeddedDB,
 		Ready:       p.db.Ping,
 		Disk:        p.databaseDisk,
-	}
-}
-
-// maxSessionRuns caps the evaluation runs shown with a session.
-const maxSessionRuns = 100
-
-// sessionRuns returns a function that finds a session's latest evaluation runs.
-func sessionRuns(evals *eval.Store) func(context.Context, *auth.Caller, string) ([]thread.EvalRun, error) {
-	return func(ctx context.Context, caller *auth.Caller, sessionID string) ([]thread.EvalRun, error) {
-		filter := eval.Filter{SessionID: sessionID, ProjectID: caller.ProjectID}
-		found, err := evals.Runs(ctx, caller.OrgID, filter, page.Paging{Limit: maxSessionRuns})
-		if err != nil {
-			return nil, err
-		}
-		runs := make([]thread.EvalRun, len(found.Items))
-		for i, r := range found.Items {
-			runs[i] = thread.EvalRun{
-				ID: r.ID, CreatedAt: r.CreatedAt, EvalID: r.EvalID, Pending: r.Pending,
-				Success: r.Success, Error: r.Error, Result: r.Result,
-			}
-		}
-		return runs, nil
 	}
 }
