@@ -106,8 +106,8 @@ func wire(b base) (*parts, error) {
 	p.provider.Sender = p.webhooks.sender.Network
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
-		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller, Active: active.Check,
-		Accounts: p.accounts, Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
+		Keys: p.keyChecker, Tokens: p.provider, Console: p.console, Active: active,
+		Accounts: p.accounts, Seen: p.lastSeen, PerSecond: b.cfg.RateLimit,
 		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()
@@ -165,7 +165,7 @@ func (p *parts) newServer() *server.Server {
 		Ingest:      p.webhooks.ingest,
 		Tail:        p.webhooks.tails,
 		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},
-		Protocol:    p.provider.Mount,
+		Provider:    p.provider,
 		Console:     p.console,
 		Auth:        p.authenticator,
 		Idempotency: &idempotency.Store{DB: p.db, Ring: p.ring, Now: p.now},
