@@ -194,6 +194,21 @@ func TestChangedChunksAreRefused(t *testing.T) {
 	}
 }
 
+// TestTrailerIsBounded has a client send empty lines before the trailer's signature, one of which may be there.
+func TestTrailerIsBounded(t *testing.T) {
+	r, body := chunkedExample(true)
+	for lines, want := range map[int]string{0: "", 1: "", maxTrailer: "MalformedTrailerError"} {
+		s, err := verify(r, exampleSecret, exampleTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.Replace(body, trailerSignature, strings.Repeat("\n", lines)+trailerSignature, 1)
+		if _, err := io.ReadAll(s.Body(strings.NewReader(changed), 66560, r.Header.Get("X-Amz-Trailer"))); code(err) != want {
+			t.Errorf("%d empty lines: %v, want %q", lines, err, want)
+		}
+	}
+}
+
 // TestDecodedSizeIsEnforced has a body that is longer or shorter than announced.
 func TestDecodedSizeIsEnforced(t *testing.T) {
 	body := "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n"
