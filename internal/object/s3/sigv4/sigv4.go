@@ -296,12 +296,19 @@ func (s *Signature) checkHeaders(header http.Header) error {
 	if !slices.Contains(s.headers, "host") {
 		return refuse("AccessDenied", "The header host must be signed.")
 	}
+	signed := map[string]bool{}
+	for _, name := range s.headers { // each adds a header's value to what we hash
+		if signed[name] || name != strings.ToLower(name) {
+			return refuse("InvalidArgument", "SignedHeaders must name each header once, in lower case.")
+		}
+		signed[name] = true
+	}
 	for name, values := range header {
 		name = strings.ToLower(name)
 		if !strings.HasPrefix(name, "x-amz-") || name == "x-amz-cf-id" {
 			continue
 		}
-		if !slices.Contains(s.headers, name) {
+		if !signed[name] {
 			return refuse("AccessDenied", "There were headers present in the request which were not signed: %s", name)
 		}
 		isList := strings.HasPrefix(name, "x-amz-meta-") || name == "x-amz-object-attributes"

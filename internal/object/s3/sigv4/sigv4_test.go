@@ -228,24 +228,26 @@ func TestDowngradesAreRefused(t *testing.T) {
 			"host;range;x-amz-content-sha256;x-amz-date", "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")
 	}
 	for what, r := range map[string]*http.Request{
-		"unsigned payload":     change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", Unsigned) }),
-		"unsigned chunks":      change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", UnsignedChunksTrailer) }),
-		"another size":         change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Decoded-Content-Length", "1") }),
-		"a header more":        change(get(), func(r *http.Request) { r.Header.Set("X-Amz-Acl", "public-read") }),
-		"another method":       change(get(), func(r *http.Request) { r.Method = "DELETE" }),
-		"another host":         change(get(), func(r *http.Request) { r.Host = "other" }),
-		"another path":         change(get(), func(r *http.Request) { r.URL.Path = "/other" }),
-		"a query":              change(get(), func(r *http.Request) { r.URL.RawQuery = "acl" }),
-		"another range":        change(get(), func(r *http.Request) { r.Header.Set("Range", "bytes=0-99") }),
-		"the query, too":       change(get(), func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=0" }),
-		"two authorizations":   change(get(), func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }),
-		"two signatures":       replaced(get(), ",Signature=", ",Signature=00,Signature="),
-		"no host signed":       replaced(get(), "host;", ""),
-		"ECDSA":                replaced(get(), algorithm, "AWS4-ECDSA-P256-SHA256"),
-		"another service":      replaced(get(), "/s3/", "/iam/"),
-		"another region":       replaced(get(), "us-east-1", "eu-west-1"),
-		"another day":          replaced(get(), "20130524", "20130525"),
-		"a signature in upper": change(get(), func(r *http.Request) { r.Header.Set("Authorization", strings.ToUpper(r.Header.Get("Authorization"))) }),
+		"unsigned payload":      change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", Unsigned) }),
+		"unsigned chunks":       change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", UnsignedChunksTrailer) }),
+		"another size":          change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Decoded-Content-Length", "1") }),
+		"a header more":         change(get(), func(r *http.Request) { r.Header.Set("X-Amz-Acl", "public-read") }),
+		"another method":        change(get(), func(r *http.Request) { r.Method = "DELETE" }),
+		"another host":          change(get(), func(r *http.Request) { r.Host = "other" }),
+		"another path":          change(get(), func(r *http.Request) { r.URL.Path = "/other" }),
+		"a query":               change(get(), func(r *http.Request) { r.URL.RawQuery = "acl" }),
+		"another range":         change(get(), func(r *http.Request) { r.Header.Set("Range", "bytes=0-99") }),
+		"the query, too":        change(get(), func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=0" }),
+		"two authorizations":    change(get(), func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }),
+		"two signatures":        replaced(get(), ",Signature=", ",Signature=00,Signature="),
+		"no host signed":        replaced(get(), "host;", ""),
+		"a header signed twice": replaced(get(), "host;range;", "host;range;range;"),
+		"in two cases":          replaced(get(), "host;range;", "host;Range;range;"),
+		"ECDSA":                 replaced(get(), algorithm, "AWS4-ECDSA-P256-SHA256"),
+		"another service":       replaced(get(), "/s3/", "/iam/"),
+		"another region":        replaced(get(), "us-east-1", "eu-west-1"),
+		"another day":           replaced(get(), "20130524", "20130525"),
+		"a signature in upper":  change(get(), func(r *http.Request) { r.Header.Set("Authorization", strings.ToUpper(r.Header.Get("Authorization"))) }),
 		"an empty signature": change(get(), func(r *http.Request) {
 			r.Header.Set("Authorization", strings.Split(r.Header.Get("Authorization"), ",Sig")[0]+",Signature=")
 		}),
@@ -255,6 +257,16 @@ func TestDowngradesAreRefused(t *testing.T) {
 	} {
 		if s, err := verify(r, exampleSecret, exampleTime); code(err) == "" {
 			t.Errorf("%s: %+v, %v", what, s, err)
+		}
+	}
+}
+
+// TestSignedHeadersCannotMultiplyARequest names one long header again and again. Nobody has signed this request.
+func TestSignedHeadersCannotMultiplyARequest(t *testing.T) {
+	for _, names := range []string{strings.Repeat(";range", 600), ";Range;rAnge;raNge;ranGe;rangE"} {
+		r := example("GET", "/test.txt", bucketHost, map[string]string{"Range": strings.Repeat("x", 4<<10)}, "host;x-amz-content-sha256;x-amz-date"+names, "00")
+		if _, err := verify(r, exampleSecret, exampleTime); code(err) != "InvalidArgument" {
+			t.Errorf("%.20s: %v", names, err)
 		}
 	}
 }
