@@ -116,8 +116,9 @@ func check(t testing.TB, err error) {
 type faultyBlobs struct {
 	blob.Store
 
-	err    error           // of Put, after half of the bytes
-	closed chan<- struct{} // receives when a blob that was opened is closed; may be nil
+	err     error           // of Put, after half of the bytes
+	openErr error           // of Open
+	closed  chan<- struct{} // receives when a blob that was opened is closed; may be nil
 }
 
 func (f *faultyBlobs) Put(ctx context.Context, id string, r io.Reader, size int64) error {

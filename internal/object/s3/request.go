@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/net/http/httpguts"
+
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/object"
@@ -171,7 +173,7 @@ func (r *request) authenticate() error {
 	r.signature = signature
 	r.caller = b
 	if signature.Presigned {
-		r.hoist()
+		return r.hoist()
 	}
 	return nil
 }
@@ -197,17 +199,24 @@ func (r *request) account(accessKey string) (*object.Bucket, error) {
 }
 
 // hoist turns query parameters of a presigned URL into the headers that they stand for. The signature
-// covers them.
-func (r *request) hoist() {
+// covers them. It refuses names that no header can have and names that differ only in case.
+func (r *request) hoist() error {
 	r.hoisted = map[string]bool{}
 	for name, values := range r.query {
 		lower := strings.ToLower(name)
-		if !strings.HasPrefix(lower, "x-amz-") || matchesAny(presignQuery, lower) || len(r.Header.Values(name)) > 0 {
+		header := http.CanonicalHeaderKey(name)
+		switch {
+		case !strings.HasPrefix(lower, "x-amz-") || matchesAny(presignQuery, lower):
+			continue
+		case r.hoisted[header] || !httpguts.ValidHeaderFieldName(name):
+			return invalidArgument("The query parameter %s cannot stand for a header.", strconv.Quote(name))
+		case len(r.Header.Values(name)) > 0:
 			continue
 		}
 		r.Header.Set(name, values[0])
-		r.hoisted[http.CanonicalHeaderKey(name)] = true
+		r.hoisted[header] = true
 	}
+	return nil
 }
 
 // authorize returns an error unless the caller may do what it asks for. A bucket's owner may do everything
@@ -334,8 +343,11 @@ func (r *request) sendFailure(f *failure) {
 		return
 	}
 	header := r.w.Header()
-	for _, name := range []string{"Content-Range", "Content-Encoding", "Content-Disposition", "Content-Language"} {
-		header.Del(name)
+	for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"} {
+		header.Del(name) // they describe the object, and nobody should cache an error as long
+	}
+	if f.status() != http.StatusRequestedRangeNotSatisfiable {
+		header.Del("Content-Range")
 	}
 	r.sendXML(f.status(), errorDocument{
 		Code: f.code, Message: f.text(), Region: f.region, Bucket: r.bucketName, Key: r.key,
