@@ -34,13 +34,18 @@ func startTwo(t *testing.T, change func(*Engine)) (owner, other *fixture) {
 	}()
 	other = start(t, func(e *Engine) {
 		e.Node = "node_other"
-		e.Dial = func(_ context.Context, p *resource.Provisioned, _ string) (net.Conn, error) {
-			stores <- p.ID
+		e.Nodes = dialer(func(path string) (net.Conn, error) {
+			stores <- strings.TrimPrefix(path, "/kv/")
 			return net.Dial("tcp", listener.Addr().String())
-		}
+		})
 	})
 	return owner, other
 }
+
+// dialer connects to the other node.
+type dialer func(path string) (net.Conn, error)
+
+func (d dialer) Dial(_ context.Context, _, path, _ string) (net.Conn, error) { return d(path) }
 
 // createThere creates a store of the first node, which both know.
 func createThere(owner, other *fixture, org string) *resource.Provisioned {
@@ -133,10 +138,10 @@ func TestPassedConnectionIsForOneStore(t *testing.T) {
 // TestPassedConnectionIsNotPassedOnAgain has two nodes that both believe that the other one has the files.
 func TestPassedConnectionIsNotPassedOnAgain(t *testing.T) {
 	owner, other := startTwo(t, func(e *Engine) {
-		e.Dial = func(context.Context, *resource.Provisioned, string) (net.Conn, error) {
+		e.Nodes = dialer(func(string) (net.Conn, error) {
 			t.Error("the connection is passed on again")
 			return nil, errs.Unavailablef(nil, "again")
-		}
+		})
 	})
 	p := createThere(owner, other, "org_a")
 	elsewhere := *p
@@ -200,9 +205,7 @@ func TestPassedConnectionsHaveSlotsOnBothNodes(t *testing.T) {
 
 func TestStoreOfDeadNodeIsRefused(t *testing.T) {
 	_, other := startTwo(t, nil)
-	other.Dial = func(context.Context, *resource.Provisioned, string) (net.Conn, error) {
-		return nil, errs.Unavailablef(nil, "node node_x does not answer")
-	}
+	other.Nodes = dialer(func(string) (net.Conn, error) { return nil, errs.Unavailablef(nil, "node node_x does not answer") })
 	p := &resource.Provisioned{
 		ID: id.New(id.KVStore), Type: resource.KV, OrgID: "org_a", Node: "local", State: resource.Active, Password: id.Secret(43),
 	}
