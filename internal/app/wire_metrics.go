@@ -71,7 +71,7 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"ingest": p.webhooks.ingest.Memory,
 		"api":    p.server.Memory,
 
-		"s3_messages": p.storage.server.Messages,
+		"s3_messages": p.storage.server.Messages, "s3_requests": p.storage.server.Slots,
 
 		"thread_sockets":         p.server.Socket.Open,
 		"thread_sockets_unknown": p.server.Socket.Unauthenticated,

@@ -8,6 +8,9 @@ import (
 	"steward/internal/webhook"
 )
 
+// s3Requests is how many S3 requests organizations share.
+const s3Requests = 2000
+
 // storage holds the object slice's parts.
 type storage struct {
 	buckets *object.Buckets
@@ -32,7 +35,7 @@ func (b base) wireObjects(auditLog *audit.Store, active *organization.Active, ho
 		Buckets: s.buckets, Index: index, Blobs: blobs,
 		Uploads: &object.Uploads{DB: b.db, Index: index, Blobs: blobs, Now: b.now},
 		Origin:  b.addresses.S3URL, Console: b.addresses.BaseURL, Domain: b.cfg.S3Domain, Log: b.log, Now: b.now,
-		Messages: s3.NewMessages(b.poolSizes.messages),
+		Messages: s3.NewMessages(b.poolSizes.messages), Slots: s3.NewSlots(s3Requests),
 	}
 	s.handler = &object.Handler{
 		Buckets: s.buckets, Index: index, Totals: s.totals, Audit: auditLog,

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"steward/internal/budget"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/object"
@@ -35,7 +36,7 @@ type request struct {
 	w      *recorder
 	began  time.Time
 	meta   web.Meta
-	slot   bool // reports whether it holds one of the server's slots
+	slot   *budget.Charge // one of the server's slots, or nil
 
 	// Parsed from the method, the URL and the headers.
 	level           level
@@ -80,11 +81,8 @@ func (s *Server) newRequest(w http.ResponseWriter, r *http.Request) *request {
 // serve runs a request and returns its response. It does not read the body until it knows that the caller
 // may do what it asks for.
 func (r *request) serve() (any, error) {
-	select {
-	case r.server.slots <- struct{}{}:
-		r.slot = true
-	default:
-		return nil, fail("SlowDown")
+	if err := r.takeSlot(budget.Address(r.RemoteAddr)); err != nil {
+		return nil, err
 	}
 	if err := r.parse(); err != nil {
 		return nil, err
@@ -109,6 +107,30 @@ func (r *request) serve() (any, error) {
 		return nil, err
 	}
 	return r.operation.handle(r)
+}
+
+// slotGrant is the number of requests that an owner can always have in flight.
+const slotGrant = 16
+
+// NewSlots returns a pool for Server.Slots.
+func NewSlots(n int64) *budget.Pool { return budget.NewPool(n, slotGrant) }
+
+// takeSlot takes one of the server's slots for an owner, in place of the one that the request has. The
+// owner is the client's address until we know the organization.
+func (r *request) takeSlot(owner string) error {
+	slot := r.server.Slots.Charge(owner, "")
+	if !slot.Take(1) {
+		return fail("SlowDown")
+	}
+	r.releaseSlot()
+	r.slot = slot
+	return nil
+}
+
+func (r *request) releaseSlot() {
+	if r.slot != nil {
+		r.slot.Release()
+	}
 }
 
 // parse finds the bucket, the key and the operation that a request names.
@@ -227,7 +249,7 @@ func (r *request) authorize() error {
 			return fail("AccessDenied")
 		}
 		r.meta.OrgID = r.caller.OrgID
-		return nil
+		return r.takeSlot(r.meta.OrgID)
 	}
 	b, err := r.named(r.bucketName)
 	if err != nil {
@@ -242,6 +264,9 @@ func (r *request) authorize() error {
 	r.bucket = b
 	r.meta.OrgID = b.OrgID
 	r.meta.Resource = b.Name
+	if err := r.takeSlot(b.OrgID); err != nil {
+		return err
+	}
 	if r.level == objectLevel {
 		return checkKey(r.key)
 	}
@@ -375,9 +400,7 @@ func (r *request) route() string { return RoutePrefix + cmp.Or(r.operation.name,
 
 // end reports a request that was served, or has panicked.
 func (r *request) end() {
-	if r.slot {
-		<-r.server.slots
-	}
+	r.releaseSlot()
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)

@@ -77,6 +77,37 @@ func TestPassedConnectionIsThatOfTheStore(t *testing.T) {
 	}
 }
 
+// TestPassedConnectionIsToldOfChanges has clients of another node keep what they have read. They are told when it changes
+// on the node itself, and closed when that node ends. A client of another organization is told nothing.
+func TestPassedConnectionIsToldOfChanges(t *testing.T) {
+	owner, other := startTwo(t, nil)
+	p, q := createThere(owner, other, "org_a"), createThere(owner, other, "org_b")
+	must(t, owner.client(p).Set(t.Context(), "k", "v", 0).Err())
+	var readers []*raw
+	for _, store := range []*resource.Provisioned{p, q} {
+		for _, mode := range []string{"", " BCAST"} {
+			c := other.login(store)
+			c.speakRESP3()
+			equal(t, "CLIENT TRACKING", c.ask("CLIENT TRACKING ON"+mode+"\r\n"), "+OK")
+			c.ask("STRLEN k\r\n")
+			readers = append(readers, c)
+		}
+	}
+	must(t, owner.client(p).Set(t.Context(), "k", "w", 0).Err())
+	for _, c := range readers[:2] {
+		for _, want := range []string{">2", "$10", "invalidate", "*1", "$1", "k"} {
+			equal(t, "message", c.line(), want)
+		}
+	}
+	for _, c := range readers[2:] {
+		equal(t, "PING of another organization", c.ask("PING\r\n"), "+PONG")
+	}
+	must(t, owner.Close(t.Context()))
+	for _, c := range readers {
+		c.closed("the end of the node")
+	}
+}
+
 // TestPassedConnectionIsForOneStore has clients authenticate again, for stores that the connection was not made for.
 func TestPassedConnectionIsForOneStore(t *testing.T) {
 	owner, other := startTwo(t, nil)
