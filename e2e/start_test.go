@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -142,7 +143,12 @@ func TestStartWithSettingsPrintsNoSetupLink(t *testing.T) {
 // it is ready, and a function that stops it.
 func startOutput(s *installation.Steward) (output string, stop func()) {
 	s.T.Helper()
-	cmd := s.Serve()
+	return outputOf(s, s.Serve())
+}
+
+// outputOf is startOutput for a command that serves the installation.
+func outputOf(s *installation.Steward, cmd *exec.Cmd) (output string, stop func()) {
+	s.T.Helper()
 	cmd.Env = append(cmd.Env, s.Env...)
 	log, err := os.Create(filepath.Join(s.Dir, "stderr.log"))
 	s.Must(err)

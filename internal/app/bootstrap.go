@@ -11,6 +11,9 @@ import (
 	"steward/internal/errs"
 )
 
+// keyFirstStart is the key in meta for the time of an installation's first start.
+const keyFirstStart = "first_start"
+
 // installation is the result of bootstrap.
 type installation struct {
 	account.First
@@ -39,7 +42,7 @@ func (p *parts) bootstrap(ctx context.Context) (*installation, error) {
 	var created *installation
 	err := p.db.Write(ctx, func(tx *db.Tx) error {
 		created = nil // the transaction may run again
-		_, first, err := tx.Once("first_start", time.Now().UTC().Format(time.RFC3339))
+		_, first, err := tx.Once(keyFirstStart, time.Now().UTC().Format(time.RFC3339))
 		if err != nil {
 			return fmt.Errorf("mark the first start: %w", err)
 		}

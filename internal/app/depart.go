@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"steward/internal/app/listeners"
 	"steward/internal/app/migrate"
 	"steward/internal/app/operator"
 	"steward/internal/errs"
@@ -79,7 +80,7 @@ func (s *process) depart(ctx context.Context, socket *operator.Socket) error {
 	if !<-s.departure.moved {
 		return errNotMoved
 	}
-	listener, err := net.Listen("tcp", s.addresses.Listen["api"])
+	listener, err := listeners.Reopen(s.addresses)
 	close(s.departure.refusing)
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"steward/internal/app/config"
@@ -39,8 +40,11 @@ func TestLoopbackIsAllowedForLocalInstallations(t *testing.T) {
 }
 
 func TestOwnListenersAreKnownToEgress(t *testing.T) {
-	at := datadir.Addresses{Listen: map[string]string{"api": "127.0.0.1:1"}}
-	if own := egress(config.Config{}, at).Own; len(own) != 1 || own[0] != netip.MustParseAddrPort("127.0.0.1:1") {
-		t.Errorf("own listeners: %v", own)
+	at := datadir.Addresses{Listen: map[string]string{"api": "127.0.0.1:1", "api_ipv6": "[::1]:1"}}
+	own := egress(config.Config{}, at).Own
+	for _, address := range at.Listen {
+		if len(own) != 2 || !slices.Contains(own, netip.MustParseAddrPort(address)) {
+			t.Errorf("own listeners: %v", own)
+		}
 	}
 }

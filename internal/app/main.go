@@ -115,7 +115,7 @@ To start it with all data in ./steward-data:
 
 To use a server from here or from another machine:
 
-  steward login http://127.0.0.1:8080
+  steward login http://localhost:8080
   steward webhook list`,
 		Version:               p.Version,
 		Args:                  session.Args(),

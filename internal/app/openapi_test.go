@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,45 @@ func TestDocumentedExamplesMatchTheirSchemas(t *testing.T) {
 			if text, err := json.Marshal(example); err != nil || bytes.Contains(text, []byte(`"text"`)) {
 				t.Errorf("%s: a field has no example: %s", r.Pattern(), text)
 			}
+		}
+	}
+}
+
+// TestRefusalsAreDocumented sends every route what it refuses whatever it does, and also looks for 409
+// where another request may have been faster.
+func TestRefusalsAreDocumented(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
+	d := f.document(t)
+	documented := func(r web.Route, status int) {
+		t.Helper()
+		if d.at(d.operation(r), "responses", fmt.Sprint(status)) == nil {
+			t.Errorf("%s: %d is not documented", r.Pattern(), status)
+		}
+	}
+	parameter := regexp.MustCompile(`\{\w+\}`)
+	for _, r := range f.routes {
+		if strings.Contains(r.Path, "{") {
+			for _, bad := range []string{"%ff", "%00"} {
+				if got := f.send("owner", r.Method, parameter.ReplaceAllString(r.Path, bad), ""); got.Code != 400 {
+					t.Errorf("%s with %s: %d %s", r.Pattern(), bad, got.Code, got.Body)
+				}
+			}
+			documented(r, 400)
+		}
+		if r.Method == "GET" {
+			continue
+		}
+		req := httptest.NewRequest(r.Method, parameter.ReplaceAllString(r.Path, "x"), strings.NewReader("x"))
+		req.Header.Set("Authorization", "Bearer "+f.keys["owner"])
+		req.Header.Set("Content-Type", "text/plain")
+		rec := httptest.NewRecorder()
+		f.handler.ServeHTTP(rec, req)
+		if rec.Code != 415 {
+			t.Errorf("%s with a text: %d %s", r.Pattern(), rec.Code, rec.Body)
+		}
+		documented(r, 415)
+		if r.Path == "/oidc/clients" || r.Pattern() == "PUT /oidc/clients/{id}" {
+			documented(r, 409)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,12 @@ func serveOnce(ctx context.Context, program session.Program, cfg config.Config) 
 	if err != nil {
 		return err
 	}
-	opened, err := listeners.Open(cfg, hasStores)
+	localhost, err := localhostURL(ctx, database.db, cfg)
+	if err != nil {
+		return err
+	}
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, localhost)
+	opened, err := listeners.Open(cfg, hasStores, localhost != "")
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (s *Server) Handler() http.Handler {
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
 	s.Console.Mount(api.Handle, s.consoleAPI())
-	observed := web.Observe(s.Log, s.Done, api)
+	observed := web.Observe(s.Log, s.Done, s.Console.AtBaseURL(api))
 	if s.Trace != nil {
 		observed = s.Trace(observed)
 	}

@@ -29,7 +29,9 @@ type Config struct {
 	// Listen, S3Listen and KVListen are host:port. Port 0 is a free port, an empty host all
 	// interfaces.
 	Listen, S3Listen, KVListen string
-	MetricsListen              string // "": no metrics listener
+	// ListenGiven is true if the user has said where the API listens, even if that is the default.
+	ListenGiven   bool
+	MetricsListen string // "": no metrics listener
 	// TLSCert and TLSKey are the paths to a certificate and its key. ACMEDomains are the names to
 	// obtain certificates for instead. Without both, the listeners serve plain connections.
 	TLSCert, TLSKey   string
@@ -219,7 +221,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"base-url", "", plain, into(&c.BaseURL, optional(origin("http", "https"))),
-			"public `URL` of the API (default: https:// and the first domain of --acme, or http:// and the listen address)",
+			"public `URL` of the API (default: https:// and the first domain of --acme; http://localhost:8080 without --listen; or http:// and the listen address)",
 		},
 		{
 			"s3-url", "", plain, into(&c.S3URL, optional(origin("http", "https"))),

@@ -127,7 +127,7 @@ regions:
 `)
 	raw := bytes.Repeat([]byte{7}, 32)
 	want := Config{
-		ConfigFile: file, Data: "/var/lib/steward", Listen: ":0", S3Listen: "localhost:1", KVListen: "[::1]:2",
+		ConfigFile: file, Data: "/var/lib/steward", Listen: ":0", ListenGiven: true, S3Listen: "localhost:1", KVListen: "[::1]:2",
 		BaseURL: "https://steward.example.com", S3URL: "https://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048, DiskReserve: 4096, KVMemory: 2 << 20, KVStoreMemory: 1 << 20,
 		ACMEDomains: []string{"steward.example.com", "s3.example.com"}, ACMECA: "https://acme.example.com/directory",
@@ -280,6 +280,7 @@ func checkPrecedence(t *testing.T, s setting, values [3]string, places int) {
 		maps.Copy(only, required[s.name])
 	}
 	alone := mustLoad(t, only)
+	alone.ListenGiven = s.name == "listen" && places != 0
 	if diff := cmp.Diff(alone, mustLoad(t, flags, environ...), comparePrefix); diff != "" {
 		t.Error(diff)
 	}

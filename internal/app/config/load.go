@@ -39,6 +39,7 @@ func load(flags map[string]string, environ []string) (Config, *loader) {
 	for _, s := range l.settings {
 		l.apply(s)
 	}
+	_, c.ListenGiven = l.texts["listen"]
 	l.checkPairs()
 	l.checkTLS(&c)
 	l.checkInternal(&c)

@@ -94,7 +94,7 @@ type Addresses struct {
 	S3URL   string            `json:"s3_url"`
 	KVURL   string            `json:"kv_url,omitempty"`
 	TLS     bool              `json:"tls,omitempty"` // true if the clients' listeners serve TLS
-	Listen  map[string]string `json:"listen"`        // actual addresses, by listener: api, s3, kv, metrics, internal
+	Listen  map[string]string `json:"listen"`        // actual addresses, by listener: api, api_ipv6, s3, kv, metrics, internal
 }
 
 // WriteAddresses writes steward.json in the data directory. It replaces the file in one step, and

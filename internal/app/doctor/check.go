@@ -335,7 +335,7 @@ func (d *doctor) baseURL(ctx context.Context) Finding {
 		address = d.running.BaseURL
 	}
 	if address == "" {
-		return fine("http:// and the listen address")
+		return fine("the server derives it when it starts")
 	}
 	u, err := url.Parse(address)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 // Listeners are the listeners that clients connect to.
 type Listeners struct {
+	// API is on 127.0.0.1 and ::1 if that is what Open was asked for.
 	API net.Listener
 	S3  net.Listener
 	KV  net.Listener // nil if there are no embedded key-value stores
@@ -24,8 +25,9 @@ type Listeners struct {
 }
 
 // Open opens the listeners. hasStores is true if there are embedded key-value stores already: then
-// we serve them even if no region has that engine any more.
-func Open(cfg config.Config, hasStores bool) (*Listeners, error) {
+// we serve them even if no region has that engine any more. onLocalhost is true if the API listens
+// wherever clients look for localhost.
+func Open(cfg config.Config, hasStores, onLocalhost bool) (*Listeners, error) {
 	l := &Listeners{}
 	opened := []struct {
 		flag, address string
@@ -49,6 +51,14 @@ func Open(cfg config.Config, hasStores bool) (*Listeners, error) {
 		}
 		*o.listener = listener
 	}
+	if onLocalhost {
+		listener, err := alsoOnIPv6(l.API)
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("--listen: %w", err)
+		}
+		l.API = listener
+	}
 	return l, nil
 }
 
@@ -70,6 +80,9 @@ func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Address
 	a := datadir.Addresses{
 		PID: os.Getpid(), Version: version, BaseURL: cfg.BaseURL, S3URL: cfg.S3URL, TLS: cfg.TLS(),
 		Listen: map[string]string{"api": l.API.Addr().String(), "s3": l.S3.Addr().String()},
+	}
+	if both, ok := l.API.(*pair); ok {
+		a.Listen["api_ipv6"] = both.other.Addr().String()
 	}
 	if l.Redirect != nil {
 		a.Listen["redirect"] = l.Redirect.Addr().String()

@@ -36,7 +36,7 @@ code; open the link in a browser on any machine, sign in, and confirm the code. 
 an API key from standard input:
 
   steward login https://steward.example.com
-  steward login http://127.0.0.1:8080 --key - < key.txt
+  steward login http://localhost:8080 --key - < key.txt
 
 The credentials are stored in the file contexts.json of the user's configuration directory, which only
 the user can read.`,

@@ -67,7 +67,7 @@ func chooseURL(all contexts.All, address, key string) (string, contexts.Context,
 // ParseOrigin returns a server's base URL: a scheme and a host.
 func ParseOrigin(text string) (string, error) {
 	if !strings.Contains(text, "://") {
-		return "", fmt.Errorf("the URL of a server begins with https:// or http://, such as http://127.0.0.1:8080")
+		return "", fmt.Errorf("the URL of a server begins with https:// or http://, such as http://localhost:8080")
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil ||
