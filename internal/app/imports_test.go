@@ -86,7 +86,7 @@ var folders = [][]string{
 	{"app/datadir", "app/tracing"},
 	{"app/config", "app/metrics"},
 	{"app/listeners", "app/masterkey"},
-	{"app/operator"},
+	{"app/inventory", "app/operator"},
 	{"app/blobs", "app/docs", "app/doctor", "app/top"},
 	{"app/backups", "app/migrate"},
 	{"app"},
