@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -146,22 +145,22 @@ func TestFilterIsChecked(t *testing.T) {
 // case of a filter.
 func fill(t *testing.T, d *db.DB, n int) {
 	t.Helper()
-	err := d.Write(context.Background(), func(tx *db.Tx) error {
+	dbtest.Fill(t, d, n, func(tx *db.Tx, first, last int) error {
 		_, err := tx.Exec(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target, remote_addr, request_id)
-			WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
+			WITH RECURSIVE seq (i) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i < $2)
 			SELECT 'org_1', 'aud_01jc' || CAST(100000000 + i AS TEXT), i, CASE i % 2 WHEN 0 THEN 'usr_1' ELSE 'usr_' || CAST(i % 100 AS TEXT) END,
 				CASE i % 50 WHEN 3 THEN 'key_1' END, CASE i % 50 WHEN 4 THEN 'oac_1' END, CASE i % 2 WHEN 0 THEN 'client' ELSE 'webhook' END,
 				CASE i % 4 WHEN 0 THEN 'client.create' WHEN 2 THEN 'client.update' WHEN 1 THEN 'webhook.create' ELSE 'webhook.update' END,
-				CASE i % 2 WHEN 0 THEN 'oac_1' ELSE 'wh_' || CAST(i % 1000 AS TEXT) END, '', '' FROM seq`, n-1)
+				CASE i % 2 WHEN 0 THEN 'oac_1' ELSE 'wh_' || CAST(i % 1000 AS TEXT) END, '', '' FROM seq`, first, last)
 		return err
 	})
-	if err == nil && d.Dialect() == db.Postgres {
-		err = d.Write(context.Background(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`ANALYZE audit`)
-			return err
-		})
+	if d.Dialect() != db.Postgres {
+		return
 	}
-	if err != nil {
+	if err := d.Write(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`ANALYZE audit`)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

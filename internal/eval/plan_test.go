@@ -55,24 +55,17 @@ var combinations = []struct {
 // fill inserts runs by SQL: half of them of one project, agent and eval, the worst case of a
 // filter. A session has ten. One of 50 has failed.
 func fill(t testing.TB, d *db.DB, n int) {
-	insert := func(first, last int) error {
-		return d.Write(context.Background(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier,
-			devmode, pending, success, created_at, updated_at, written_at, version, size, result, passed, score, judged)
-			WITH RECURSIVE seq (i) AS (SELECT CAST($4 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
-			SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
-				's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',
-				CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, $2, $2, $3, 1763200000000000 + i * 1000, 0, 0, 1, 40,
-				'{"success":true,"score":0.75,"reason":"good"}', i % 50 <> 0,
-				CASE i % 50 WHEN 0 THEN 0.05 ELSE 0.75 END, $3 FROM seq`, last, false, true, first)
-			return err
-		})
-	}
-	for first := 0; first < n; first += 5000 { // a transaction has a limited time
-		if err := insert(first, min(first+5000, n)-1); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dbtest.Fill(t, d, n, func(tx *db.Tx, first, last int) error {
+		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier,
+		devmode, pending, success, created_at, updated_at, written_at, version, size, result, passed, score, judged)
+		WITH RECURSIVE seq (i) AS (SELECT CAST($4 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
+		SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
+			's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',
+			CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, $2, $2, $3, 1763200000000000 + i * 1000, 0, 0, 1, 40,
+			'{"success":true,"score":0.75,"reason":"good"}', i % 50 <> 0,
+			CASE i % 50 WHEN 0 THEN 0.05 ELSE 0.75 END, $3 FROM seq`, last, false, true, first)
+		return err
+	})
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at,
 			updated_at, version) VALUES ('org_a', 'e1', 'p1', 'a1', 'a name', $1, 0, 0, 1)`, false); err != nil {

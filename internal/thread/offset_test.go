@@ -47,19 +47,20 @@ func deepLists(s *Store) map[string]readList {
 // fillSQL inserts threads without metadata, and as many sessions of one thread.
 func fillSQL(t *testing.T, d *db.DB, n int) {
 	t.Helper()
-	const seq = ` WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1) `
-	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+	const seq = ` WITH RECURSIVE seq (i) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i < $2) `
+	dbtest.Fill(t, d, n, func(tx *db.Tx, first, last int) error {
 		if _, err := tx.Exec(`INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, terms, user_data_size)`+seq+`
-			SELECT $2, 'thrd_' || CAST(100000000 + i AS TEXT), 'prj_x', 1763200000000000 + i / 3, 1763200000000000 + i % 1000, $3, 1, $4, 0
-			FROM seq`, n-1, org, false, []byte{}); err != nil {
+			SELECT $3, 'thrd_' || CAST(100000000 + i AS TEXT), 'prj_x', 1763200000000000 + i / 3, 1763200000000000 + i % 1000, $4, 1, $5, 0
+			FROM seq`, first, last, org, false, []byte{}); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO sessions (org_id, id, project_id, thread_id, route_id, environment, devmode, url, method, trigger,
+		_, err := tx.Exec(`INSERT INTO sessions (org_id, id, project_id, thread_id, route_id, environment, devmode, url, method, trigger,
 			started, completed, started_at, agent_ids, created_at, updated_at, version, user_data_size)`+seq+`
-			SELECT $2, 'sess_' || CAST(100000000 + i AS TEXT), 'prj_x', 'thrd_1', '', '', $3, '', '', 'api',
-			$4, $4, 1763200000000000 + i / 3, '[]', 0, 0, 1, 0 FROM seq`, n-1, org, false, true); err != nil {
-			return err
-		}
+			SELECT $3, 'sess_' || CAST(100000000 + i AS TEXT), 'prj_x', 'thrd_1', '', '', $4, '', '', 'api',
+			$5, $5, 1763200000000000 + i / 3, '[]', 0, 0, 1, 0 FROM seq`, first, last, org, false, true)
+		return err
+	})
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO thread_counts (org_id, project_id, threads, deleted, sessions) VALUES ($1, 'prj_x', $2, 0, $2)`, org, n)
 		return err
 	}))

@@ -58,6 +58,18 @@ func setChecks(t *testing.T, checks flag.Value, n int) {
 	}
 }
 
+// Fill calls insert with ranges of up to 2,000 of n rows, each in its own transaction, since a busy machine
+// would not insert all rows within a transaction's time limit.
+func Fill(t testing.TB, d *db.DB, n int, insert func(tx *db.Tx, first, last int) error) {
+	t.Helper()
+	const most = 2000
+	for first := 0; first < n; first += most {
+		if err := d.Write(t.Context(), func(tx *db.Tx) error { return insert(tx, first, min(first+most, n)-1) }); err != nil {
+			t.Fatalf("insert rows: %v", err)
+		}
+	}
+}
+
 // EachInBubble runs a test on a new database for each engine, in a synctest bubble. The bubble's
 // time stands still while anybody works, also while a statement runs on PostgreSQL, and waiting for
 // a timer costs no time. So nothing may wait for a lock on PostgreSQL until a timer ends.

@@ -122,6 +122,7 @@ func (f *fixture) client(p *resource.Provisioned) *redis.Client {
 	options, err := redis.ParseURL(f.Connection(p).URL)
 	must(f.t, err)
 	options.MaxRetries = -1
+	options.ReadTimeout = 3 * time.Minute // for a busy machine
 	c := redis.NewClient(options)
 	f.t.Cleanup(func() { _ = c.Close() })
 	return c

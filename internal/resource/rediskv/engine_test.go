@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -109,6 +110,7 @@ func dial(t testing.TB, address string) *redis.Client {
 	t.Helper()
 	o, err := redis.ParseURL(address)
 	must(t, err)
+	o.ReadTimeout = 3 * time.Minute // for a busy machine
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
