@@ -10,22 +10,25 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Parameters for argon2id as OWASP recommends them (19 MiB, 2 passes), about 20 ms on one core.
-const (
-	argonMemory  = 19 * 1024
-	argonTime    = 2
-	argonThreads = 1
-	argonKey     = 32
-)
+// PasswordCost is the cost of a password's hash: argon2id's memory in KiB, and its passes over it.
+type PasswordCost struct{ Memory, Passes uint32 }
 
-// HashPassword returns a salted hash in PHC string format.
-func HashPassword(password string) string {
+// UsualCost is what OWASP recommends, about 20 ms on one core.
+var UsualCost = PasswordCost{Memory: 19 * 1024, Passes: 2}
+
+const argonKey = 32
+
+// Hash returns a password's salted hash in PHC string format.
+func (c PasswordCost) Hash(password string) string {
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	key := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, argonKey)
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
+	key := argon2.IDKey([]byte(password), salt, c.Passes, c.Memory, 1, argonKey)
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, c.Memory, c.Passes,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
+
+// HashPassword returns a password's hash with the usual cost.
+func HashPassword(password string) string { return UsualCost.Hash(password) }
 
 // CheckPassword reports whether a password matches a hash. An empty hash matches nothing, but takes as
 // long to check as any other.

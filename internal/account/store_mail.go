@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -41,7 +42,7 @@ func (s *Store) Tell(tx *db.Tx, userID string, n mail.Event) error {
 		return err
 	}
 	return s.Mail.Add(tx, mail.Request{
-		Kind: mail.KindNotice, To: email, Notice: n, At: s.now(), RemoteAddr: s.Audit.RemoteAddr(tx.Context()),
+		Kind: mail.KindNotice, To: email, Notice: n, At: s.now(), RemoteAddr: audit.RemoteAddr(tx.Context()),
 	})
 }
 

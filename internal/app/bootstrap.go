@@ -72,5 +72,5 @@ func (p *parts) ensureCLI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.oauth.clients.EnsureCLI(ctx, owner.OrgID, p.addresses.BaseURL)
+	return p.oauth.Clients.EnsureCLI(ctx, owner.OrgID, p.addresses.BaseURL)
 }

@@ -11,7 +11,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/disk"
 	"steward/internal/id"
-	"steward/internal/resource"
 	"steward/internal/rotation"
 	"steward/internal/seal"
 	"steward/internal/status"
@@ -53,12 +52,10 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 		d.Close()
 		return nil, err
 	}
-	node := resource.OnlyNode // a database in the data directory has no other replicas
-	if d.Dialect() == db.Postgres {
-		if node, err = datadir.NodeID(cfg.Data); err != nil {
-			d.Close()
-			return nil, err
-		}
+	node, err := datadir.Node(cfg.Data, d.Dialect())
+	if err != nil {
+		d.Close()
+		return nil, err
 	}
 	opened := &database{
 		db: d, ring: key.Ring, node: node, dataDisk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve},

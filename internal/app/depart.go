@@ -65,12 +65,8 @@ func (d *departure) end(moved bool) {
 // migrateHandler returns the handler that moves the process's rows.
 func (s *process) migrateHandler(p *parts, stopping <-chan struct{}) *migrate.Handler {
 	return &migrate.Handler{
-		DB: s.db, Ring: s.ring, Config: s.cfg, Log: s.log, Leave: s.departure.leave, Stopping: stopping,
-		End: s.departure.end,
-		Others: func(ctx context.Context) (int, error) {
-			n, err := p.server.Status.Processes.Count(ctx)
-			return n - 1, err
-		},
+		DB: s.db, Ring: s.ring, Config: s.cfg, Log: s.log, Processes: p.server.Status.Processes,
+		Leave: s.departure.leave, End: s.departure.end, Stopping: stopping,
 	}
 }
 

@@ -37,7 +37,7 @@ func (p *parts) start(watch, work *job.Group) {
 	flush(time.Second, "record failed sign-ins", p.provider.RecordFailures)
 	flush(apikey.FlushEvery, "store when API keys were last used", p.keyChecker.Flush)
 	flush(account.FlushEvery, "store when members were last seen", p.lastSeen.Flush)
-	flush(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
+	flush(time.Second, "count the activity of OAuth clients", p.oauth.Activity.Flush)
 	every(5*time.Second, "update runs of evaluations that were registered late", p.evals.Sweep)
 	one(time.Minute, "delete expired codes, sessions and device codes", "provider", p.provider.Purge)
 	one(time.Minute, "delete old idempotency keys", "idempotency", func(ctx context.Context) error {
@@ -48,12 +48,12 @@ func (p *parts) start(watch, work *job.Group) {
 	one(time.Minute, "delete old invitations", "invitations", p.accounts.PurgeLinks)
 	one(time.Minute, "remove deleted organizations", "organizations", p.orgRemover.Run)
 	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.webhooks.retention.Run)
-	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signingKeys.Maintain)
+	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.Keys.Maintain)
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {
-		return p.oauth.clients.Purge(ctx, 1000)
+		return p.oauth.Clients.Purge(ctx, 1000)
 	})
 	one(time.Hour, "delete unused OAuth clients that registered themselves", "oauth registrations",
-		func(ctx context.Context) error { return p.oauth.clients.DeleteUnused(ctx, 1000) })
+		func(ctx context.Context) error { return p.oauth.Clients.DeleteUnused(ctx, 1000) })
 	if p.mail != nil {
 		l := job.Lease{DB: p.db, Now: p.now, Name: "mail", Owner: owner, TTL: leaseFor}
 		work.Go((&job.Job{

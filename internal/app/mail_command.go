@@ -8,22 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
-	"steward/internal/cli/session"
 	"steward/internal/mail"
 )
-
-// mailCommand is the parent of the mail commands.
-func (p program) mailCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                   "mail",
-		Short:                 "Show the mail that the server sends",
-		Args:                  session.Args(),
-		RunE:                  session.ShowHelp,
-		DisableFlagsInUseLine: true,
-	}
-	cmd.AddCommand(p.mailPreviewCommand())
-	return cmd
-}
 
 func (p program) mailPreviewCommand() *cobra.Command {
 	var dir string

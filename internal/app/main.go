@@ -131,7 +131,7 @@ To use a server from here or from another machine:
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	commands := []*cobra.Command{
 		p.serveCommand(), doctor.Command(p.Program), doctor.Health(p.Program), top.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
-		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(), p.mailCommand(),
+		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(), session.Parent("mail", "Show the mail that the server sends", p.mailPreviewCommand()),
 		migrate.Command(p.Program),
 	}
 	commands = append(commands, backups.Commands(p.Program)...)

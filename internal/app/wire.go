@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/registration"
 	"steward/internal/oidc/upstream"
-	"steward/internal/page"
 	"steward/internal/resource"
 	"steward/internal/search"
 	"steward/internal/server"
@@ -55,7 +53,7 @@ type parts struct {
 	keyChecker    *apikey.Checker
 	threads       *thread.Store
 	evals         *eval.Store
-	oauth         oauth
+	oauth         *provider.Stores
 	provider      *provider.Provider
 	webhooks      webhooks
 	storage       storage
@@ -72,7 +70,9 @@ type parts struct {
 // wire builds the slices, each after those that it needs, and connects them.
 func wire(b base) (*parts, error) {
 	p := &parts{base: b}
-	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Request: requestSource, Retention: b.cfg.AuditRetention}
+	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Retention: b.cfg.AuditRetention}
+	active := &organization.Active{DB: b.db}
+	b.db.Watch(auth.Callers, active.Forget)
 	p.accounts = &account.Store{DB: b.db, Now: b.now, Audit: p.auditLog}
 	p.lastSeen = &account.Seen{Store: p.accounts}
 	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts}
@@ -83,14 +83,14 @@ func wire(b base) (*parts, error) {
 		Accounts: p.accounts,
 	}
 	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog, Accounts: p.accounts, Decoding: decoding}
-	p.oauth = b.wireOAuth(p.auditLog, p.accounts)
-	p.apiKeys.Consented = p.oauth.clients.RequireConsent
+	p.oauth = provider.NewStores(p.accounts, b.ring, b.log, b.cfg.UpstreamDomains)
+	p.apiKeys.Consented = p.oauth.Clients.RequireConsent
 	b.db.Watch(auth.Callers, p.keyChecker.Forget)
 	b.db.Watch(auth.Callers, p.apiKeys.Forget)
 
 	p.webhooks = b.wireWebhooks(p.auditLog)
-	p.storage = b.wireObjects(p.auditLog, p.webhooks.store)
-	engines, err := b.wireEngines(p.auditLog)
+	p.storage = b.wireObjects(p.auditLog, active, p.webhooks.store)
+	engines, err := b.wireEngines(p.auditLog, active)
 	if err != nil {
 		return nil, err
 	}
@@ -102,20 +102,16 @@ func wire(b base) (*parts, error) {
 		return nil, err
 	}
 	p.backups = b.wireBackups()
-	p.provider = b.wireProvider(p.oauth, p.accounts, p.apiKeys)
-	p.provider.SendLogout = sendLogout(p.webhooks.sender.Send)
-	p.provider.Egress = egress(b.cfg, b.addresses).Transport()
-	p.provider.Upstreams = b.wireUpstreams(p.auditLog, p.accounts)
+	p.provider = b.wireProvider(p.oauth, p.apiKeys)
+	p.provider.Sender = p.webhooks.sender.Network
 	p.console = b.wireConsole(p.provider, p.accounts)
 	p.authenticator = &server.Authenticator{
-		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
-		Accounts: p.accounts, Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
+		Keys: p.keyChecker, Tokens: p.provider, Console: p.console, Active: active,
+		Accounts: p.accounts, Seen: p.lastSeen, PerSecond: b.cfg.RateLimit,
 		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()
-	orgs, active := p.wireOrganizations()
-	p.wireActive(active)
-	p.orgRemover = p.wireRemover(orgs)
+	p.orgRemover = p.wireRemover(p.wireOrganizations())
 	p.server = p.newServer()
 	return p, nil
 }
@@ -124,13 +120,13 @@ func wire(b base) (*parts, error) {
 // belongs to it.
 func (p *parts) connectDeletions() {
 	p.accounts.ProjectGone = []func(*db.Tx, string, string) error{
-		p.apiKeys.DeleteOfProject, p.threads.ProjectGone, p.evals.DeleteOfProject, p.oauth.clients.ForgetProject,
+		p.apiKeys.DeleteOfProject, p.threads.ProjectGone, p.evals.DeleteOfProject, p.oauth.Clients.ForgetProject,
 	}
-	p.accounts.MemberGone = []func(*db.Tx, string, string) error{p.apiKeys.DeleteOfUser, p.oauth.clients.ForgetMember}
+	p.accounts.MemberGone = []func(*db.Tx, string, string) error{p.apiKeys.DeleteOfUser, p.oauth.Clients.ForgetMember}
 	p.accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
 	p.accounts.FactorsGone = []func(*db.Tx, string) error{p.provider.ClearFactors}
 	p.accounts.SignInsGone = []func(*db.Tx, string) error{p.provider.RemoveSignIns}
-	p.oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
+	p.oauth.Clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
 }
 
 // connectTails makes live tails check their callers again when their rights may have changed. Call
@@ -158,18 +154,18 @@ func (p *parts) newServer() *server.Server {
 		Search:      &search.Handler{Sources: p.searchSources()},
 		Status:      p.wireStatus(),
 		Eval:        &eval.Handler{Store: p.evals},
-		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
-		Upstream:    &upstream.Handler{Store: p.provider.Upstreams.Store, BaseURL: baseURL},
-		Tokens:      &registration.Handler{Store: p.oauth.registrations},
+		OIDC:        &oidc.Handler{Store: p.oauth.Clients, Keys: p.oauth.Keys, BaseURL: baseURL},
+		Upstream:    &upstream.Handler{Store: p.oauth.Upstreams.Store, BaseURL: baseURL},
+		Tokens:      &registration.Handler{Store: p.oauth.Registrations},
 		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
-		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},
+		Thread:      &thread.Handler{Store: p.threads, Evals: p.evals},
 		Socket:      socket,
 		Webhook:     p.webhooks.handler(p.base),
 		Ingest:      p.webhooks.ingest,
 		Tail:        p.webhooks.tails,
 		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},
-		Protocol:    p.provider.Mount,
+		Provider:    p.provider,
 		Console:     p.console,
 		Auth:        p.authenticator,
 		Idempotency: &idempotency.Store{DB: p.db, Ring: p.ring, Now: p.now},
@@ -181,32 +177,4 @@ func (p *parts) newServer() *server.Server {
 		Ready:       p.db.Ping,
 		Disk:        p.databaseDisk,
 	}
-}
-
-// maxSessionRuns caps the evaluation runs shown with a session.
-const maxSessionRuns = 100
-
-// sessionRuns returns a function that finds a session's latest evaluation runs.
-func sessionRuns(evals *eval.Store) func(context.Context, *auth.Caller, string) ([]thread.EvalRun, error) {
-	return func(ctx context.Context, caller *auth.Caller, sessionID string) ([]thread.EvalRun, error) {
-		filter := eval.Filter{SessionID: sessionID, ProjectID: caller.ProjectID}
-		found, err := evals.Runs(ctx, caller.OrgID, filter, page.Paging{Limit: maxSessionRuns})
-		if err != nil {
-			return nil, err
-		}
-		runs := make([]thread.EvalRun, len(found.Items))
-		for i, r := range found.Items {
-			runs[i] = thread.EvalRun{
-				ID: r.ID, CreatedAt: r.CreatedAt, EvalID: r.EvalID, Pending: r.Pending,
-				Success: r.Success, Error: r.Error, Result: r.Result,
-			}
-		}
-		return runs, nil
-	}
-}
-
-// requestSource returns where a request came from, for the audit log.
-func requestSource(ctx context.Context) (requestID, remoteAddr string) {
-	meta := web.Request(ctx)
-	return meta.ID, meta.RemoteAddr
 }

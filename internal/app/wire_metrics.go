@@ -17,9 +17,9 @@ const scrapeTimeout = 2 * time.Second
 
 // measure connects the slices with the metrics. Call it before anything is served.
 func (p *parts) measure(m *metrics.Metrics) {
-	p.provider.Issued = m.TokenIssued
-	p.provider.Refused = m.TokenRefused
-	p.provider.LogoutSent = m.LogoutSent
+	p.provider.Observer.Issued = m.TokenIssued
+	p.provider.Observer.Refused = m.TokenRefused
+	p.provider.Observer.LogoutSent = m.LogoutSent
 	p.webhooks.ingest.Accepted = m.IngestAccepted
 	p.webhooks.ingest.Refused = m.IngestRefused
 	p.webhooks.sender.Delivered = m.Delivered
@@ -71,7 +71,7 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"ingest": p.webhooks.ingest.Memory,
 		"api":    p.server.Memory,
 
-		"s3_messages": p.storage.server.Messages,
+		"s3_messages": p.storage.server.Messages, "s3_requests": p.storage.server.Slots,
 
 		"thread_sockets":         p.server.Socket.Open,
 		"thread_sockets_unknown": p.server.Socket.Unauthenticated,

@@ -37,12 +37,9 @@ func (b base) wireNodes(e *engines, resources *resource.Manager) *nodes {
 	n.client = node.NewClient(n.directory, b.ring)
 	n.server = &node.Server{Directory: n.directory, Ring: b.ring, Handler: n.handler()}
 	n.server.Open()
-	e.embeddedDB.Forward = n.client.Forward
-	e.embeddedKV.Dial = func(ctx context.Context, p *resource.Provisioned, client string) (net.Conn, error) {
-		return n.client.Dial(ctx, p.Node, "/kv/"+p.ID, client)
-	}
-	resources.Call = n.client.Call
-	resources.Others = n.directory.Others
+	e.embeddedDB.Nodes = n.client
+	e.embeddedKV.Nodes = n.client
+	resources.Nodes = n.client
 	return n
 }
 

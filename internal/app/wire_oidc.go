@@ -5,48 +5,22 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/apikey"
-	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/console"
-	"steward/internal/oidc"
-	oidckeys "steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
-	"steward/internal/oidc/provider/password"
-	"steward/internal/oidc/registration"
 )
 
-// oauth holds the parts of the OAuth slice that the provider and the loops use.
-type oauth struct {
-	clients       *oidc.Store
-	registrations *registration.Store
-	signingKeys   *oidckeys.Store
-	activity      *oidc.Activity
-}
-
-// wireOAuth returns the OAuth slice's parts.
-func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
-	clients := &oidc.Store{DB: b.db, Now: b.now, Audit: auditLog, Accounts: accounts}
-	signingKeys := &oidckeys.Store{DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog}
-	b.db.Watch(oidc.Cache, clients.Forget)
-	b.db.Watch(auth.Callers, clients.Forget)
-	b.db.Watch(oidckeys.Cache, signingKeys.Forget)
-	registrations := &registration.Store{DB: b.db, Now: b.now, Audit: auditLog}
-	return oauth{
-		clients: clients, registrations: registrations, signingKeys: signingKeys, activity: &oidc.Activity{Store: clients},
-	}
-}
-
 // wireProvider returns the OpenID Connect provider. Call its Open before it serves.
-func (b base) wireProvider(o oauth, accounts *account.Store, apiKeys *apikey.Store) *provider.Provider {
-	return &provider.Provider{
-		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
-		DPoPNonce: b.cfg.DPoPNonce, SessionIdle: b.cfg.SessionIdle, SessionMax: b.cfg.SessionMax, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
-		Accounts: accounts, APIKeys: apiKeys, Log: b.log, Registration: b.cfg.Registration, Tokens: o.registrations,
-		Passwords: password.Policy{
-			Compare: account.CheckPassword, Derive: account.HashPassword, Problem: account.PasswordProblem,
-			MinLength: account.MinPassword,
-		},
-	}
+func (b base) wireProvider(stores *provider.Stores, apiKeys *apikey.Store) *provider.Provider {
+	p := provider.New(stores, b.addresses.BaseURL)
+	p.APIKeys = apiKeys
+	p.RequirePKCE = b.cfg.RequirePKCE
+	p.DPoPNonce = b.cfg.DPoPNonce
+	p.Registration = b.cfg.Registration
+	p.SessionIdle = b.cfg.SessionIdle
+	p.SessionMax = b.cfg.SessionMax
+	p.Egress = egress(b.cfg, b.addresses).Transport()
+	return p
 }
 
 // setup returns the installation's setup.

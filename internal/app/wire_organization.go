@@ -2,7 +2,6 @@ package app
 
 import (
 	"steward/internal/account/organization"
-	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/object"
 	"steward/internal/oidc"
@@ -65,26 +64,15 @@ var userTables = []string{
 	"oidc_passkeys",
 }
 
-// wireOrganizations returns the organizations' store, and the check for which ones can be used.
-func (p *parts) wireOrganizations() (*organization.Store, *organization.Active) {
-	store := &organization.Store{
+// wireOrganizations returns the organizations' store.
+func (p *parts) wireOrganizations() *organization.Store {
+	return &organization.Store{
 		Accounts:      p.accounts,
 		Caches:        append([]string{resource.Cache, object.Cache, oidc.Cache}, webhook.Caches()...),
 		UserTables:    userTables,
 		NeedsProvider: p.provider.NeedsProvider,
-		UserRemoved:   []func(*db.Tx, string) error{p.oauth.clients.ForgetUser},
+		UserRemoved:   []func(*db.Tx, string) error{p.oauth.Clients.ForgetUser},
 	}
-	active := &organization.Active{Store: store}
-	p.db.Watch(auth.Callers, active.Forget)
-	return store, active
-}
-
-// wireActive refuses callers and clients from deleted organizations.
-func (p *parts) wireActive(active *organization.Active) {
-	p.authenticator.Active = active.Check
-	p.storage.buckets.Active = active.Check
-	p.engines.embeddedDB.Active = active.Check
-	p.engines.embeddedKV.Active = active.Check
 }
 
 // wireRemover returns the remover of deleted organizations. Buckets have internal webhooks, and go

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/account/organization"
 	"steward/internal/app/config"
 	"steward/internal/audit"
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/object/s3"
 	"steward/internal/resource"
 	"steward/internal/resource/embedkv"
 	"steward/internal/resource/libsql"
@@ -42,16 +44,17 @@ type engineServer struct {
 }
 
 // wireEngines returns the engines for all regions. Call open before you use them.
-func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
+func (b base) wireEngines(auditLog *audit.Store, active *organization.Active) (*engines, error) {
 	e := &engines{store: &resource.Store{DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog}, log: b.log}
 	e.embeddedDB = &libsql.Engine{
 		Dir: filepath.Join(b.cfg.Data, "databases"), Node: b.node, BaseURL: b.addresses.BaseURL, Lookup: e.store.ByID,
+		Active: active,
 		Limits: libsql.Limits{Reserve: max(b.cfg.DiskReserve, 1)}, // 0 is the default
 		Memory: budget.NewPool(b.poolSizes.databases, b.poolSizes.databases/8), Log: b.log, Now: b.now,
 	}
 	e.embeddedKV = &embedkv.Engine{
 		Dir: filepath.Join(b.cfg.Data, "stores"), Node: b.node, URL: b.addresses.KVURL,
-		ByID: e.store.ByID, ByPassword: e.store.ByPassword,
+		ByID: e.store.ByID, ByPassword: e.store.ByPassword, Active: active,
 		Connections:     budget.NewPool(min(descriptors()/4, 10_000), 16),
 		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
 		Memory:          budget.NewPool(b.poolSizes.keyValue, b.poolSizes.keyValue/8),
@@ -172,7 +175,8 @@ func (e *engines) warnOfLocalFiles(database db.Dialect, cfg config.Config) {
 func (b base) wireResources(e *engines, s storage) *resource.Manager {
 	return &resource.Manager{
 		Store: e.store, Regions: e.regions, Embedded: resource.Region{DB: e.embeddedDB, KV: e.embeddedKV},
-		Buckets: s.bucketEngine(), Node: b.node, Log: b.log,
+		Buckets: s.buckets, Totals: s.totals, Node: b.node, Log: b.log,
+		S3: resource.S3Address{SigningRegion: s3.DefaultRegion, Origin: s.server.Origin, Domain: s.server.Domain},
 	}
 }
 

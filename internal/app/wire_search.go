@@ -16,7 +16,7 @@ func (p *parts) searchSources() []search.Source {
 		{Type: "webhook", Permission: auth.ReadWebhooks, Find: p.webhooks.store.Search},
 		{Type: "destination", Permission: auth.ReadWebhooks, Find: p.webhooks.store.SearchDestinations},
 		{Type: "receipt", Permission: auth.ReadWebhooks, Find: p.webhooks.store.SearchReceipts},
-		{Type: "oauth_client", Permission: auth.ReadClients, Find: p.oauth.clients.Search},
+		{Type: "oauth_client", Permission: auth.ReadClients, Find: p.oauth.Clients.Search},
 		{Type: "api_key", Permission: auth.ReadKeys, Find: p.apiKeys.Search},
 		{Type: "bucket", Permission: auth.ReadResources, Find: p.storage.buckets.Search},
 		{Type: "database", Permission: auth.ReadResources, Find: provisioned(p.engines.store, resource.DB)},

@@ -35,8 +35,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog,
 		Queue: &queue.Store{DB: b.db, Now: b.now, Owner: id.New("rep")},
 	}
-	sender := webhook.NewSender(store)
-	sender.Send = send.New(egress(b.cfg, b.addresses), b.now).Send
+	sender := webhook.NewSender(store, send.New(egress(b.cfg, b.addresses), b.now))
 	scheduler := sender.Scheduler(deliverySockets(), b.poolSizes.deliveries)
 	scheduler.Disk = b.databaseDisk
 	scheduler.Exclusive = b.db.Dialect() == db.SQLite
@@ -63,7 +62,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 // handler returns the routes' handler, which sends tests with the same client as deliveries.
 func (w webhooks) handler(b base) *webhook.Handler {
 	return &webhook.Handler{
-		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Send: w.sender.Send,
+		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Network: w.sender.Network,
 	}
 }
 

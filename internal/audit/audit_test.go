@@ -3,6 +3,9 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -11,13 +14,19 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
+	"steward/internal/web"
 )
 
 func newStore(d *db.DB) *audit.Store {
-	return &audit.Store{
-		DB: d, Now: time.Now,
-		Request: func(context.Context) (string, string) { return "req_1", "192.0.2.1" },
-	}
+	return &audit.Store{DB: d, Now: time.Now}
+}
+
+// requested returns the context of a request.
+func requested(t *testing.T) (ctx context.Context) {
+	t.Helper()
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })
+	web.Observe(slog.New(slog.DiscardHandler), nil, handler).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	return ctx
 }
 
 // entries returns the log of the organization org_1.
@@ -33,7 +42,7 @@ func entries(t *testing.T, s *audit.Store) []audit.Entry {
 func TestEntryExistsExactlyIfTheChangeDoes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(d)
-		ctx := auth.With(t.Context(), &auth.Caller{OrgID: "org_1", UserID: "usr_1", KeyID: "key_1"})
+		ctx := auth.With(requested(t), &auth.Caller{OrgID: "org_1", UserID: "usr_1", KeyID: "key_1"})
 		failed := errors.New("the change fails")
 		for _, result := range []error{nil, failed} {
 			err := d.Write(ctx, func(tx *db.Tx) error {
@@ -48,7 +57,7 @@ func TestEntryExistsExactlyIfTheChangeDoes(t *testing.T) {
 		}
 		got := entries(t, s)
 		if len(got) != 1 || *got[0].UserID != "usr_1" || *got[0].KeyID != "key_1" || got[0].ClientID != nil || got[0].Action != "thing.create" ||
-			got[0].Target != "thing_1" || got[0].RequestID != "req_1" || got[0].RemoteAddr != "192.0.2.1" {
+			got[0].Target != "thing_1" || got[0].RequestID != web.Request(ctx).ID || got[0].RequestID == "" || got[0].RemoteAddr != "192.0.2.1" {
 			t.Errorf("the log is %+v", got)
 		}
 	})

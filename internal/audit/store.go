@@ -16,8 +16,6 @@ import (
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Request returns the context's request id and remote address. It may be nil.
-	Request func(context.Context) (requestID, remoteAddr string)
 	// Retention is how long we keep entries.
 	Retention time.Duration
 }
@@ -30,7 +28,7 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	if caller == nil {
 		return nil
 	}
-	requestID, remoteAddr := s.source(tx.Context())
+	requestID, remoteAddr := source(tx.Context())
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target,
 		remote_addr, request_id) VALUES (@org_id, @id, @at, @user_id, @key_id, @client_id, @thing, @action, @target,
@@ -44,20 +42,6 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
 	return nil
-}
-
-// source returns the request id and remote address, if the context belongs to a request.
-func (s *Store) source(ctx context.Context) (requestID, remoteAddr string) {
-	if s.Request == nil {
-		return "", ""
-	}
-	return s.Request(ctx)
-}
-
-// RemoteAddr returns the remote address of the context's request, or "".
-func (s *Store) RemoteAddr(ctx context.Context) string {
-	_, remoteAddr := s.source(ctx)
-	return remoteAddr
 }
 
 // List returns a page of an organization's entries that match a filter, newest first. It returns Invalid

@@ -11,7 +11,7 @@ import (
 // RecordUser writes an entry about a user's account into the log of every organization that the user
 // belongs to, since an account belongs to none. by is the acting user; it is empty if unknown.
 func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
-	requestID, remoteAddr := s.source(tx.Context())
+	requestID, remoteAddr := source(tx.Context())
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, thing, action, target, remote_addr, request_id)
 		SELECT org_id, @id, @at, @by, @thing, @action, @target, @remote_addr, @request_id

@@ -7,12 +7,13 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
+	"steward/internal/web"
 )
 
 func TestEntryOfUserIsInTheLogOfEachOrganization(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := newStore(d)
-		err := d.Write(t.Context(), func(tx *db.Tx) error {
+		s, ctx := newStore(d), requested(t)
+		err := d.Write(ctx, func(tx *db.Tx) error {
 			for _, m := range [][2]string{{"org_1", "usr_1"}, {"org_2", "usr_1"}, {"org_2", "usr_2"}, {"org_3", "usr_2"}} {
 				_, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 					VALUES ($1, $2, 'member', 1, 1, 1)`, m[0], m[1])
@@ -38,7 +39,7 @@ func TestEntryOfUserIsInTheLogOfEachOrganization(t *testing.T) {
 		failed, signedIn := got[0], got[1]
 		if failed.Action != "user.sign_in_failed" || failed.UserID != nil || failed.Target != "usr_1" ||
 			signedIn.Action != "user.sign_in" || *signedIn.UserID != "usr_1" || signedIn.Target != "usr_1" ||
-			signedIn.RequestID != "req_1" || signedIn.RemoteAddr != "192.0.2.1" || signedIn.KeyID != nil {
+			signedIn.RequestID != web.Request(ctx).ID || signedIn.RemoteAddr != "192.0.2.1" || signedIn.KeyID != nil {
 			t.Errorf("the log is %+v", got)
 		}
 	})

@@ -141,7 +141,11 @@ func (d Decryption) Cipher(files ...[]byte) (*Cipher, error) {
 			return nil, err
 		}
 		if f.Recipients != "" {
-			return d.recipientCipher()
+			if d.Identities == "" && d.Required {
+				return nil, errors.New("the backups there are encrypted for recipients, and not with a passphrase; name the file with an identity with --identity")
+			}
+			identities, err := d.identities(false)
+			return &Cipher{identities: identities, shared: true}, err
 		}
 		identity, err := d.open(f.Identity)
 		if err != nil {
@@ -151,15 +155,6 @@ func (d Decryption) Cipher(files ...[]byte) (*Cipher, error) {
 		identities = append(identities, identity)
 	}
 	return newCipher(recipients[:1], identities)
-}
-
-// recipientCipher returns the cipher for reading objects that are encrypted for recipients.
-func (d Decryption) recipientCipher() (*Cipher, error) {
-	if d.Identities == "" && d.Required {
-		return nil, errors.New("the backups there are encrypted for recipients, and not with a passphrase; name the file with an identity with --identity")
-	}
-	identities, err := d.identities(false)
-	return &Cipher{identities: identities, shared: true}, err
 }
 
 // open decrypts a repository's identity with the passphrase.

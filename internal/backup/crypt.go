@@ -152,7 +152,12 @@ func (d Decryption) identities(scrypt bool) ([]age.Identity, error) {
 		if err != nil {
 			return nil, err
 		}
-		return passphraseIdentity(passphrase)
+		identity, err := age.NewScryptIdentity(passphrase)
+		if err != nil {
+			return nil, fmt.Errorf("passphrase: %w", err)
+		}
+		identity.SetMaxWorkFactor(workFactor)
+		return []age.Identity{identity}, nil
 	}
 	if d.Identities == "" {
 		return nil, errors.New("the backup is encrypted for recipients; name the file with an identity with --identity")
@@ -162,13 +167,4 @@ func (d Decryption) identities(scrypt bool) ([]age.Identity, error) {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	return all, nil
-}
-
-func passphraseIdentity(passphrase string) ([]age.Identity, error) {
-	identity, err := age.NewScryptIdentity(passphrase)
-	if err != nil {
-		return nil, fmt.Errorf("passphrase: %w", err)
-	}
-	identity.SetMaxWorkFactor(workFactor)
-	return []age.Identity{identity}, nil
 }

@@ -78,9 +78,6 @@ func (b *Reader) Header() Header { return b.header }
 // Summary returns the manifest's summary. Call it after Next has returned io.EOF.
 func (b *Reader) Summary() Summary { return b.manifest.Summary }
 
-// Parts returns how many parts and bytes were read, including those outside the stream.
-func (b *Reader) Parts() (count, bytes int64) { return b.count, b.bytes }
-
 func (b *Reader) readHeader() error {
 	h, err := b.nextEntry()
 	if err != nil {
@@ -121,7 +118,12 @@ func (b *Reader) Next() (*Part, error) {
 				return nil, err
 			}
 		default:
-			return b.begin(h)
+			section, id, ok := Parse(h.Name)
+			if !ok {
+				return nil, damaged("%q is no name of a part", h.Name)
+			}
+			b.current = &entry{info: Info{Name: h.Name, Size: h.Size}, sum: sha256.New()}
+			return &Part{Name: h.Name, Size: h.Size, Section: section, ID: id, Reader: partReader{b, b.current}}, nil
 		}
 	}
 }
@@ -135,21 +137,16 @@ func (b *Reader) nextEntry() (*tar.Header, error) {
 	if err != nil {
 		return nil, b.explain(err)
 	}
-	if h.Typeflag != tar.TypeReg || h.Linkname != "" || isExtended(h) {
+	regular := h.Typeflag == tar.TypeReg && h.Linkname == ""
+	for name := range h.PAXRecords {
+		// A large file has its size there. Other records may describe a sparse file, where a few bytes
+		// expand to any number of zeros.
+		regular = regular && name == "size"
+	}
+	if !regular {
 		return nil, damaged("%q is not a regular file", h.Name)
 	}
 	return h, nil
-}
-
-// isExtended reports whether an entry has PAX records other than a large file's size. Some of them describe
-// sparse files, where a few bytes expand to any number of zeros.
-func isExtended(h *tar.Header) bool {
-	for name := range h.PAXRecords {
-		if name != "size" {
-			return true
-		}
-	}
-	return false
 }
 
 // errNoManifest means that the backup was cut, or that a changed length hides the rest.
@@ -179,16 +176,6 @@ func (s *source) Read(to []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
-}
-
-// begin returns a part.
-func (b *Reader) begin(h *tar.Header) (*Part, error) {
-	section, id, ok := Parse(h.Name)
-	if !ok {
-		return nil, damaged("%q is no name of a part", h.Name)
-	}
-	b.current = &entry{info: Info{Name: h.Name, Size: h.Size}, sum: sha256.New()}
-	return &Part{Name: h.Name, Size: h.Size, Section: section, ID: id, Reader: partReader{b, b.current}}, nil
 }
 
 // partReader reads a part and hashes it.
@@ -320,11 +307,6 @@ func (b *Reader) end(h *tar.Header) error {
 			return damaged("%q is not the one that was written", info.Name)
 		}
 	}
-	return b.mustEnd()
-}
-
-// mustEnd returns io.EOF unless something follows the manifest.
-func (b *Reader) mustEnd() error {
 	_, err := b.tar.Next()
 	if err == nil {
 		return damaged("something follows the manifest")

@@ -6,8 +6,29 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 )
+
+// atOnce caps the items that Each works on at the same time.
+const atOnce = 8
+
+// Each calls f with each item, for several at the same time, and stops at the first error. A blob that is
+// being copied takes up to 16 MiB.
+func Each[T any](ctx context.Context, items []T, f func(context.Context, T) error) error {
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, item := range items {
+		if running.Err() != nil {
+			break
+		}
+		group.Go(func() error { return f(running, item) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
 
 // Copied says how copying a blob ended.
 type Copied int

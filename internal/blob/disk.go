@@ -75,7 +75,10 @@ func (d *Disk) directories() (names []string, err error) {
 func (d *Disk) ensure(path string) error {
 	directory := filepath.Dir(path)
 	name := filepath.Base(directory)
-	if d.isDurable(name) {
+	d.mu.Lock()
+	known := d.durable[name]
+	d.mu.Unlock()
+	if known {
 		return nil
 	}
 	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -88,12 +91,6 @@ func (d *Disk) ensure(path string) error {
 	defer d.mu.Unlock()
 	d.durable[name] = true
 	return nil
-}
-
-func (d *Disk) isDurable(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.durable[name]
 }
 
 // place returns a blob's directory and name inside a store. It returns ErrNotFound unless blobID is an id:

@@ -60,6 +60,9 @@ func NewClient(d *Directory, ring *seal.Ring) *Client {
 	return c
 }
 
+// Others lists the other known nodes.
+func (c *Client) Others(ctx context.Context) ([]string, error) { return c.directory.Others(ctx) }
+
 // Close closes unused connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 

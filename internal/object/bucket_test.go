@@ -31,13 +31,12 @@ func TestBucketLife(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, small)
 		var webhooks []string
-		f.buckets.CreateWebhook = func(_ *db.Tx, b *Bucket) (string, error) {
-			webhooks = append(webhooks, "create "+b.Name)
-			return "wh_1", nil
-		}
-		f.buckets.DeleteWebhook = func(_ *db.Tx, orgID, webhookID string) error {
-			webhooks = append(webhooks, "delete "+orgID+" "+webhookID)
-			return nil
+		f.buckets.Webhooks = hooks{
+			create: func(name string) { webhooks = append(webhooks, "create "+name) },
+			remove: func(_ *db.Tx, orgID, webhookID string) error {
+				webhooks = append(webhooks, "delete "+orgID+" "+webhookID)
+				return nil
+			},
 		}
 		made := f.bucket(alice, "photos")
 		byName, err := f.buckets.ByName(t.Context(), "photos")
@@ -77,7 +76,7 @@ func TestBucketLife(t *testing.T) {
 		mustBe(t, err, errs.NotFound)
 		_, err = f.buckets.ByAccessKey(t.Context(), rotated.AccessKey)
 		mustBe(t, err, errs.NotFound)
-		if diff := cmp.Diff([]string{"create photos", "delete org_a wh_1"}, webhooks); diff != "" {
+		if diff := cmp.Diff([]string{"create Bucket photos", "delete org_a wh_1"}, webhooks); diff != "" {
 			t.Errorf("webhooks -want +got:\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"bucket.create photos", "bucket.rotate photos", "bucket.delete photos"}, f.audit.Read("action || ' ' || target")); diff != "" {

@@ -2,8 +2,10 @@ package object
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/seal"
+	"steward/internal/webhook"
 )
 
 // clock is a clock that a test moves.
@@ -91,7 +94,7 @@ func (f *fixture) newParts(bytes blob.Store, limits Limits) (p parts) {
 	must(f.t, err)
 	p.buckets = &Buckets{DB: f.db, Ring: ring, Now: now, Audit: &audit.Store{Now: now}}
 	p.blobs = &Blobs{DB: f.db, Store: bytes, Now: now, Log: log}
-	p.index = &Index{DB: f.db, Blobs: p.blobs, Now: now, Event: f.event, Limits: limits}
+	p.index = &Index{DB: f.db, Blobs: p.blobs, Now: now, Webhooks: hooks{event: f.event}, Limits: limits}
 	p.uploads = &Uploads{DB: f.db, Index: p.index, Blobs: p.blobs, Now: now, MinPart: 3}
 	p.totals = &Totals{DB: f.db, Now: now}
 	p.cleaner = &Cleaner{DB: f.db, Buckets: p.buckets, Index: p.index, Blobs: p.blobs, Now: now, Log: log}
@@ -100,13 +103,64 @@ func (f *fixture) newParts(bytes blob.Store, limits Limits) (p parts) {
 }
 
 // event keeps events that are committed.
-func (f *fixture) event(tx *db.Tx, _ *Bucket, events []Event) error {
+func (f *fixture) event(tx *db.Tx, bodies [][]byte) error {
 	tx.OnCommit(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.events = append(f.events, events...)
+		for _, body := range bodies {
+			f.events = append(f.events, parseEvent(f.t, body))
+		}
 	})
 	return nil
+}
+
+// parseEvent returns what tests read in a notification.
+func parseEvent(t rapid.TB, body []byte) Event {
+	var n struct {
+		Records []struct {
+			EventName         string
+			RequestParameters struct{ SourceIPAddress string }
+			S3                struct {
+				Object struct {
+					Key, ETag string
+					Size      int64
+				}
+			}
+		}
+	}
+	must(t, json.Unmarshal(body, &n))
+	r := n.Records[0]
+	key, err := url.QueryUnescape(r.S3.Object.Key)
+	must(t, err)
+	return Event{
+		Name: r.EventName, Key: key, Size: r.S3.Object.Size, ETag: r.S3.Object.ETag,
+		Origin: Origin{Address: r.RequestParameters.SourceIPAddress},
+	}
+}
+
+// hooks are webhooks that tests watch; nil functions do nothing.
+type hooks struct {
+	create func(name string)
+	remove func(tx *db.Tx, orgID, webhookID string) error
+	event  func(tx *db.Tx, bodies [][]byte) error
+}
+
+func (h hooks) CreateInternalTx(_ *db.Tx, _ webhook.Creator, name string, _ map[string]string) (string, error) {
+	if h.create != nil {
+		h.create(name)
+	}
+	return "wh_1", nil
+}
+
+func (h hooks) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
+	if h.remove == nil {
+		return nil
+	}
+	return h.remove(tx, orgID, webhookID)
+}
+
+func (h hooks) AcceptEventsTx(tx *db.Tx, _, _ string, bodies [][]byte) error {
+	return h.event(tx, bodies)
 }
 
 var (

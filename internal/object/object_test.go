@@ -310,10 +310,10 @@ func TestDeletePrefixCanBeInterrupted(t *testing.T) {
 		}
 		f.put(b, "b", "x")
 		ctx, cancel := context.WithCancel(t.Context())
-		f.index.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error {
+		f.index.Webhooks = hooks{event: func(tx *db.Tx, _ [][]byte) error {
 			tx.OnCommit(cancel)
 			return nil
-		}
+		}}
 		first, err := f.index.DeletePrefix(ctx, b, "a/", Origin{}, nothing)
 		if !errors.Is(err, context.Canceled) || first != int64(small.Batch) {
 			t.Errorf("deleted %d, %v", first, err)

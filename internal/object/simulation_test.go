@@ -180,9 +180,12 @@ func (s *simulation) begin() {
 func (s *simulation) restart() {
 	s.fault.at = noCrash
 	s.parts = s.newParts(crashingBlobs{s.disk(), s.dir, s.fault}, small)
-	s.index.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error { return s.commits(tx) }
-	s.buckets.CreateWebhook = func(*db.Tx, *Bucket) (string, error) { return "wh_1", nil }
-	s.buckets.DeleteWebhook = func(tx *db.Tx, _, _ string) error { return s.commits(tx) }
+	crashing := hooks{
+		event:  func(tx *db.Tx, _ [][]byte) error { return s.commits(tx) },
+		remove: func(tx *db.Tx, _, _ string) error { return s.commits(tx) },
+	}
+	s.index.Webhooks = crashing
+	s.buckets.Webhooks = crashing
 }
 
 // commits is called in every transaction that changes objects or buckets.

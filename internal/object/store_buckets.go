@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account/organization"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -18,6 +19,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
+	"steward/internal/webhook"
 )
 
 const (
@@ -32,6 +34,13 @@ const (
 // Cache names the cache of buckets: pass Buckets.Forget to DB.Watch with it.
 const Cache = "object.buckets"
 
+// Webhooks are where the events of buckets go. They are a webhook.Store.
+type Webhooks interface {
+	CreateInternalTx(tx *db.Tx, by webhook.Creator, name string, metadata map[string]string) (webhookID string, err error)
+	DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error
+	AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]byte) error
+}
+
 // Buckets stores buckets: their names, credentials and configuration.
 type Buckets struct {
 	DB   *db.DB
@@ -39,12 +48,10 @@ type Buckets struct {
 	Now  func() time.Time
 	// Audit records who did something, in the same transaction.
 	Audit *audit.Store
-	// CreateWebhook creates a bucket's internal webhook and returns its id; DeleteWebhook deletes it. They
-	// may be nil.
-	CreateWebhook func(tx *db.Tx, b *Bucket) (string, error)
-	DeleteWebhook func(tx *db.Tx, orgID, webhookID string) error
-	// Active returns Forbidden if an organization was deleted. It may be nil.
-	Active func(ctx context.Context, orgID string) error
+	// Webhooks has an internal webhook for each bucket. It may be nil.
+	Webhooks Webhooks
+	// Active refuses the buckets of deleted organizations.
+	Active *organization.Active
 
 	byName db.Cache[string, *Bucket]
 	byKey  db.Cache[string, *Bucket]
@@ -159,10 +166,12 @@ func (s *Buckets) insert(tx *db.Tx, b *Bucket) error {
 }
 
 func (s *Buckets) createWebhook(tx *db.Tx, b *Bucket) (err error) {
-	if s.CreateWebhook == nil {
+	if s.Webhooks == nil {
 		return nil
 	}
-	if b.WebhookID, err = s.CreateWebhook(tx, b); err != nil {
+	b.WebhookID, err = s.Webhooks.CreateInternalTx(tx, webhook.Creator{OrgID: b.OrgID, UserID: b.CreatedBy}, "Bucket "+b.Name,
+		map[string]string{"type": "s3", "bucket_name": b.Name})
+	if err != nil {
 		return fmt.Errorf("create webhook of bucket: %w", err)
 	}
 	if _, err := tx.Exec(`UPDATE buckets SET webhook_id = $2 WHERE id = $1`, b.ID, b.WebhookID); err != nil {
@@ -199,8 +208,8 @@ func (s *Buckets) Delete(tx *db.Tx, ref BucketRef, ifEmpty bool) error {
 	if _, err := tx.Exec(`INSERT INTO bucket_purges (bucket_id, deleted_at) VALUES ($1, $2)`, b.ID, stamp.Of(s.Now())); err != nil {
 		return fmt.Errorf("insert purge: %w", err)
 	}
-	if s.DeleteWebhook != nil && b.WebhookID != "" {
-		if err := s.DeleteWebhook(tx, b.OrgID, b.WebhookID); err != nil {
+	if s.Webhooks != nil && b.WebhookID != "" {
+		if err := s.Webhooks.DeleteInternalTx(tx, b.OrgID, b.WebhookID); err != nil {
 			return fmt.Errorf("delete webhook of bucket: %w", err)
 		}
 	}
@@ -260,10 +269,10 @@ func (s *Buckets) ByName(ctx context.Context, name string) (*Bucket, error) {
 
 // active returns the bucket, or Forbidden if its organization was deleted.
 func (s *Buckets) active(ctx context.Context, b *Bucket, err error) (*Bucket, error) {
-	if err != nil || s.Active == nil {
-		return b, err
+	if err != nil {
+		return nil, err
 	}
-	if err := s.Active(ctx, b.OrgID); err != nil {
+	if err := s.Active.Check(ctx, b.OrgID); err != nil {
 		return nil, err
 	}
 	return b, nil

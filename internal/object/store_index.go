@@ -24,8 +24,8 @@ type Index struct {
 	DB    *db.DB
 	Blobs *Blobs
 	Now   func() time.Time
-	// Event is called in the transaction that changes a bucket's objects. It may be nil.
-	Event func(tx *db.Tx, b *Bucket, events []Event) error
+	// Webhooks get the events of changes, in the same transaction. It may be nil.
+	Webhooks Webhooks
 	// Limits override the default sizes. Zero values keep them.
 	Limits Limits
 

@@ -319,10 +319,18 @@ func (b *batch) writeEvents() error {
 		if err := b.tx.Send(`UPDATE bucket_states SET last_event_at = $2 WHERE bucket_id = $1`, bucket.ID, b.now); err != nil {
 			return fmt.Errorf("update state of bucket: %w", err)
 		}
-		if b.index.Event == nil {
+		if b.index.Webhooks == nil {
 			continue
 		}
-		if err := b.index.Event(b.tx, bucket, events); err != nil {
+		bodies := make([][]byte, len(events))
+		for i, e := range events {
+			body, err := e.Notification(bucket)
+			if err != nil {
+				return err
+			}
+			bodies[i] = body
+		}
+		if err := b.index.Webhooks.AcceptEventsTx(b.tx, bucket.OrgID, bucket.WebhookID, bodies); err != nil {
 			return fmt.Errorf("record events: %w", err)
 		}
 	}

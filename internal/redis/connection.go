@@ -184,8 +184,14 @@ func selectDB(x *call) error {
 	return nil
 }
 
+// maxName is the most bytes in a client's name, and in its library's name and version.
+const maxName = 1 << 10
+
 // validName returns an error if a text cannot be a client's name.
 func validName(name string) error {
+	if len(name) > maxName {
+		return errorf("ERR Client names cannot be longer than %d bytes.", maxName)
+	}
 	if !isPrintable(name) {
 		return errorf("ERR Client names cannot contain spaces, newlines or special characters.")
 	}
@@ -231,6 +237,9 @@ func clientSetInfo(x *call) error {
 	option := strings.ToLower(x.args[2])
 	if option != "lib-name" && option != "lib-ver" {
 		return errorf("ERR Unrecognized option '%s'", x.args[2])
+	}
+	if len(x.args[3]) > maxName {
+		return errorf("ERR %s cannot be longer than %d bytes.", option, maxName)
 	}
 	if !isPrintable(x.args[3]) {
 		return errorf("ERR %s cannot contain spaces, newlines or special characters.", option)

@@ -228,19 +228,20 @@ func (x *call) remove(e *entry) {
 	}
 }
 
-// changedFor breaks the transactions that watch a key, and tells clients that have read it.
-func (s *Store) changedFor(key string) {
+// changedFor breaks the transactions that watch a key, and tells clients that have read it. by is the
+// client that changed it, or nil if it expired or was evicted.
+func (s *Store) changedFor(key string, by *Client) {
 	for c := range s.watched[key] {
 		c.broken = true
 	}
-	s.invalidate(key)
+	s.invalidate(key, by)
 }
 
 // touched counts a change to a key.
 func (x *call) touched(key string) {
 	x.changes++
 	x.note(key)
-	x.changedFor(key)
+	x.changedFor(key, x.running)
 }
 
 // expireNow deletes an expired entry, with an effect for the log.
@@ -258,7 +259,7 @@ func (s *Store) signalGone(key string) {
 	if s.waiting[key] != nil {
 		s.signal(key)
 	}
-	s.changedFor(key)
+	s.changedFor(key, nil)
 }
 
 // expireSome deletes at most limit expired keys. It reports whether there may be more.

@@ -138,8 +138,15 @@ func appendFrame(buf, frame []byte) []byte {
 // maxKept is the largest buffer that we keep for reuse. A turn ends when its frames are larger.
 const maxKept = 1 << 20
 
-// maxFrame is the largest frame, in bytes.
-const maxFrame = 1 << 31
+// maxFrame is the largest frame, in bytes. Once a frame has more than longFrame, a script or
+// transaction must not write any more: its effects stay in memory until it ends.
+const (
+	maxFrame  = 1 << 31
+	longFrame = 32 << 20
+)
+
+// overlong reports whether the current request has changed as much as it may.
+func (l *log) overlong() bool { return len(l.frame) > longFrame }
 
 // buffered returns the size of the log's buffers, and of its rewrite's.
 func (l *log) buffered() int64 {

@@ -48,7 +48,7 @@ func (s *Store) settleMemory() {
 	if s.options.Charge == nil {
 		return
 	}
-	s.chargeTracked(s.tracked.size)
+	s.chargeNames(s.names.size)
 	more := s.wantedMemory() - s.charged
 	switch {
 	case more > 0 && s.options.Charge.Take(more):
@@ -62,10 +62,10 @@ func (s *Store) settleMemory() {
 // releaseMemory returns the whole charge.
 func (s *Store) releaseMemory() {
 	if s.options.Charge != nil {
-		s.options.Charge.Return(s.charged + s.tracked.charged)
+		s.options.Charge.Return(s.charged + s.names.charged)
 	}
 	s.charged = 0
-	s.tracked.charged = 0
+	s.names.charged = 0
 }
 
 // admitMemory returns an error if there is no memory for more keys and values, even after evicting
@@ -98,6 +98,78 @@ func (x *call) admitGrowth(n int64) error {
 	return nil
 }
 
-// overgrown reports whether a script or transaction that has begun to write must stop, although it
-// should not end half way.
-func (s *Store) overgrown() bool { return s.keys.memory/2 > s.options.Memory }
+// admitMore returns an error if a script or transaction that has begun to write must not run a command
+// with these flags, although it should not end half way.
+func (s *Store) admitMore(f flags) error {
+	switch {
+	case f.has(flagWrite) && s.log.overlong():
+		return errTooMuch
+	case f.has(flagDenyOOM) && s.keys.memory/2 > s.options.Memory:
+		return errOOM
+	}
+	return nil
+}
+
+// names is the memory for what a store remembers for its clients: the keys that they have read or
+// watch, their subscriptions, and the prefixes of their broadcasts.
+type names struct {
+	// size estimates the bytes, and charged is the amount charged for them.
+	size, charged int64
+}
+
+const (
+	// nameOverhead estimates the memory for one client's key, channel, pattern or prefix without its
+	// bytes.
+	nameOverhead = 320
+	// namesShare divides a store's memory: names may take one such part on top.
+	namesShare = 8
+)
+
+const errNames replyError = "ERR the clients of the store watch and subscribe to more than there is memory for"
+
+func sizeOfNames(names []string) int64 {
+	size := nameOverhead * int64(len(names))
+	for _, name := range names {
+		size += int64(len(name))
+	}
+	return size
+}
+
+// reserve takes memory for a client's names, and reports whether there was room. Keys that clients
+// have read make room for others: we tell the clients that the keys have changed.
+func (s *Store) reserve(names ...string) bool {
+	size := sizeOfNames(names)
+	limit := s.options.Memory / namesShare
+	if size > limit {
+		return false
+	}
+	for s.names.size+size > limit && len(s.tracked.readers) > 0 {
+		for key := range s.tracked.readers {
+			s.invalidateRead(key, nil)
+			break
+		}
+	}
+	if s.names.size+size > limit || !s.chargeNames(s.names.size+size) {
+		return false
+	}
+	s.names.size += size
+	return true
+}
+
+// release returns the memory for names that a client does not use any more.
+func (s *Store) release(names ...string) { s.names.size -= sizeOfNames(names) }
+
+// chargeNames charges memory for names. It reports whether there was room.
+func (s *Store) chargeNames(size int64) bool {
+	more := (size+memoryStep-1)/memoryStep*memoryStep - s.names.charged
+	switch {
+	case s.options.Charge == nil || -memorySlack <= more && more <= 0:
+		return true
+	case more < 0:
+		s.options.Charge.Return(-more)
+	case !s.options.Charge.Take(more):
+		return false
+	}
+	s.names.charged += more
+	return true
+}

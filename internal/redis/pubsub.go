@@ -82,10 +82,15 @@ func subscribeTo(kind subscription) func(x *call) error {
 		if x.script {
 			return errorf("ERR This Redis command is not allowed from script")
 		}
+		if !x.reserve(x.args[1:]...) {
+			return errNames
+		}
 		for _, arg := range x.args[1:] {
 			name := strings.Clone(arg)
 			if kind.all(x.Store).add(name, x.client) {
 				kind.of(x.client)[name] = true
+			} else {
+				x.release(name)
 			}
 			x.replySubscribed(kind.subscribe, &name)
 		}
@@ -125,8 +130,11 @@ func unsubscribeFrom(kind subscription) func(x *call) error {
 			x.replySubscribed(kind.unsubscribe, nil)
 		}
 		for _, name := range names {
-			kind.all(x.Store).remove(name, x.client)
-			delete(kind.of(x.client), name)
+			if kind.of(x.client)[name] {
+				kind.all(x.Store).remove(name, x.client)
+				delete(kind.of(x.client), name)
+				x.release(name)
+			}
 			x.replySubscribed(kind.unsubscribe, &name)
 		}
 		x.client.pin()
@@ -139,6 +147,7 @@ func (s *Store) unsubscribeAll(c *Client) {
 	for _, kind := range []subscription{toChannels, toPatterns, toShards} {
 		for name := range kind.of(c) {
 			kind.all(s).remove(name, c)
+			s.release(name)
 		}
 		clear(kind.of(c))
 	}

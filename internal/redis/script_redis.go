@@ -186,16 +186,10 @@ func (r *scriptRun) admit(cmd *command) error {
 	if r.readonly && (cmd.flags.has(flagWrite) || cmd.mayReplicate()) {
 		return errorf("ERR Write commands are not allowed from read-only scripts.")
 	}
-	if !cmd.flags.has(flagDenyOOM) {
-		return nil
-	}
-	if !r.dirty && !r.allowOOM && r.denied != nil {
+	if cmd.flags.has(flagDenyOOM) && !r.dirty && !r.allowOOM && r.denied != nil {
 		return r.x.countRefused(r.denied)
 	}
-	if r.x.overgrown() {
-		return r.x.countRefused(errOOM)
-	}
-	return nil
+	return r.x.countRefused(r.x.admitMore(cmd.flags))
 }
 
 // mayReplicate reports whether Redis treats a command as a write in scripts, though it does not write.

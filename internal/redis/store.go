@@ -109,7 +109,7 @@ type Store struct {
 	rest []*Client
 	slot turnSlot
 	// watched has the clients that watch each key.
-	watched map[string]map[*Client]bool
+	watched subscribers
 	// waiting has the clients blocked on each key, in the order they asked. ready lists the keys whose
 	// clients may be able to go on.
 	waiting map[string][]*Client
@@ -119,6 +119,7 @@ type Store struct {
 	// channels, patterns and shards hold the subscribers to each name.
 	channels, patterns, shards subscribers
 	tracked                    trackedKeys
+	names                      names
 	stats                      stats
 	reported                   reported
 	// opened is the time the store was opened, in milliseconds.
@@ -196,7 +197,7 @@ func newStore(dir FS, o Options) *Store {
 func (s *Store) load() error {
 	s.keys = newKeyspace()
 	s.limits.keptSettings = keptSettings{}
-	s.watched = map[string]map[*Client]bool{}
+	s.watched = subscribers{}
 	s.waiting = map[string][]*Client{}
 	l, err := openLog(s.fs)
 	if err != nil {

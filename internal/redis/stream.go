@@ -243,7 +243,7 @@ func (x *call) groupsChanged(e *entry) {
 	x.keys.charge(e)
 	x.changes++
 	x.note(e.key)
-	x.invalidate(e.key)
+	x.invalidate(e.key, x.running)
 }
 
 // lookupStream returns a key's entry and stream, nil if there is none, or errWrongType.

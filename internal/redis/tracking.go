@@ -33,33 +33,28 @@ type trackedKeys struct {
 	// all keys.
 	readers    subscribers
 	broadcasts map[*Client]bool
-	// changed has the keys that the current request changed, and the client that did it. It stays nil
-	// without broadcasts.
-	changed map[string]*Client
-	// size estimates readers' bytes, and charged is the amount charged for them.
-	size, charged int64
+	// changed has the keys that the current request changed, and the client that did it, or nil if they
+	// expired or were evicted. changedSize estimates their bytes. Both stay empty without broadcasts.
+	changed     map[string]*Client
+	changedSize int
 }
 
-// trackedOverhead estimates the memory for one client's tracked key without its name.
-const trackedOverhead = 320
+// maxChanged is the size of changed keys at which we tell clients, even if the request has not ended.
+const maxChanged = 1 << 20
 
-// trackingShare divides a store's memory: tracked keys may take one such part on top.
-const trackingShare = 8
-
-func (t *trackedKeys) add(key string, c *Client) {
+func (s *Store) addTracked(key string, c *Client) {
 	key = strings.Clone(key)
-	t.readers.add(key, c)
+	s.tracked.readers.add(key, c)
 	if c.tracked == nil {
 		c.tracked = map[string]bool{}
 	}
 	c.tracked[key] = true
-	t.size += trackedOverhead + int64(len(key))
 }
 
-func (t *trackedKeys) remove(key string, c *Client) {
-	t.readers.remove(key, c)
+func (s *Store) removeTracked(key string, c *Client) {
+	s.tracked.readers.remove(key, c)
 	delete(c.tracked, key)
-	t.size -= trackedOverhead + int64(len(key))
+	s.release(key)
 }
 
 // remember tracks the keys that a call has read. If there is no memory for a key, we tell the client at
@@ -72,61 +67,40 @@ func (x *call) remember() {
 	for _, key := range x.cmd.keysOf(x.args) {
 		switch {
 		case c.tracked[key]:
-		case x.admitTracked(key):
-			x.tracked.add(key, c)
+		case x.reserve(key):
+			x.addTracked(key, c)
 		default:
 			x.sendInvalid(c, []string{key})
 		}
 	}
 }
 
-// admitTracked reports whether there is memory to track one more key for a client. It drops others to
-// make room.
-func (s *Store) admitTracked(key string) bool {
+// invalidate tells clients that a key has changed. by is the client that changed it, or nil.
+func (s *Store) invalidate(key string, by *Client) {
+	s.invalidateRead(key, by)
 	t := &s.tracked
-	size := trackedOverhead + int64(len(key))
-	limit := s.options.Memory / trackingShare
-	if size > limit {
-		return false
+	if len(t.broadcasts) == 0 {
+		return
 	}
-	for t.size+size > limit {
-		for other := range t.readers {
-			s.invalidate(other)
-			break
-		}
+	if t.changed == nil {
+		t.changed = map[string]*Client{}
 	}
-	return s.chargeTracked(t.size + size)
+	if _, known := t.changed[key]; !known {
+		t.changedSize += nameOverhead + len(key)
+	}
+	t.changed[key] = by
+	if t.changedSize > maxChanged {
+		s.broadcast()
+	}
 }
 
-// chargeTracked charges memory for tracked keys. It reports whether there was room.
-func (s *Store) chargeTracked(size int64) bool {
-	more := (size+memoryStep-1)/memoryStep*memoryStep - s.tracked.charged
-	switch {
-	case s.options.Charge == nil || -memorySlack <= more && more <= 0:
-		return true
-	case more < 0:
-		s.options.Charge.Return(-more)
-	case !s.options.Charge.Take(more):
-		return false
-	}
-	s.tracked.charged += more
-	return true
-}
-
-// invalidate tells the clients that have read a key that it has changed. Clients in broadcast mode hear
-// about it from broadcast.
-func (s *Store) invalidate(key string) {
+// invalidateRead tells the clients that have read a key that it has changed.
+func (s *Store) invalidateRead(key string, by *Client) {
 	for c := range s.tracked.readers[key] {
-		s.tracked.remove(key, c)
-		if c != s.running || !c.tracking.noLoop {
+		s.removeTracked(key, c)
+		if c != by || !c.tracking.noLoop {
 			s.sendInvalid(c, []string{key})
 		}
-	}
-	if len(s.tracked.broadcasts) > 0 {
-		if s.tracked.changed == nil {
-			s.tracked.changed = map[string]*Client{}
-		}
-		s.tracked.changed[key] = s.running
 	}
 }
 
@@ -137,12 +111,17 @@ func (s *Store) broadcast() {
 		return
 	}
 	s.tracked.changed = nil
+	s.tracked.changedSize = 0
 	all := slices.Sorted(maps.Keys(changed))
 	for c := range s.tracked.broadcasts {
 		for _, prefix := range c.tracking.prefixes {
 			var keys []string
-			for _, key := range all {
-				if strings.HasPrefix(key, prefix) && (changed[key] != c || !c.tracking.noLoop) {
+			first, _ := slices.BinarySearch(all, prefix)
+			for _, key := range all[first:] {
+				if !strings.HasPrefix(key, prefix) {
+					break
+				}
+				if changed[key] != c || !c.tracking.noLoop {
 					keys = append(keys, key)
 				}
 			}
@@ -226,7 +205,7 @@ func (s *Store) dropTracked() {
 // forgetTracked forgets the keys that a client has read.
 func (s *Store) forgetTracked(c *Client) {
 	for key := range c.tracked {
-		s.tracked.remove(key, c)
+		s.removeTracked(key, c)
 	}
 	c.tracked = nil
 }
@@ -235,6 +214,7 @@ func (s *Store) forgetTracked(c *Client) {
 func (s *Store) untrack(c *Client) {
 	s.forgetTracked(c)
 	delete(s.tracked.broadcasts, c)
+	s.release(c.tracking.prefixes...)
 	c.tracking = tracking{}
 	c.pin()
 }
@@ -281,6 +261,9 @@ func clientTracking(x *call) error {
 	if wanted.broadcast {
 		if wanted.prefixes, err = joinPrefixes(had.prefixes, wanted.prefixes); err != nil {
 			return err
+		}
+		if !x.reserve(wanted.prefixes[len(had.prefixes):]...) {
+			return errNames
 		}
 		x.tracked.broadcasts[c] = true
 	}

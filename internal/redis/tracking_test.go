@@ -86,6 +86,82 @@ func TestTrackedKeysChangeWithoutCommands(t *testing.T) {
 	r.expect(c, "EXISTS k", int64(0))
 }
 
+// TestNoLoopIsAboutOnesOwnChanges has keys expire and be evicted while a client runs that is not told of its own changes.
+func TestNoLoopIsAboutOnesOwnChanges(t *testing.T) {
+	for _, mode := range []string{"", " BCAST"} {
+		r := newRunner(t)
+		c, other := r.client(1), r.client(2)
+		c.out.resp3 = true
+		r.expect(c, "CLIENT TRACKING ON NOLOOP"+mode, simple("OK"))
+		r.expect(c, "SET own v", simple("OK"))
+		r.expect(c, "GET own", "v")
+		r.expect(c, "SET own w", simple("OK"))
+		r.expectMessages(c)
+
+		r.expect(other, "SET k v PX 1000", simple("OK"))
+		r.messages(c)
+		r.expect(c, "GET k", "v")
+		r.now = r.now.Add(time.Second)
+		r.expect(c, "DEL k", int64(0)) // it has expired, which this finds
+		r.expectMessages(c, "[invalidate [k]]")
+
+		r.expect(other, "SET k v", simple("OK"))
+		r.messages(c)
+		r.expect(c, "GET k", "v")
+		r.expect(other, "DEL own", int64(1))
+		r.messages(c)
+		r.expect(c, "CONFIG SET maxmemory-policy allkeys-lru maxmemory 1", simple("OK"))
+		r.expectMessages(c, "[invalidate [k]]")
+	}
+}
+
+// TestNoLoopIsToldOfForgottenKeys reads more keys than are tracked, and changes one that is not any more.
+func TestNoLoopIsToldOfForgottenKeys(t *testing.T) {
+	r := newRunner(t)
+	r.store.options.Memory = 8 * namesShare * nameOverhead
+	c := r.client(1)
+	c.out.resp3 = true
+	r.expect(c, "CLIENT TRACKING ON NOLOOP", simple("OK"))
+	kept := map[string]bool{}
+	for i := range 20 {
+		key := fmt.Sprint("k", i)
+		r.expect(c, "GET "+key, nil)
+		kept[key] = true
+		for _, message := range r.messages(c) {
+			delete(kept, strings.TrimSuffix(strings.TrimPrefix(message, "[invalidate ["), "]]"))
+		}
+	}
+	if len(kept) > 8 || !reflect.DeepEqual(kept, c.tracked) {
+		t.Errorf("the client has %v, of which %v are tracked", kept, c.tracked)
+	}
+}
+
+// TestBroadcastsOfALongScript has a script change so many keys that their names do not stay in memory until it ends.
+func TestBroadcastsOfALongScript(t *testing.T) {
+	r := newRunner(t)
+	c, quiet, other := r.client(1), r.client(2), r.client(3)
+	c.out.resp3, quiet.out.resp3 = true, true
+	r.store.options.ScriptTime = time.Hour // for a busy machine
+	r.expect(c, "CLIENT TRACKING ON BCAST PREFIX k", simple("OK"))
+	r.expect(quiet, "CLIENT TRACKING ON BCAST PREFIX x", simple("OK"))
+	const n = 3 * maxChanged / nameOverhead
+	r.submit(other, []string{"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('set', 'k' .. i, '') redis.call('del', 'k' .. i) end", "0", fmt.Sprint(n)})
+	told := map[string]bool{}
+	messages := r.messages(c)
+	for _, message := range messages {
+		for _, key := range strings.Fields(strings.NewReplacer("[invalidate [", "", "]]", "").Replace(message)) {
+			told[key] = true
+		}
+	}
+	if len(told) != n || len(messages) < 3 {
+		t.Errorf("told of %d keys in %d messages, want %d", len(told), len(messages), n)
+	}
+	r.expectMessages(quiet)
+	if left := r.store.tracked; len(left.changed) != 0 || left.changedSize != 0 {
+		t.Errorf("%d changed keys of %d bytes are left", len(left.changed), left.changedSize)
+	}
+}
+
 // TestBroadcastTracking tells clients of keys that they have not read.
 func TestBroadcastTracking(t *testing.T) {
 	r := newRunner(t)
@@ -112,7 +188,7 @@ func TestBroadcastTracking(t *testing.T) {
 // TestTrackedKeysTakeBoundedMemory reads more keys than are tracked. The client is told of those that are not any more.
 func TestTrackedKeysTakeBoundedMemory(t *testing.T) {
 	r := newRunner(t)
-	limit := r.store.options.Memory / trackingShare
+	limit := r.store.options.Memory / namesShare
 	c := r.client(1)
 	c.out.resp3 = true
 	r.expect(c, "CLIENT TRACKING ON", simple("OK"))
@@ -125,15 +201,15 @@ func TestTrackedKeysTakeBoundedMemory(t *testing.T) {
 			delete(kept, strings.TrimSuffix(strings.TrimPrefix(message, "[invalidate ["), "]]"))
 		}
 	}
-	if size := r.store.tracked.size; size > limit || size < limit/2 {
+	if size := r.store.names.size; size > limit || size < limit/2 {
 		t.Errorf("tracked keys take %d bytes of %d", size, limit)
 	}
 	if !reflect.DeepEqual(kept, c.tracked) {
 		t.Errorf("the client has %d keys, of which %d are tracked", len(kept), len(c.tracked))
 	}
 	r.store.leave(c)
-	if left := r.store.tracked; left.size != 0 || len(left.readers) != 0 {
-		t.Errorf("%d bytes of %d keys are left", left.size, len(left.readers))
+	if size, readers := r.store.names.size, r.store.tracked.readers; size != 0 || len(readers) != 0 {
+		t.Errorf("%d bytes of %d keys are left", size, len(readers))
 	}
 }
 
@@ -213,6 +289,7 @@ func TestMessagesToOneselfTakeBoundedMemory(t *testing.T) {
 	r := newRunner(t)
 	c := r.client(1)
 	c.out.resp3 = true
+	r.store.options.ScriptTime = time.Hour // for a busy machine
 	r.run(c, "SUBSCRIBE c")
 	r.received(c)
 	r.submit(c, []string{"EVAL", "for i = 1, 1000 do redis.call('publish', 'c', ARGV[1]) end return 1", "0", strings.Repeat("x", 1<<20)})

@@ -66,7 +66,10 @@ func (c *Client) enqueue(cmd *command, args []string) {
 	c.out.simple("QUEUED")
 }
 
-const errTransaction replyError = "ERR the transaction is too large"
+const (
+	errTransaction replyError = "ERR the transaction is too large"
+	errTooMuch     replyError = "ERR a script or transaction changes too much at once"
+)
 
 // admitQueued charges a command in a transaction, and returns an error if there are too many or no
 // memory is left. The charge for the current request moves to the transaction.
@@ -159,8 +162,8 @@ func execQueue(x *call) error {
 	}
 	x.out.array(len(q.commands))
 	for _, c := range q.commands {
-		if c.cmd.flags.has(flagDenyOOM) && x.overgrown() {
-			x.out.error(x.countRefused(errOOM).Error())
+		if err := x.countRefused(x.admitMore(c.cmd.flags)); err != nil {
+			x.out.error(err.Error())
 			continue
 		}
 		x.Store.call(&call{Store: x.Store, client: x.client, cmd: c.cmd, args: c.args, out: x.out, now: x.now, nested: true})
@@ -173,18 +176,23 @@ func watch(x *call) error {
 	if x.client.queue != nil {
 		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
+	if !x.reserve(x.args[1:]...) {
+		return errNames
+	}
 	for _, key := range x.args[1:] {
 		if e := x.keys.find(key); e != nil && e.expired(x.now) {
 			x.expireNow(e)
 		}
+		if x.client.watching[key] {
+			x.release(key)
+			continue
+		}
 		if x.client.watching == nil {
 			x.client.watching = map[string]bool{}
 		}
-		if x.watched[key] == nil {
-			x.watched[key] = map[*Client]bool{}
-		}
+		key = strings.Clone(key)
+		x.watched.add(key, x.client)
 		x.client.watching[key] = true
-		x.watched[key][x.client] = true
 	}
 	x.client.pin()
 	x.out.ok()
@@ -200,10 +208,8 @@ func unwatch(x *call) error {
 // unwatchAll forgets the keys that a client watches.
 func (s *Store) unwatchAll(c *Client) {
 	for key := range c.watching {
-		delete(s.watched[key], c)
-		if len(s.watched[key]) == 0 {
-			delete(s.watched, key)
-		}
+		s.watched.remove(key, c)
+		s.release(key)
 	}
 	c.watching = nil
 	c.broken = false

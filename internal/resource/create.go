@@ -10,6 +10,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/object"
 )
 
 // Create creates all resources in the request or none, and returns them in the same order. If keep is not
@@ -148,8 +149,8 @@ func (m *Manager) finishOne(tx *db.Tx, c creation, i int) (Resource, error) {
 		if wanted.Name != nil {
 			name = *wanted.Name
 		}
-		b, err := m.Buckets.Create(tx, c.caller, c.region.Region, name, wanted.Description)
-		return Resource{Bucket: &b}, err
+		b, err := m.Buckets.Create(tx, c.caller, object.NewBucket{Name: name, Region: c.region.Region, Description: wanted.Description})
+		return Resource{Bucket: b}, err
 	}
 	active, err := m.Store.activate(tx, p)
 	if err != nil {

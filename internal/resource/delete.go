@@ -10,6 +10,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/object"
 )
 
 // Delete deletes all resources in the request or none, with everything they hold. It returns NotFound if
@@ -67,7 +68,7 @@ func (m *Manager) beginDeletion(ctx context.Context, caller *auth.Caller, region
 			if n.Type != S3 {
 				continue
 			}
-			if err := m.Buckets.Delete(tx, caller.OrgID, region.Region, n.Name, n.IfEmpty); err != nil {
+			if err := m.Buckets.Delete(tx, object.BucketRef{OrgID: caller.OrgID, Region: region.Region, Name: n.Name}, n.IfEmpty); err != nil {
 				return err
 			}
 		}

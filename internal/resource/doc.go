@@ -2,7 +2,7 @@
 // stores (kv).
 //
 // A request names an organization and a region, whose engines create and serve the resources. Package
-// object stores the buckets and fills in Buckets. A database or key-value store has a row here
+// object stores the buckets. A database or key-value store has a row here
 // (store.go), and an Engine creates it, either as files of this process or on another server.
 //
 // Row and engine must agree even after a crash at any point. So a Manager moves each resource through

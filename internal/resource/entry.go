@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/auth"
+	"steward/internal/object"
 )
 
 // Created is the response to a creation.
@@ -54,7 +55,7 @@ func (Entry) Schema(r huma.Registry) *huma.Schema {
 // entry returns the parts of a resource that a caller may see.
 func (h *Handler) entry(caller *auth.Caller, r Resource) Entry {
 	if r.Bucket != nil {
-		return Entry{S3Created{Type: S3, Name: r.Bucket.Name, S3Entry: h.s3Entry(caller, *r.Bucket)}}
+		return Entry{S3Created{Type: S3, Name: r.Bucket.Name, S3Entry: h.s3Entry(caller, r.Bucket)}}
 	}
 	if r.Provisioned.Type == KV {
 		return Entry{KVCreated{Type: KV, KVEntry: KVEntry(h.dbEntry(caller, r.Provisioned))}}
@@ -68,14 +69,14 @@ func seesCredentials(caller *auth.Caller) bool {
 	return caller.May(auth.WriteResources) && !caller.Stale
 }
 
-func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
-	buckets := h.Manager.Buckets
+func (h *Handler) s3Entry(caller *auth.Caller, b *object.Bucket) S3Entry {
+	address := h.Manager.S3
 	e := S3Entry{
-		BucketName: b.Name, Region: buckets.SigningRegion, Endpoint: buckets.Origin + "/" + b.Name,
+		BucketName: b.Name, Region: address.SigningRegion, Endpoint: address.Origin + "/" + b.Name,
 		Description: b.Description, BucketType: "user", Internal: b.Internal, Env: map[string]string{},
 	}
-	if buckets.Domain != "" && !strings.Contains(b.Name, ".") { // TLS wildcards do not match names with dots
-		e.CNAME = new(b.Name + "." + buckets.Domain)
+	if address.Domain != "" && !strings.Contains(b.Name, ".") { // TLS wildcards do not match names with dots
+		e.CNAME = new(b.Name + "." + address.Domain)
 	}
 	if !seesCredentials(caller) {
 		return e
@@ -83,11 +84,11 @@ func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 	e.AccessKey = &b.AccessKey
 	e.SecretKey = &b.SecretKey
 	e.Env = map[string]string{
-		"S3_ENDPOINT":          buckets.Origin,
+		"S3_ENDPOINT":          address.Origin,
 		"S3_BUCKET":            b.Name,
 		"S3_ACCESS_KEY_ID":     b.AccessKey,
 		"S3_SECRET_ACCESS_KEY": b.SecretKey,
-		"S3_REGION":            buckets.SigningRegion,
+		"S3_REGION":            address.SigningRegion,
 	}
 	return e
 }

@@ -61,7 +61,9 @@ func newFixture(t testing.TB, d *db.DB, dir, node string) *fixture {
 	f.Manager = &Manager{
 		Store:   &Store{DB: d, Ring: ring, Now: now, Audit: record},
 		Regions: []Region{{Region: "local", S3: true, DB: f.dbs, KV: f.kvs}},
-		Buckets: bucketEngine(&object.Buckets{DB: d, Ring: ring, Now: now, Audit: record}),
+		Buckets: &object.Buckets{DB: d, Ring: ring, Now: now, Audit: record},
+		Totals:  &object.Totals{DB: d, Now: now},
+		S3:      S3Address{SigningRegion: "r", Origin: "http://s3.test"},
 		Node:    node,
 		Log:     slog.New(slog.DiscardHandler),
 	}
@@ -74,41 +76,6 @@ func newFileEngine(t testing.TB, dir, name string) *fileEngine {
 		t.Fatal(err)
 	}
 	return &fileEngine{dir: dir, name: name, remote: true}
-}
-
-// bucketEngine returns the real engine of buckets.
-func bucketEngine(s *object.Buckets) Buckets {
-	entry := func(b *object.Bucket) Bucket {
-		return Bucket{Name: b.Name, OrgID: b.OrgID, Region: b.Region, AccessKey: b.AccessKey, SecretKey: b.SecretKey, CreatedAt: b.CreatedAt}
-	}
-	return Buckets{
-		Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (Bucket, error) {
-			b, err := s.Create(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})
-			if err != nil {
-				return Bucket{}, err
-			}
-			return entry(b), nil
-		},
-		Delete: func(tx *db.Tx, orgID, region, name string, ifEmpty bool) error {
-			return s.Delete(tx, object.BucketRef{OrgID: orgID, Region: region, Name: name}, ifEmpty)
-		},
-		Rotate: func(tx *db.Tx, orgID, region, name string) (Bucket, error) {
-			b, err := s.RotateKeys(tx, object.BucketRef{OrgID: orgID, Region: region, Name: name})
-			if err != nil {
-				return Bucket{}, err
-			}
-			return entry(b), nil
-		},
-		List: func(ctx context.Context, orgID, region string) ([]Bucket, error) {
-			buckets, err := s.List(ctx, orgID, region)
-			list := make([]Bucket, len(buckets))
-			for i, b := range buckets {
-				list[i] = entry(b)
-			}
-			return list, err
-		},
-		SigningRegion: "r", Origin: "http://s3.test",
-	}
 }
 
 func (f *fixture) region() *Region { return &f.Regions[0] }

@@ -8,37 +8,10 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/idempotency"
-	"steward/internal/stamp"
 )
 
-// Bucket is a bucket as its engine knows it.
-type Bucket struct {
-	Name        string
-	OrgID       string
-	Region      string
-	Description *string
-	Internal    bool
-	AccessKey   string
-	SecretKey   string
-	CreatedAt   stamp.Time
-	Objects     int64
-	Bytes       int64
-	LastEventAt *stamp.Time
-}
-
-// Buckets is the engine for buckets.
-type Buckets struct {
-	// Create creates a bucket for the caller, with a generated name if name is empty. It returns Conflict
-	// if the name is taken.
-	Create func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (Bucket, error)
-	// Delete deletes a bucket with everything in it. It returns NotFound if the organization has no such
-	// bucket in the region, and Conflict if ifEmpty is true and the bucket has objects.
-	Delete func(tx *db.Tx, orgID, region, name string, ifEmpty bool) error
-	// Rotate gives a bucket new credentials and returns it. It returns NotFound if the organization has
-	// no such bucket in the region.
-	Rotate func(tx *db.Tx, orgID, region, name string) (Bucket, error)
-	// List returns an organization's buckets by name. An empty region selects all regions.
-	List func(ctx context.Context, orgID, region string) ([]Bucket, error)
+// S3Address is where clients reach the buckets of all regions.
+type S3Address struct {
 	// SigningRegion is the region that clients must sign requests with.
 	SigningRegion string
 	// Origin is the S3 listener's URL.

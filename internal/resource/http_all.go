@@ -52,8 +52,8 @@ func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
 		case S3:
 			b := r.Bucket
 			placed.S3 = append(placed.S3, PlacedS3{
-				S3Entry: h.s3Entry(caller, *b), Place: at,
-				ObjectCount: b.Objects, TotalSize: b.Bytes, LastEventAt: b.LastEventAt,
+				S3Entry: h.s3Entry(caller, b), Place: at,
+				ObjectCount: r.held.Objects, TotalSize: r.held.Bytes, LastEventAt: r.held.LastEventAt,
 			})
 		case DB:
 			placed.DB = append(placed.DB, PlacedDB{DBEntry: h.dbEntry(caller, r.Provisioned), Place: at})
@@ -82,8 +82,12 @@ func (h *Handler) ofOrg(ctx context.Context, orgID, kind string) (all []Resource
 		if err != nil {
 			return nil, err
 		}
+		usage, err := h.Manager.Totals.ByBucket(ctx, orgID)
+		if err != nil {
+			return nil, err
+		}
 		for _, b := range buckets {
-			all = append(all, Resource{Bucket: &b})
+			all = append(all, Resource{Bucket: b, held: usage[b.ID]})
 		}
 	}
 	if kind != string(S3) {

@@ -183,7 +183,10 @@ func (h *Handler) Rotate(ctx context.Context, in *RotateInput) (entry Entry, err
 	if found.Bucket != nil {
 		return idempotency.Once(ctx, func(ctx context.Context) (Entry, error) {
 			b, err := h.Manager.RotateBucket(ctx, caller, region, in.Name)
-			return h.entry(caller, Resource{Bucket: &b}), err
+			if err != nil {
+				return Entry{}, err
+			}
+			return h.entry(caller, Resource{Bucket: b}), nil
 		})
 	}
 	if err := idempotency.Claim(ctx); err != nil {
@@ -233,7 +236,7 @@ func (h *Handler) get(ctx context.Context, caller *auth.Caller, in NameInput, t 
 	}
 	for _, b := range buckets {
 		if b.Name == in.Name {
-			return Resource{Bucket: &b}, nil
+			return Resource{Bucket: b}, nil
 		}
 	}
 	return Resource{}, errs.Missing("bucket", in.Name)

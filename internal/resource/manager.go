@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/object"
 )
 
 const (
@@ -24,6 +25,15 @@ const (
 	maxSettle = 10
 )
 
+// Nodes reaches other nodes. It is a node.Client.
+type Nodes interface {
+	// Call sends a request to a node, where Remote serves it. Values travel as JSON. It returns
+	// Unavailable, or NotFound if nobody has served that node for long.
+	Call(ctx context.Context, node, path string, in, out any) error
+	// Others lists the other known nodes.
+	Others(ctx context.Context) ([]string, error)
+}
+
 // Manager creates, deletes and rotates resources. Rows and engines agree again after a crash at any point.
 type Manager struct {
 	Store   *Store
@@ -31,17 +41,15 @@ type Manager struct {
 	// Embedded has this process's own engines. They keep serving their resources when a region gets
 	// another engine.
 	Embedded Region
-	Buckets  Buckets
+	Buckets  *object.Buckets
+	Totals   *object.Totals
+	S3       S3Address
 	// Node identifies this process's data directory, and with it the changes that we have claimed and the
 	// files of our local engines.
 	Node string
-	// Call sends a request to the node that has a resource's files, where Remote serves it. Values travel
-	// as JSON. It returns Unavailable, or NotFound if nobody has served that node for long. It is nil if
-	// there are no other nodes.
-	Call func(ctx context.Context, node, path string, in, out any) error
-	// Others lists the other known nodes. It is nil if Call is.
-	Others func(ctx context.Context) ([]string, error)
-	Log    *slog.Logger
+	// Nodes reaches the nodes that have other resources' files. It is nil if there are no other nodes.
+	Nodes Nodes
+	Log   *slog.Logger
 	// Step, if not nil, is called before each step of a change. Tests kill the process there.
 	Step func(step string)
 
@@ -50,8 +58,10 @@ type Manager struct {
 
 // Resource is either a bucket, or a database or key-value store.
 type Resource struct {
-	Bucket      *Bucket
+	Bucket      *object.Bucket
 	Provisioned *Provisioned
+
+	held object.Usage // by the bucket, in the list of all resources
 }
 
 func (m *Manager) step(format string, args ...any) {

@@ -13,15 +13,15 @@ import (
 
 // elsewhere reports whether another data directory has the resource's files.
 func (m *Manager) elsewhere(p *Provisioned) bool {
-	return p.Node != "" && p.Node != m.Node && m.Call != nil
+	return p.Node != "" && p.Node != m.Node && m.Nodes != nil
 }
 
 // others returns the other known nodes.
 func (m *Manager) others(ctx context.Context) ([]string, error) {
-	if m.Others == nil {
+	if m.Nodes == nil {
 		return nil, nil
 	}
-	return m.Others(ctx)
+	return m.Nodes.Others(ctx)
 }
 
 // Requests to the node that has a resource's files.
@@ -53,7 +53,7 @@ type remoteKeys struct {
 // ask sends a request to the node that has a resource's files.
 func (m *Manager) ask(ctx context.Context, p *Provisioned, verb string, in RemoteRequest, out any) error {
 	in.OrgID = p.OrgID
-	err := m.Call(ctx, p.Node, "/resource/"+p.ID+"/"+verb, in, out)
+	err := m.Nodes.Call(ctx, p.Node, "/resource/"+p.ID+"/"+verb, in, out)
 	if errs.KindOf(err) == errs.NotFound && verb != askDelete {
 		return errs.Unavailablef(err, "%s %s cannot be reached: %s", p.Type.noun(), p.Name, err)
 	}

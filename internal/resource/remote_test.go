@@ -43,21 +43,30 @@ func newNodes(t *testing.T, d *db.DB) (first, second *fixture, fail func(error))
 		f.kvs.remote = false
 		f.Regions[0].DB = nodeEngine{f.dbs, f.Node}
 		f.Regions[0].KV = nodeEngine{f.kvs, f.Node}
-		f.Call = func(ctx context.Context, node, path string, in, out any) error {
-			if failure != nil {
-				return failure
-			}
-			to := map[string]*fixture{"node_1": first, "node_2": second}[node]
-			return callThere(ctx, to.Manager, path, in, out)
-		}
-		f.Others = func(context.Context) ([]string, error) {
-			if errs.KindOf(failure) == errs.NotFound {
-				return nil, nil
-			}
-			return map[string][]string{"node_1": {"node_2"}, "node_2": {"node_1"}}[f.Node], nil
-		}
 	}
+	first.Nodes = otherNode{second, &failure}
+	second.Nodes = otherNode{first, &failure}
 	return first, second, func(err error) { failure = err }
+}
+
+// otherNode is the only other node.
+type otherNode struct {
+	*fixture
+	failure *error
+}
+
+func (n otherNode) Call(ctx context.Context, _, path string, in, out any) error {
+	if *n.failure != nil {
+		return *n.failure
+	}
+	return callThere(ctx, n.Manager, path, in, out)
+}
+
+func (n otherNode) Others(context.Context) ([]string, error) {
+	if errs.KindOf(*n.failure) == errs.NotFound {
+		return nil, nil
+	}
+	return []string{n.Node}, nil
 }
 
 // callThere calls Remote as it is called over the network.

@@ -6,6 +6,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/object"
 )
 
 // Rotate gives a resource new credentials and returns it with them. The old ones stop working. Rotate
@@ -67,9 +68,9 @@ func (m *Manager) applyRotation(ctx context.Context, rotating *Provisioned, keep
 }
 
 // RotateBucket gives a bucket new credentials and returns it with them, or NotFound.
-func (m *Manager) RotateBucket(ctx context.Context, caller *auth.Caller, region *Region, name string) (b Bucket, err error) {
+func (m *Manager) RotateBucket(ctx context.Context, caller *auth.Caller, region *Region, name string) (b *object.Bucket, err error) {
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		b, err = m.Buckets.Rotate(tx, caller.OrgID, region.Region, name)
+		b, err = m.Buckets.RotateKeys(tx, object.BucketRef{OrgID: caller.OrgID, Region: region.Region, Name: name})
 		return err
 	})
 	return b, err

@@ -29,9 +29,11 @@ func (r *Rotation) batches(ctx context.Context, t Table, deadline time.Time) err
 
 // batch reseals the next rows' values, and returns the table's new progress.
 func (r *Rotation) batch(ctx context.Context, t Table) (Table, error) {
-	after, err := parsePosition(t.position)
-	if err != nil {
-		return t, err
+	var after [][]byte // nil at the start
+	if t.position != "" {
+		if err := json.Unmarshal([]byte(t.position), &after); err != nil {
+			return t, fmt.Errorf("decode position: %w", err)
+		}
 	}
 	rows, more, err := r.list(ctx, t.source, after)
 	if err != nil {
@@ -43,9 +45,11 @@ func (r *Rotation) batch(ctx context.Context, t Table) (Table, error) {
 	var changes []change
 	if len(rows) > 0 {
 		last := rows[len(rows)-1].key
-		if next.position, err = formatPosition(last); err != nil {
-			return t, err
+		position, err := json.Marshal(last)
+		if err != nil {
+			return t, fmt.Errorf("encode position: %w", err)
 		}
+		next.position = string(position)
 		if slices.ContainsFunc(rows, func(row listed) bool { return row.stale }) {
 			if changes, err = r.reseal(ctx, t.source, after, last); err != nil {
 				return t, err
@@ -241,24 +245,4 @@ func (s source) args(key [][]byte) []any {
 		}
 	}
 	return args
-}
-
-// formatPosition returns a key as text.
-func formatPosition(key [][]byte) (string, error) {
-	text, err := json.Marshal(key)
-	if err != nil {
-		return "", fmt.Errorf("encode position: %w", err)
-	}
-	return string(text), nil
-}
-
-// parsePosition reverses formatPosition. At the start it returns nil.
-func parsePosition(text string) (key [][]byte, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		return nil, fmt.Errorf("decode position: %w", err)
-	}
-	return key, nil
 }

@@ -145,15 +145,6 @@ func (p Progress) next() (Table, bool) {
 	return Table{}, false
 }
 
-// sums returns the pass's stale and unreadable values.
-func (p Progress) sums() (stale, unreadable int64) {
-	for _, t := range p.Tables {
-		stale += t.stale
-		unreadable += t.Unreadable
-	}
-	return stale, unreadable
-}
-
 // missing returns the sources that the progress lacks, because the rotation has just begun or an
 // earlier version began it.
 func (p Progress) missing() []source {
@@ -172,34 +163,32 @@ func (r *Rotation) addTables(ctx context.Context, missing []source) error {
 	defer cancel()
 	totals := make([]int64, len(missing))
 	for i, s := range missing {
-		totals[i] = s.count(counting, r.DB)
+		query := `SELECT count(*) FROM ` + s.table
+		if s.where != "" {
+			query += ` WHERE ` + s.where
+		}
+		if err := r.DB.Read(counting).Row(query).Scan(&totals[i]); err != nil {
+			totals[i] = 0 // it took too long; the total is only for display
+		}
 	}
 	return r.DB.Write(ctx, func(tx *db.Tx) error { return r.insertProgress(tx, missing, totals) })
-}
-
-// count returns a table's number of rows, or 0 if counting takes too long.
-func (s source) count(ctx context.Context, d *db.DB) int64 {
-	query := `SELECT count(*) FROM ` + s.table
-	if s.where != "" {
-		query += ` WHERE ` + s.where
-	}
-	var n int64
-	if err := d.Read(ctx).Row(query).Scan(&n); err != nil {
-		return 0 // the total is only for display
-	}
-	return n
 }
 
 // endPass completes the rotation if the pass found nothing to do. If it did, endPass begins another
 // pass.
 func (r *Rotation) endPass(ctx context.Context, p Progress, skip bool) error {
-	stale, unreadable := p.sums()
-	if stale == 0 && (unreadable == 0 || skip) {
-		return r.DB.Write(ctx, r.finish)
-	}
-	pass := int64(0)
+	pass, stale, unreadable := int64(0), int64(0), int64(0)
+	var names []string // of tables with values that cannot be opened
 	for _, t := range p.Tables {
 		pass = max(pass, t.Pass) // a table that was added later has a lower one
+		stale += t.stale
+		unreadable += t.Unreadable
+		if t.Unreadable > 0 {
+			names = append(names, t.Name)
+		}
+	}
+	if stale == 0 && (unreadable == 0 || skip) {
+		return r.DB.Write(ctx, r.finish)
 	}
 	if err := r.DB.Write(ctx, func(tx *db.Tx) error { return r.insertPass(tx, pass+1) }); err != nil {
 		return err
@@ -210,20 +199,9 @@ func (r *Rotation) endPass(ctx context.Context, p Progress, skip bool) error {
 			"stop the process that does so, and run the command again", r.Ring.KeyID())
 	case stale == 0 && unreadable > 0:
 		return errs.New(errs.Conflict, "%d values cannot be decrypted with any of the configured keys (%s); name their key in "+
-			"STEWARD_OLD_MASTER_KEYS, or leave them as they are with --skip-unreadable", unreadable, p.unreadable())
+			"STEWARD_OLD_MASTER_KEYS, or leave them as they are with --skip-unreadable", unreadable, strings.Join(names, ", "))
 	}
 	return nil
-}
-
-// unreadable names the tables with values that cannot be opened.
-func (p Progress) unreadable() string {
-	var names []string
-	for _, t := range p.Tables {
-		if t.Unreadable > 0 {
-			names = append(names, t.Name)
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // Status has the known facts about the master keys.

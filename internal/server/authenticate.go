@@ -13,7 +13,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"steward/internal/account"
+	"steward/internal/account/organization"
 	"steward/internal/auth"
+	"steward/internal/console"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/web"
@@ -22,25 +24,34 @@ import (
 // orgHeader is sent by platform SDKs. If present, it must name the caller's organization.
 const orgHeader = "X-Agentuity-Orgid"
 
+// Keys authenticates by API keys. It is an apikey.Checker.
+type Keys interface {
+	// Authenticate returns an API key's caller, or Unauthorized.
+	Authenticate(ctx context.Context, value string) (*auth.Caller, error)
+}
+
+// Tokens authenticates by access tokens. It is our own provider.Provider.
+type Tokens interface {
+	// Caller returns the caller for an access token that is not bound to a key, or Unauthorized.
+	Caller(ctx context.Context, token string) (*auth.Caller, error)
+	// BoundCaller returns the caller for an access token that is bound to a key, if the request has that
+	// key's DPoP proof, or Unauthorized. It may add to the response's headers.
+	BoundCaller(h http.Header, r *http.Request, token string) (*auth.Caller, error)
+}
+
 // Authenticator authenticates requests by their Authorization header, which has an API key or an
 // access token, and authorizes them.
 type Authenticator struct {
-	// Key returns an API key's caller, or Unauthorized.
-	Key func(ctx context.Context, value string) (*auth.Caller, error)
-	// Token returns the caller for an access token that our own provider issued and that is not
-	// bound to a key, or Unauthorized.
-	Token func(ctx context.Context, token string) (*auth.Caller, error)
-	// Bound returns the caller for an access token that is bound to a key, if the request has that
-	// key's DPoP proof, or Unauthorized. It may add to the response's headers.
-	Bound func(h http.Header, r *http.Request, token string) (*auth.Caller, error)
-	// Session returns the caller for a request from the console, or Unauthorized.
-	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
-	// Active returns Forbidden if an organization was deleted. It may be nil.
-	Active func(ctx context.Context, orgID string) error
+	Keys   Keys
+	Tokens Tokens
+	// Console knows the callers who are signed in to it.
+	Console *console.Console
+	// Active refuses the callers from deleted organizations.
+	Active *organization.Active
 	// Accounts knows the first organization, which alone has the installation's permissions.
 	Accounts *account.Store
-	// Seen is called for each authorized request. It may be nil.
-	Seen func(caller *auth.Caller)
+	// Seen, if not nil, notes who uses which organization.
+	Seen *account.Seen
 	// PerSecond limits each caller's requests; 0 means no limit.
 	PerSecond float64
 	// ResourceMetadata is the URL of this API's metadata (RFC 9728), which challenges name. It may
@@ -114,12 +125,12 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 		return errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)
 	}
 	if !route.Permission.Deleted {
-		if err := a.active(r.Context(), caller); err != nil {
+		if err := a.Active.Check(r.Context(), caller.OrgID); err != nil {
 			return err
 		}
 	}
 	if a.Seen != nil {
-		a.Seen(caller)
+		a.Seen.Note(caller)
 	}
 	return nil
 }
@@ -135,18 +146,10 @@ func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) (*auth.C
 	if caller.OrgID != auth.From(r.Context()).OrgID {
 		return nil, errs.New(errs.Forbidden, "the organization has changed")
 	}
-	if err := a.active(r.Context(), caller); err != nil {
+	if err := a.Active.Check(r.Context(), caller.OrgID); err != nil {
 		return nil, err
 	}
 	return caller, caller.Require(p)
-}
-
-// active returns Forbidden if the caller's organization was deleted.
-func (a *Authenticator) active(ctx context.Context, caller *auth.Caller) error {
-	if a.Active == nil {
-		return nil
-	}
-	return a.Active(ctx, caller.OrgID)
 }
 
 // inFirst returns Forbidden unless the caller acts in the first organization.
@@ -164,7 +167,7 @@ func (a *Authenticator) IdentifyActive(ctx context.Context, bearer string) (*aut
 	if err != nil {
 		return nil, err
 	}
-	return caller, a.active(ctx, caller)
+	return caller, a.Active.Check(ctx, caller.OrgID)
 }
 
 // again returns the caller of a request that we accepted earlier. A DPoP proof works only once, so
@@ -174,7 +177,7 @@ func (a *Authenticator) again(r *http.Request) (*auth.Caller, error) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {
 	case scheme == "":
-		return a.Session(http.Header{}, r)
+		return a.Console.Caller(http.Header{}, r)
 	case strings.EqualFold(scheme, "Bearer"):
 		return a.Identify(r.Context(), value)
 	}
@@ -188,7 +191,7 @@ func (a *Authenticator) caller(h http.Header, r *http.Request) (*auth.Caller, er
 	case strings.EqualFold(scheme, "Bearer"):
 		return a.Identify(r.Context(), value)
 	case strings.EqualFold(scheme, "DPoP"):
-		return a.Bound(h, r, value)
+		return a.Tokens.BoundCaller(h, r, value)
 	}
 	return nil, errs.New(errs.Unauthorized, "authentication required: send the header Authorization: Bearer <API key>")
 }
@@ -197,9 +200,9 @@ func (a *Authenticator) caller(h http.Header, r *http.Request) (*auth.Caller, er
 // Unauthorized.
 func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Caller, error) {
 	if isToken(bearer) {
-		return a.Token(ctx, bearer)
+		return a.Tokens.Caller(ctx, bearer)
 	}
-	return a.Key(ctx, bearer)
+	return a.Keys.Authenticate(ctx, bearer)
 }
 
 // isToken reports whether a bearer token is an access token, which is a JWT, and not an API key.

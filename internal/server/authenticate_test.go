@@ -28,7 +28,11 @@ var callers = map[string]*auth.Caller{
 	"eyJtoken.a.b":    {OrgID: "org_1", UserID: "usr_1", ClientID: "oac_1", Role: auth.Owner, Scopes: []string{"oauth:read"}},
 }
 
-func authenticate(_ context.Context, value string) (*auth.Caller, error) {
+// keys knows the API keys and access tokens of callers. It refuses a bound token as the provider does if it
+// has no proof or is not bound.
+type keys struct{}
+
+func (keys) Authenticate(_ context.Context, value string) (*auth.Caller, error) {
 	caller, ok := callers[value]
 	if !ok {
 		return nil, errs.New(errs.Unauthorized, "unknown")
@@ -36,8 +40,11 @@ func authenticate(_ context.Context, value string) (*auth.Caller, error) {
 	return caller, nil
 }
 
-// authenticateBound refuses a token, as the provider does if it has no proof or is not bound.
-func authenticateBound(h http.Header, _ *http.Request, value string) (*auth.Caller, error) {
+func (k keys) Caller(ctx context.Context, token string) (*auth.Caller, error) {
+	return k.Authenticate(ctx, token)
+}
+
+func (keys) BoundCaller(h http.Header, _ *http.Request, value string) (*auth.Caller, error) {
 	h.Set("DPoP-Nonce", "n")
 	if value != "bound" {
 		return nil, &errs.Error{Kind: errs.Unauthorized, Message: "not bound", Challenge: `DPoP error="invalid_token"`}
@@ -74,7 +81,7 @@ func TestGuard(t *testing.T) {
 		"organization of others": {auth.ReadKeys, "Bearer viewer", "org_2", 403, "not a member of"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &server.Authenticator{Key: authenticate, Token: authenticate, Bound: authenticateBound}
+			a := &server.Authenticator{Keys: keys{}, Tokens: keys{}}
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("Authorization", test.authorization)
 			r.Header.Set("X-Agentuity-Orgid", test.org)
@@ -88,7 +95,7 @@ func TestGuard(t *testing.T) {
 }
 
 func TestChallengeOfABoundToken(t *testing.T) {
-	a := &server.Authenticator{Bound: authenticateBound}
+	a := &server.Authenticator{Tokens: keys{}}
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Authorization", "DPoP other")
 	rec := httptest.NewRecorder()
@@ -100,7 +107,7 @@ func TestChallengeOfABoundToken(t *testing.T) {
 
 func TestChallengeNamesTheResourceMetadata(t *testing.T) {
 	a := &server.Authenticator{
-		Key: authenticate, Bound: authenticateBound, ResourceMetadata: "https://a.example/metadata",
+		Keys: keys{}, Tokens: keys{}, ResourceMetadata: "https://a.example/metadata",
 	}
 	for authorization, want := range map[string]string{
 		"":             `Bearer resource_metadata="https://a.example/metadata"`,
@@ -127,7 +134,7 @@ func TestEveryRouteNamesAScopeOfTheCatalogue(t *testing.T) {
 }
 
 func TestRateLimitIsForEachCaller(t *testing.T) {
-	a := &server.Authenticator{Key: authenticate, Token: authenticate, PerSecond: 0.01}
+	a := &server.Authenticator{Keys: keys{}, Tokens: keys{}, PerSecond: 0.01}
 	for _, who := range []string{"viewer", "scoped", "eyJclient.a.b", "eyJconfined.a.b", "eyJtoken.a.b"} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+who)
@@ -141,7 +148,7 @@ func TestRateLimitIsForEachCaller(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &server.Authenticator{Key: authenticate, PerSecond: 0.01} // one now, the next in 100 s
+		a := &server.Authenticator{Keys: keys{}, PerSecond: 0.01} // one now, the next in 100 s
 		get := func() *httptest.ResponseRecorder {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("Authorization", "Bearer viewer")

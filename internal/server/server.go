@@ -20,6 +20,7 @@ import (
 	"steward/internal/idempotency"
 	"steward/internal/object"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider"
 	"steward/internal/oidc/registration"
 	"steward/internal/oidc/upstream"
 	"steward/internal/resource"
@@ -56,10 +57,8 @@ type Server struct {
 	// Databases serves databases to their clients, at /db/{id}/.
 	Databases http.Handler
 
-	// Protocol mounts the OpenID Connect provider's endpoints and pages.
-	Protocol func(handle func(pattern string, h http.Handler))
-
-	Console *console.Console
+	Provider *provider.Provider
+	Console  *console.Console
 
 	Auth        *Authenticator
 	Idempotency *idempotency.Store
@@ -92,7 +91,7 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("GET /thread/ws", s.Socket)
 	api.Handle(IngestRoute, s.Ingest)
 	api.Handle("/db/{id}/", s.Databases)
-	s.Protocol(api.Handle)
+	s.Provider.Mount(api.Handle)
 	api.Handle("GET /healthz", http.HandlerFunc(s.health))
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))

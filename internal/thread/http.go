@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/eval"
 	"steward/internal/id"
 	"steward/internal/idempotency"
 	"steward/internal/page"
@@ -14,8 +15,7 @@ import (
 // Handler has one method for each route but the socket.
 type Handler struct {
 	Store *Store
-	// Runs returns a session's latest evaluation runs.
-	Runs func(ctx context.Context, caller *auth.Caller, sessionID string) ([]EvalRun, error)
+	Evals *eval.Store
 }
 
 // List serves GET /thread.
@@ -161,6 +161,10 @@ func (h *Handler) Session(ctx context.Context, in *struct {
 	if err != nil || web.FaceOf(ctx) == web.Bare {
 		return SessionDetail{Session: found}, err
 	}
-	runs, err := h.Runs(ctx, caller, in.ID)
-	return SessionDetail{Session: found, runs: runs}, err
+	filter := eval.Filter{SessionID: in.ID, ProjectID: caller.ProjectID}
+	runs, err := h.Evals.Runs(ctx, caller.OrgID, filter, page.Paging{Limit: maxSessionRuns})
+	return SessionDetail{Session: found, runs: runs.Items}, err
 }
+
+// maxSessionRuns caps the evaluation runs shown with a session, the latest ones.
+const maxSessionRuns = 100

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/eval"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -26,7 +27,7 @@ type EvalRun struct {
 // SessionDetail is one session. On the SDK face it comes with its evaluation runs.
 type SessionDetail struct {
 	Session
-	runs []EvalRun
+	runs []eval.Run
 }
 
 // Schema returns a session's schema.
@@ -44,7 +45,10 @@ func (d SessionDetail) SDK() any {
 		if !bytes.HasPrefix(run.Result, []byte("{")) { // SDKs read objects only
 			run.Result = nil
 		}
-		out.EvalRuns = append(out.EvalRuns, run)
+		out.EvalRuns = append(out.EvalRuns, EvalRun{
+			ID: run.ID, CreatedAt: run.CreatedAt, EvalID: run.EvalID, Pending: run.Pending,
+			Success: run.Success, Error: run.Error, Result: run.Result,
+		})
 	}
 	if d.RouteID != "" {
 		out.Route = &sdkRoute{ID: d.RouteID, Method: d.Method, Path: pathOf(d.URL)}

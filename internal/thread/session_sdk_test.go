@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"steward/internal/eval"
 )
 
 // TestSessionForSDKs checks the parts of a session that SDKs cannot read in every form. The SDKs
@@ -11,7 +13,7 @@ import (
 func TestSessionForSDKs(t *testing.T) {
 	d := SessionDetail{
 		Session: Session{ID: "s", URL: "/a?b=1", Method: "GET", RouteID: "r", AgentIDs: []string{"a"}, StatusCode: new(200)},
-		runs: []EvalRun{
+		runs: []eval.Run{
 			{ID: "object", Result: json.RawMessage(`{"score":1}`)},
 			{ID: "list", Result: json.RawMessage(`[1]`)},
 			{ID: "none"},

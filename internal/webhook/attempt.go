@@ -16,8 +16,8 @@ import (
 // Sender makes delivery attempts when the queue asks for them.
 type Sender struct {
 	Store *Store
-	// Send makes one attempt. It returns when ctx ends.
-	Send func(ctx context.Context, r send.Request) send.Result
+	// Network makes the attempts.
+	Network send.Sender
 	// Begin, if not nil, is called before each attempt with the receipt's traceparent, or "". It
 	// returns the attempt's context and the traceparent to send instead, or "" to send the receipt's.
 	Begin func(ctx context.Context, t *queue.Task, traceparent string) (context.Context, string)
@@ -29,8 +29,8 @@ type Sender struct {
 }
 
 // NewSender returns a sender. Changes on any replica invalidate its cache of destinations.
-func NewSender(s *Store) *Sender {
-	sender := &Sender{Store: s}
+func NewSender(s *Store, network send.Sender) *Sender {
+	sender := &Sender{Store: s, Network: network}
 	s.DB.Watch(destinationsChanged, sender.targets.Forget)
 	return sender
 }
@@ -38,12 +38,7 @@ func NewSender(s *Store) *Sender {
 // Scheduler returns a scheduler for the store's queue. At any time it has at most the given number of
 // open sockets, and about that many bytes of payload in memory.
 func (s *Sender) Scheduler(sockets int, bytes int64) *queue.Scheduler {
-	scheduler := queue.NewScheduler(s.Store.Queue, sockets, bytes)
-	scheduler.Load = s.load
-	scheduler.Attempt = s.attempt
-	scheduler.Finish = s.Store.Finish
-	scheduler.Log = s.Store.Log
-	return scheduler
+	return queue.NewScheduler(s.Store.Queue, s, s.Store.Log, sockets, bytes)
 }
 
 // target is a destination reduced to the fields a delivery needs.
@@ -81,8 +76,8 @@ func (s *Sender) target(ctx context.Context, destinationID string) (target, erro
 	})
 }
 
-// load implements queue.Scheduler.Load.
-func (s *Sender) load(ctx context.Context, destinationID string, tasks []*queue.Task) (concurrency int, err error) {
+// Load reads the receipts for a destination's tasks, and returns its concurrency.
+func (s *Sender) Load(ctx context.Context, destinationID string, tasks []*queue.Task) (concurrency int, err error) {
 	to, err := s.target(ctx, destinationID)
 	if err != nil {
 		return 0, err
@@ -150,8 +145,8 @@ func (s *Store) fill(t *queue.Task, r loadedRow) {
 	t.Request = &queue.Request{Method: *r.method, Headers: headers, Body: r.body}
 }
 
-// attempt implements queue.Scheduler.Attempt. If the delivery cannot be sent, the result says why.
-func (s *Sender) attempt(ctx context.Context, t *queue.Task) (queue.Result, error) {
+// Attempt makes one attempt. If the delivery cannot be sent, the result says why.
+func (s *Sender) Attempt(ctx context.Context, t *queue.Task) (queue.Result, error) {
 	r := queue.Result{Row: t.Row, Final: true}
 	to, err := s.target(ctx, t.DestinationID)
 	if err != nil {
@@ -178,6 +173,11 @@ func (s *Sender) attempt(ctx context.Context, t *queue.Task) (queue.Result, erro
 	return r, err
 }
 
+// Finish writes how attempts ended.
+func (s *Sender) Finish(ctx context.Context, results []queue.Result) (counted, locked []queue.Result, err error) {
+	return s.Store.Finish(ctx, results)
+}
+
 func (s *Sender) send(ctx context.Context, to target, t *queue.Task) (queue.Result, error) {
 	r := queue.Result{Row: t.Row, MaxRetries: to.maxRetries}
 	received, err := send.UnmarshalFields(t.Request.Headers)
@@ -191,7 +191,7 @@ func (s *Sender) send(ctx context.Context, to target, t *queue.Task) (queue.Resu
 		ctx, traceparent = s.Begin(ctx, t, send.Value(received, "traceparent"))
 	}
 	began := time.Now()
-	out := s.Send(ctx, send.Request{
+	out := s.Network.Send(ctx, send.Request{
 		Method: t.Request.Method, URL: to.url, Received: received, Headers: to.headers, Body: t.Request.Body,
 		ReceiptID: t.ReceiptID(), DeliveryID: t.DeliveryID(), Attempt: t.Retries, Signer: to.signer, Timeout: to.timeout,
 		Traceparent: traceparent,

@@ -19,12 +19,17 @@ func TestCutOffAttemptIsNotRecorded(t *testing.T) {
 	h.accept(w, alice, "x")
 	rows, _ := h.store.claim(t, to.ID, 1)
 	ctx, cut := context.WithCancel(t.Context())
-	h.sender.Send = func(context.Context, send.Request) send.Result {
+	h.sender.Network = networkFunc(func(context.Context, send.Request) send.Result {
 		cut()
 		return send.Result{Error: "cut off"}
-	}
+	})
 	attempt := &queue.Task{Row: rows[0], Request: &queue.Request{Method: "POST", Headers: "{}", Body: []byte("x")}}
-	if result, err := h.sender.attempt(ctx, attempt); err == nil {
+	if result, err := h.sender.Attempt(ctx, attempt); err == nil {
 		t.Errorf("it ended with %+v", result)
 	}
 }
+
+// networkFunc is a network of one function.
+type networkFunc func(context.Context, send.Request) send.Result
+
+func (f networkFunc) Send(ctx context.Context, r send.Request) send.Result { return f(ctx, r) }

@@ -73,9 +73,8 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
 	h.ingest = NewIngest(h.store, 1<<20, 64<<20)
-	h.http.Send = send.New(send.Egress{Loopback: true}, h.clock.now).Send
-	h.sender = NewSender(h.store)
-	h.sender.Send = h.http.Send
+	h.http.Network = send.New(send.Egress{Loopback: true}, h.clock.now)
+	h.sender = NewSender(h.store, h.http.Network)
 	h.scheduler = h.sender.Scheduler(3000, 128<<20)
 	h.store.Queue.Wake = h.scheduler.Wake
 	h.mux = http.NewServeMux()

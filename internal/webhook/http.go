@@ -19,8 +19,8 @@ type Handler struct {
 	Stats *stats.Store
 	// BaseURL is the start of ingest URLs.
 	BaseURL string
-	// Send makes one attempt to send a test, just as the scheduler does for deliveries.
-	Send func(ctx context.Context, r send.Request) send.Result
+	// Network sends tests, just as it sends deliveries.
+	Network send.Sender
 
 	tests running
 }

@@ -1,9 +1,9 @@
 package webhook
 
 import (
-	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -91,15 +91,15 @@ func TestRetriesAtOnce(t *testing.T) {
 		return again
 	}
 	later := make(chan Delivery, 1)
-	h.store.Audit.Request = func(context.Context) (string, string) { // the first one has written, and not committed
-		h.store.Audit.Request = nil
+	h.store.Audit.Now = func() time.Time { // the first one has written, and not committed
+		h.store.Audit.Now = h.clock.now
 		go func() { later <- retry() }()
 		eventually(t, "the other one waits", func() (waits bool) {
 			must(t, d.Read(t.Context()).Row(`SELECT count(*) > 0 FROM pg_locks JOIN pg_stat_activity USING (pid)
 				WHERE NOT granted AND datname = current_database()`).Scan(&waits))
 			return waits
 		})
-		return "", ""
+		return h.clock.now()
 	}
 	first := retry()
 	if told := <-later; told.ID != first.ID {

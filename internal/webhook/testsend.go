@@ -104,7 +104,7 @@ func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (Tes
 	}
 	defer h.tests.end(orgID)
 	began := time.Now()
-	result := h.Send(ctx, request)
+	result := h.Network.Send(ctx, request)
 	return testResponse(result, time.Since(began)), nil
 }
 

@@ -3,9 +3,12 @@
 //
 //	go run ./tools/weight            # this tree
 //	go run ./tools/weight ../other   # another one, to compare
+//	go run ./tools/weight -fields    # only a list of the function fields
 package main
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -18,14 +21,17 @@ import (
 )
 
 func main() {
-	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
-	}
+	list := flag.Bool("fields", false, "list the function fields")
+	flag.Parse()
+	root := cmp.Or(flag.Arg(0), ".")
 	w := weight{packages: map[string]bool{}, calls: map[string]int{}}
 	if err := filepath.WalkDir(root, w.visit); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if *list {
+		fmt.Println(strings.Join(w.fieldNames, "\n"))
+		return
 	}
 	w.print()
 }
@@ -36,7 +42,8 @@ type weight struct {
 	packages         map[string]bool
 	functions        int
 	functionLines    int
-	clocks, fields   int            // function fields in structs: named Now or now, and others
+	clocks           int            // function fields in structs that are named Now or now
+	fieldNames       []string       // the other function fields, each with its place
 	short            []string       // names of functions with at most six lines
 	calls            map[string]int // how often each name occurs
 	comments         strings.Builder
@@ -100,7 +107,7 @@ func (w *weight) parse(path string, text []byte) error {
 					if strings.EqualFold(name.Name, "now") {
 						w.clocks++
 					} else {
-						w.fields++
+						w.fieldNames = append(w.fieldNames, fmt.Sprintf("%v %s", files.Position(name.Pos()), name.Name))
 					}
 				}
 			}
@@ -132,7 +139,7 @@ func (w *weight) print() {
 	row("packages", len(w.packages))
 	row("mean function, lines", fmt.Sprintf("%.1f", float64(w.functionLines)/float64(w.functions)))
 	row("functions of at most six lines that are used once", once)
-	row("function fields in structs", w.fields)
+	row("function fields in structs", len(w.fieldNames))
 	row("clocks", w.clocks)
 	words := len(strings.Fields(w.comments.String()))
 	row("words of comments", words)

@@ -42,7 +42,7 @@ func (c tools) try(program string, args ...string) (string, error) {
 	cmd.Dir = c.home
 	cmd.Env = []string{
 		"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
-		"AWS_ACCESS_KEY_ID=" + c.Access, "AWS_SECRET_ACCESS_KEY=" + c.Secret, "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true",
+		"RESTIC_PASSWORD=secret", "AWS_ACCESS_KEY_ID=" + c.Access, "AWS_SECRET_ACCESS_KEY=" + c.Secret, "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true",
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -111,50 +111,154 @@ func (c tools) checkSync(up, down func(local string)) {
 	}
 }
 
-func TestS3cmd(t *testing.T) {
+// eachTool runs a test of a program with each database and blob store, in a bucket named photos.
+func eachTool(t *testing.T, test func(t *testing.T, c tools)) {
+	t.Helper()
 	t.Parallel()
-	c := newTools(installation.Start(t, "sqlite").NewBucket("photos"))
-	config := fmt.Sprintf("[default]\naccess_key = %s\nsecret_key = %s\nhost_base = %s\nhost_bucket = %[3]s\nuse_https = False\n"+
-		"signature_v2 = False\nmultipart_chunk_size_mb = 5\n", c.Access, c.Secret, c.Addresses().Listen["s3"])
-	c.Must(os.WriteFile(filepath.Join(c.home, ".s3cfg"), []byte(config), 0o600))
-	c.checkSync(
-		func(local string) { c.run("s3cmd", "sync", "--delete-removed", local+"/", "s3://photos/tree/") },
-		func(local string) { c.run("s3cmd", "sync", "s3://photos/tree/", local+"/") },
-	)
-	if got := c.run("s3cmd", "ls", "s3://photos/tree/"); !strings.Contains(got, "DIR") || !strings.Contains(got, "top.txt") {
-		t.Errorf("ls: %s", got)
-	}
-	if got := c.run("s3cmd", "info", "s3://photos/tree/top.txt"); !strings.Contains(got, "File size: 18") {
-		t.Errorf("info: %s", got)
-	}
-	c.run("s3cmd", "cp", "s3://photos/tree/top.txt", "s3://photos/copy.txt")
-	c.run("s3cmd", "del", "--recursive", "s3://photos/tree/")
-	c.Bucket.CheckTotals(1, 18)
+	installation.EachStorage(t, func(t *testing.T, s *installation.Steward) { test(t, newTools(s.NewBucket("photos"))) })
+}
+
+func TestS3cmd(t *testing.T) {
+	eachTool(t, func(t *testing.T, c tools) {
+		config := fmt.Sprintf("[default]\naccess_key = %s\nsecret_key = %s\nhost_base = %s\nhost_bucket = %[3]s\nuse_https = False\n"+
+			"signature_v2 = False\nmultipart_chunk_size_mb = 5\n", c.Access, c.Secret, c.Addresses().Listen["s3"])
+		c.Must(os.WriteFile(filepath.Join(c.home, ".s3cfg"), []byte(config), 0o600))
+		c.checkSync(
+			func(local string) { c.run("s3cmd", "sync", "--delete-removed", local+"/", "s3://photos/tree/") },
+			func(local string) { c.run("s3cmd", "sync", "s3://photos/tree/", local+"/") },
+		)
+		if got := c.run("s3cmd", "ls", "s3://photos/tree/"); !strings.Contains(got, "DIR") || !strings.Contains(got, "top.txt") {
+			t.Errorf("ls: %s", got)
+		}
+		if got := c.run("s3cmd", "info", "s3://photos/tree/top.txt"); !strings.Contains(got, "File size: 18") {
+			t.Errorf("info: %s", got)
+		}
+		c.run("s3cmd", "cp", "s3://photos/tree/top.txt", "s3://photos/copy.txt")
+		c.run("s3cmd", "del", "--recursive", "s3://photos/tree/")
+		c.Bucket.CheckTotals(1, 18)
+	})
 }
 
 func TestRclone(t *testing.T) {
-	t.Parallel()
-	s, _ := installation.StartOnCluster(t, "postgres")
-	c := newTools(s.NewBucket("photos"))
-	remote := ":s3,provider=Other,env_auth=true,region=us-east-1,endpoint='" + s.Addresses().S3URL + "':photos/"
-	rclone := func(args ...string) string {
-		return c.run("rclone", append([]string{"--config", "", "--retries", "1"}, args...)...)
+	eachTool(t, func(t *testing.T, c tools) {
+		remote := ":s3,provider=Other,env_auth=true,region=us-east-1,endpoint='" + c.Addresses().S3URL + "':photos/"
+		rclone := func(args ...string) string {
+			return c.run("rclone", append([]string{"--config", "", "--retries", "1"}, args...)...)
+		}
+		c.checkSync(
+			func(local string) {
+				rclone("sync", "--s3-upload-cutoff", "5M", "--s3-chunk-size", "5M", local, remote+"tree")
+			},
+			func(local string) { rclone("sync", remote+"tree", local) },
+		)
+		if got := rclone("check", "--download", filepath.Join(c.home, "tree"), remote+"tree"); !strings.Contains(got, "0 differences found") {
+			t.Errorf("check: %s", got)
+		}
+		if got := rclone("cat", "--offset", "2", "--count", "3", remote+"tree/top.txt"); got != "ang" {
+			t.Errorf("a range: %q", got)
+		}
+		rclone("moveto", remote+"tree/top.txt", remote+"moved.txt")
+		rclone("purge", remote+"tree")
+		c.Bucket.CheckTotals(1, 18)
+	})
+}
+
+// TestRestic backs a tree up twice, restores it, and removes the older snapshot with its data.
+func TestRestic(t *testing.T) {
+	eachTool(t, func(t *testing.T, c tools) {
+		restic := func(args ...string) string {
+			return c.run("restic", append([]string{"-r", "s3:" + c.Addresses().S3URL + "/photos/backups", "--no-cache"}, args...)...)
+		}
+		root := c.writeTree()
+		restic("init")
+		restic("backup", root)
+		c.Must(os.WriteFile(filepath.Join(root, "top.txt"), []byte("changed and longer"), 0o600))
+		restic("backup", root)
+		restic("check", "--read-data")
+		restored := filepath.Join(c.home, "restored")
+		restic("restore", "latest", "--target", restored)
+		if diff := cmp.Diff(c.sums(root), c.sums(filepath.Join(restored, root))); diff != "" {
+			t.Errorf("restored (-want +got):\n%s", diff)
+		}
+		restic("forget", "--keep-last", "1", "--prune")
+		restic("check")
+		if n := c.Bucket.ListObjects("prefix=backups/snapshots/").Total; n != 1 {
+			t.Errorf("%d snapshots are left", n)
+		}
+	})
+}
+
+// TestDuplicity makes a full backup and an incremental one, and restores both.
+func TestDuplicity(t *testing.T) {
+	eachTool(t, func(t *testing.T, c tools) {
+		duplicity := func(args ...string) string {
+			return c.run("/usr/bin/duplicity", append(args, "--no-encryption", "--s3-endpoint-url", c.Addresses().S3URL)...)
+		}
+		root := c.writeTree()
+		const target = "boto3+s3://photos/backups"
+		duplicity("full", root, target)
+		first := c.sums(root)
+		c.Must(os.WriteFile(filepath.Join(root, "top.txt"), []byte("changed and longer"), 0o600))
+		duplicity("incremental", root, target)
+		duplicity("verify", "--compare-data", target, root)
+		c.Must(os.RemoveAll(filepath.Join(c.home, ".cache")))
+		restored := filepath.Join(c.home, "restored")
+		duplicity("restore", target, restored)
+		if diff := cmp.Diff(c.sums(root), c.sums(restored)); diff != "" {
+			t.Errorf("restored (-want +got):\n%s", diff)
+		}
+		if first["/top.txt"] == c.sums(restored)["/top.txt"] {
+			t.Error("the incremental backup was not restored")
+		}
+		duplicity("full", root, target)
+		before := c.Bucket.ListObjects("prefix=backups/").Total
+		duplicity("remove-all-but-n-full", "1", "--force", target)
+		if after := c.Bucket.ListObjects("prefix=backups/").Total; after >= before {
+			t.Errorf("%d objects after the removal of old backups, %d before", after, before)
+		}
+	})
+}
+
+// TestLitestream replicates a database of SQLite while a program writes it, and restores it elsewhere.
+func TestLitestream(t *testing.T) {
+	out, err := exec.Command("../../../tools/litestream").Output()
+	if err != nil {
+		t.Fatalf("tools/litestream: %v", err)
 	}
-	c.checkSync(
-		func(local string) {
-			rclone("sync", "--s3-upload-cutoff", "5M", "--s3-chunk-size", "5M", local, remote+"tree")
-		},
-		func(local string) { rclone("sync", remote+"tree", local) },
-	)
-	if got := rclone("check", "--download", filepath.Join(c.home, "tree"), remote+"tree"); !strings.Contains(got, "0 differences found") {
-		t.Errorf("check: %s", got)
+	program := strings.TrimSpace(string(out))
+	eachTool(t, func(t *testing.T, c tools) {
+		database := filepath.Join(c.home, "app.db")
+		config := filepath.Join(c.home, "litestream.yml")
+		c.Must(os.WriteFile(config, fmt.Appendf(nil, "dbs:\n  - path: %s\n    replica:\n      type: s3\n      bucket: photos\n      path: app\n"+
+			"      endpoint: %s\n      region: us-east-1\n      force-path-style: true\n", database, c.Addresses().S3URL), 0o600))
+		write := filepath.Join(c.home, "write.py")
+		c.Must(os.WriteFile(write, []byte(`import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA journal_mode=WAL")
+db.execute("CREATE TABLE IF NOT EXISTS t (x BLOB)")
+for _ in range(200):
+    db.execute("INSERT INTO t VALUES (?)", (os.urandom(5000),))
+`), 0o600))
+		for range 2 {
+			c.run(program, "replicate", "-config", config, "-exec", "/usr/bin/python3 "+write+" "+database)
+		}
+		restored := filepath.Join(c.home, "restored.db")
+		c.run(program, "restore", "-config", config, "-o", restored, database)
+		const query = `import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*), sum(length(x)) FROM t").fetchone())`
+		want, got := c.run("/usr/bin/python3", "-c", query, database), c.run("/usr/bin/python3", "-c", query, restored)
+		if got != want || !strings.Contains(want, "(400, 2000000)") {
+			t.Errorf("restored %s of %s", got, want)
+		}
+	})
+}
+
+// TestBoto3 uses the AWS SDK for Python.
+func TestBoto3(t *testing.T) {
+	script, err := filepath.Abs("../../clients/s3.py")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := rclone("cat", "--offset", "2", "--count", "3", remote+"tree/top.txt"); got != "ang" {
-		t.Errorf("a range: %q", got)
-	}
-	rclone("moveto", remote+"tree/top.txt", remote+"moved.txt")
-	rclone("purge", remote+"tree")
-	c.Bucket.CheckTotals(1, 18)
+	eachTool(t, func(_ *testing.T, c tools) { c.run("/usr/bin/python3", script, c.Addresses().S3URL, c.Name) })
 }
 
 // aws runs Debian's awscli.
@@ -178,8 +282,11 @@ func TestJavaScriptSDK(t *testing.T) {
 }
 
 func TestAwscli(t *testing.T) {
-	t.Parallel()
-	c := newTools(installation.Start(t, "sqlite").NewBucket("photos"))
+	eachTool(t, checkAwscli)
+}
+
+func checkAwscli(t *testing.T, c tools) {
+	t.Helper()
 	c.checkSync(
 		func(local string) { c.aws("s3", "sync", "--delete", "--only-show-errors", local, "s3://photos/tree") },
 		func(local string) { c.aws("s3", "sync", "--only-show-errors", "s3://photos/tree", local) },

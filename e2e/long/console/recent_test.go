@@ -92,6 +92,26 @@ func TestConsoleAsksForACodeToo(t *testing.T) {
 	c.Clean()
 }
 
+// TestConsoleShowsCredentialsAfterASignIn opens a store an hour after the sign-in, and its connection once the password
+// has been entered again.
+func TestConsoleShowsCredentialsAfterASignIn(t *testing.T) {
+	t.Parallel()
+	s := fixedPort(t)
+	s.Call("POST", "/resource/"+s.OrgID+"/local", object{"resources": []object{{"type": "kv", "name": "cache"}}}).Want(201)
+	c := signedIn(t, s)
+	c.at("/key-value/local/cache?tab=connection", "Show secrets")
+	s.AgeSignIns()
+	c.at("/key-value/local/cache?tab=connection", "Credentials are shown after a sign-in of the last ten minutes.")
+	c.misses("REDIS_URL")
+	c.Press("Sign in to see them")
+	c.Wait("the focus in the prompt", `document.activeElement?.matches('dialog input[type="password"]')`)
+	c.keys(installation.AdminPassword + kb.Enter)
+	c.See("Show secrets")
+	c.Press("Show secrets")
+	c.Wait("the password", `/rediss?:\/\/[^:]*:[^•@]+@/.test(document.body.innerText)`)
+	c.Clean()
+}
+
 // TestConsoleOpensAWindowForAProvider signs a user in again who has a provider alone, and shows this session nothing
 // that it may not do.
 func TestConsoleOpensAWindowForAProvider(t *testing.T) {

@@ -258,6 +258,19 @@ func (w *workload) wantNoneRefused() {
 	}
 }
 
+// wantNoInternal fails the test if a request was refused with status 500, other than one that may have been executed.
+func (w *workload) wantNoInternal() {
+	w.t.Helper()
+	for _, a := range w.areas {
+		for _, err := range a.refusals() {
+			var got *statusError
+			if errors.As(err, &got) && got.status == http.StatusInternalServerError && !strings.Contains(got.body, "not known whether the change was kept") {
+				w.t.Errorf("%s: %v", a.name, err)
+			}
+		}
+	}
+}
+
 // wantUnavailable fails the test unless refused requests got a response that says when to come back, or that
 // they may have been executed.
 func wantUnavailable(t testing.TB, refused []error) {

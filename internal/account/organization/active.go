@@ -9,9 +9,9 @@ import (
 	"steward/internal/stamp"
 )
 
-// Active caches which organizations have been deleted.
+// Active caches which organizations have been deleted. A nil Active takes all for active.
 type Active struct {
-	Store *Store
+	DB *db.DB
 
 	deletions db.Cache[string, *stamp.Time]
 }
@@ -21,7 +21,10 @@ func (a *Active) Forget() { a.deletions.Forget() }
 
 // Check returns Forbidden if the organization was deleted.
 func (a *Active) Check(ctx context.Context, orgID string) error {
-	at, err := a.deletions.Get(orgID, func() (*stamp.Time, error) { return deletion(a.Store.db().Read(ctx), orgID) })
+	if a == nil {
+		return nil
+	}
+	at, err := a.deletions.Get(orgID, func() (*stamp.Time, error) { return deletion(a.DB.Read(ctx), orgID) })
 	switch {
 	case errs.KindOf(err) == errs.NotFound:
 		return errs.New(errs.Forbidden, "the organization was deleted and is being removed")

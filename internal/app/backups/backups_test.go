@@ -145,8 +145,8 @@ func restoreBytes(ctx context.Context, cfg config.Config, content []byte) (*Rest
 		return nil, err
 	}
 	defer in.Close()
-	r := &restoring{cfg: cfg, in: in, askKey: func() ([]byte, error) { return nil, errors.New("no key") }}
-	return r.restore(ctx)
+	r := &restore{cfg: cfg, in: in, askKey: func() ([]byte, error) { return nil, errors.New("no key") }}
+	return r.run(ctx)
 }
 
 // sums returns the checksum of each table.
@@ -298,7 +298,7 @@ func TestHalfARestoreIsNotServed(t *testing.T) {
 			in, err := backup.NewReader(bytes.NewReader(content))
 			must(t, err)
 			defer in.Close()
-			r := &restoring{cfg: cfg, in: in}
+			r := &restore{cfg: cfg, in: in}
 			must(t, r.read(t.Context()))
 			must(t, r.db.Close())
 			if _, err := db.Open(t.Context(), cfg.Database()); err == nil || !strings.Contains(err.Error(), "did not end") {
@@ -385,8 +385,8 @@ func TestFailedRestoreSaysWhatIsLeft(t *testing.T) {
 	for dialect, says := range map[db.Dialect]string{db.SQLite: "", db.Postgres: "Drop the database and create it again"} {
 		in, err := backup.NewReader(bytes.NewReader(content[:len(content)-100]))
 		must(t, err)
-		r := &restoring{cfg: target(t, dialect), in: in}
-		if _, err := r.restore(t.Context()); err == nil {
+		r := &restore{cfg: target(t, dialect), in: in}
+		if _, err := r.run(t.Context()); err == nil {
 			t.Error("a backup that was cut was restored")
 		}
 		in.Close()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
@@ -30,8 +29,7 @@ func Commands(p session.Program) []*cobra.Command {
 
 func backupCommand(p session.Program) *cobra.Command {
 	var s secrets
-	var r Request
-	var keep int
+	c := &creation{Program: p}
 	cmd := &cobra.Command{
 		Use:   "backup TARGET",
 		Short: "Make a backup of everything, while the server runs",
@@ -49,115 +47,79 @@ not in the backup unless --with-key is given: keep it elsewhere. Everything else
 backup, unless it is encrypted with --passphrase or --recipient. All backups of a directory or a bucket are encrypted
 with the same passphrase, or for the same recipients.`,
 		Args: config.OneArgument("target"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, args []string) (err error) {
+			if c.encryption, err = s.encryption(p); err != nil {
 				return err
 			}
-			e, err := s.encryption(p)
-			if err != nil {
-				return err
-			}
-			c := creation{path: args[0], request: r, encryption: e, keep: keep}
+			c.cfg = cfg
 			if isRepository(args[0]) {
-				return addBackup(cmd.Context(), p, cfg, c)
+				return c.toRepository(ctx, args[0])
 			}
-			if keep > 0 {
+			if c.keep > 0 {
 				return exit.Usagef("--keep needs a directory or an s3:// URL")
 			}
-			return createBackup(cmd.Context(), p, cfg, c)
-		},
+			return c.toFile(ctx, args[0])
+		}),
 	}
-	cmd.Flags().BoolVar(&r.WithKey, "with-key", false, "put the master key into the backup")
-	cmd.Flags().IntVar(&keep, "keep", 0, "in a directory or s3://, keep the newest `n` backups and remove others")
+	cmd.Flags().BoolVar(&c.withKey, "with-key", false, "put the master key into the backup")
+	cmd.Flags().IntVar(&c.keep, "keep", 0, "in a directory or s3://, keep the newest `n` backups and remove others")
 	s.addEncryption(cmd)
 	config.AddFlags(cmd, settings()...)
 	cmd.AddCommand(verifyCommand(p), listCommand(p))
 	return cmd
 }
 
-// creation describes a backup to make: its content and its place.
+// creation makes a backup.
 type creation struct {
-	path       string
-	request    Request
+	session.Program
+	cfg        config.Config
+	withKey    bool
 	encryption backup.Encryption
-	keep       int // 0: all
+	keep       int // in a repository; 0: all
 }
 
-// addBackup adds a backup to a repository.
-func addBackup(ctx context.Context, p session.Program, cfg config.Config, c creation) error {
-	if err := checkTarget(c.path, cfg.Data); err != nil {
+// toRepository adds a backup to a repository.
+func (c *creation) toRepository(ctx context.Context, target string) error {
+	if err := checkTarget(target, c.cfg.Data); err != nil {
 		return err
 	}
-	r, err := openForAdding(ctx, p, c.path, c.encryption)
+	r, err := openForAdding(ctx, c.Program, target, c.encryption)
 	if err != nil {
 		return err
 	}
-	bar := newBar(p, -1, "backing up")
+	shown := session.NewProgress(c.Program, "backing up", -1, "")
 	added, err := r.create(ctx, time.Now(), func(ctx context.Context, w io.Writer, request Request) error {
-		request.WithKey = c.request.WithKey
-		return writeBackup(ctx, cfg, p.Version, io.MultiWriter(w, bar), request)
+		request.WithKey = c.withKey
+		return writeBackup(ctx, c.cfg, c.Version, io.MultiWriter(w, shown), request)
 	})
-	bar.end()
+	shown.End()
 	if err != nil {
-		return interrupted(ctx, fmt.Errorf("no backup was added: %w", err), "the backup was interrupted and is not in the list; the next one uses the bytes of objects that were copied")
+		return exit.IfInterrupted(ctx, fmt.Errorf("no backup was added: %w", err),
+			"the backup was interrupted and is not in the list; the next one uses the bytes of objects that were copied")
 	}
-	if _, err := fmt.Fprintf(p.Out, "The backup %s was added. Check it with steward backup verify.\n", added.ID); err != nil || c.keep < 1 {
+	if _, err := fmt.Fprintf(c.Out, "The backup %s was added. Check it with steward backup verify.\n", added.ID); err != nil || c.keep < 1 {
 		return err
 	}
 	removed, err := r.prune(ctx, c.keep)
 	if err != nil {
 		return fmt.Errorf("the backup was made, but old ones could not be removed: %w", err)
 	}
-	_, err = fmt.Fprintf(p.Out, "%d older backups were removed.\n", removed)
+	_, err = fmt.Fprintf(c.Out, "%d older backups were removed.\n", removed)
 	return err
 }
 
-func createBackup(ctx context.Context, p session.Program, cfg config.Config, c creation) error {
-	bar := newBar(p, -1, "backing up")
-	size, err := createFile(ctx, c.path, c.encryption, func(ctx context.Context, w io.Writer) error {
-		return writeBackup(ctx, cfg, p.Version, io.MultiWriter(w, bar), c.request)
+// toFile makes a backup in a file.
+func (c *creation) toFile(ctx context.Context, path string) error {
+	shown := session.NewProgress(c.Program, "backing up", -1, "")
+	size, err := createFile(ctx, path, c.encryption, func(ctx context.Context, w io.Writer) error {
+		return writeBackup(ctx, c.cfg, c.Version, io.MultiWriter(w, shown), Request{WithKey: c.withKey})
 	})
-	bar.end()
+	shown.End()
 	if err != nil {
-		return interrupted(ctx, fmt.Errorf("no backup was made: %w", err), "the backup was interrupted, and nothing is left of it")
+		return exit.IfInterrupted(ctx, fmt.Errorf("no backup was made: %w", err), "the backup was interrupted, and nothing is left of it")
 	}
-	_, err = fmt.Fprintf(p.Out, "%s has %s. Check it with steward backup verify.\n", c.path, humanize.Bytes(uint64(size)))
+	_, err = fmt.Fprintf(c.Out, "%s has %s. Check it with steward backup verify.\n", path, humanize.Bytes(uint64(size)))
 	return err
-}
-
-// interrupted returns the command's error. If a signal ended the command, the error says what
-// remains.
-func interrupted(ctx context.Context, err error, message string) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	return &exit.Error{Code: exit.Interrupted, Message: message}
-}
-
-// bar shows progress on a terminal, and nothing elsewhere.
-type bar struct{ shown *progressbar.ProgressBar }
-
-// newBar returns a bar for a number of bytes, or -1 if that is unknown.
-func newBar(p session.Program, total int64, title string) bar {
-	if !session.IsTerminal(p.Err) {
-		return bar{}
-	}
-	return bar{progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.Err), progressbar.OptionShowBytes(true),
-		progressbar.OptionSetDescription(title), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())}
-}
-
-func (b bar) Write(data []byte) (int, error) {
-	if b.shown != nil {
-		_ = b.shown.Add(len(data)) // for people
-	}
-	return len(data), nil
-}
-
-func (b bar) end() {
-	if b.shown != nil {
-		_ = b.shown.Finish()
-	}
 }
 
 // opened is a backup to read.
@@ -168,23 +130,15 @@ type opened struct {
 	close func()
 }
 
-// verify reads the backup to its end and compares it with its manifest.
-func (o *opened) verify(ctx context.Context) (*contents, error) {
-	if o.from == nil {
-		return verify(ctx, o.Reader, nil)
-	}
-	return o.from.verifyBackup(ctx, o.id, o.Reader)
-}
-
 // openBackup opens a backup in a file or a repository; there it takes the one that --backup names,
 // or the newest.
 func openBackup(ctx context.Context, p session.Program, target string, s *secrets) (*opened, error) {
-	if !isRepository(target) {
-		return openFile(ctx, p, target, s)
-	}
 	d, err := s.decryption(p)
 	if err != nil {
 		return nil, err
+	}
+	if !isRepository(target) {
+		return openFile(ctx, p, target, d)
 	}
 	r, err := openForReading(ctx, p, target)
 	if err != nil {
@@ -201,6 +155,33 @@ func openBackup(ctx context.Context, p session.Program, target string, s *secret
 	return &opened{Reader: in, from: r, id: l.ID, close: closeAll}, err
 }
 
+func openFile(ctx context.Context, p session.Program, path string, d backup.Decryption) (*opened, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	shown := session.NewProgress(p, "reading", size, "")
+	plain, err := d.Decrypt(io.TeeReader(untilEnd{ctx, f}, shown))
+	var in *backup.Reader
+	if err == nil {
+		in, err = backup.NewReader(plain)
+	}
+	if err != nil {
+		shown.End()
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &opened{Reader: in, close: func() {
+		shown.End()
+		in.Close()
+		_ = f.Close() // we only read it
+	}}, nil
+}
+
 // untilEnd reads until a context ends.
 type untilEnd struct {
 	ctx context.Context
@@ -212,36 +193,6 @@ func (r untilEnd) Read(to []byte) (int, error) {
 		return 0, err
 	}
 	return r.Reader.Read(to)
-}
-
-func openFile(ctx context.Context, p session.Program, path string, s *secrets) (*opened, error) {
-	d, err := s.decryption(p)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil {
-		size = info.Size()
-	}
-	bar := newBar(p, size, "reading")
-	plain, err := d.Decrypt(io.TeeReader(untilEnd{ctx, f}, bar))
-	var in *backup.Reader
-	if err == nil {
-		in, err = backup.NewReader(plain)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &opened{Reader: in, close: func() {
-		bar.end()
-		in.Close()
-		_ = f.Close() // we only read it
-	}}, nil
 }
 
 // listCommand returns the command that lists a repository's backups.
@@ -281,29 +232,31 @@ func verifyCommand(p session.Program) *cobra.Command {
 rows of each table, and that the bytes of all objects, databases and key-value stores are there. Nothing is written. TARGET is a file, or a directory or s3:// URL with backups.`,
 		Args: config.OneArgument("target"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := openBackup(cmd.Context(), p, args[0], &s)
+			in, err := openBackup(cmd.Context(), p, args[0], &s)
 			if err != nil {
 				return err
 			}
-			c, err := r.verify(cmd.Context())
-			r.close()
-			if err != nil {
-				return interrupted(cmd.Context(), fmt.Errorf("%s: %w", args[0], err), "the check was interrupted; nothing was found to be wrong until then")
+			var c *contents
+			if in.from == nil {
+				c, err = verify(cmd.Context(), in.Reader, nil)
+			} else {
+				c, err = in.from.verifyBackup(cmd.Context(), in.id, in.Reader)
 			}
-			return printVerified(p, r.Reader, c)
+			in.close()
+			if err != nil {
+				return exit.IfInterrupted(cmd.Context(), fmt.Errorf("%s: %w", args[0], err),
+					"the check was interrupted; nothing was found to be wrong until then")
+			}
+			h := in.Header()
+			_, err = fmt.Fprintf(p.Out, "The backup is complete: %d rows, %d blobs, %d databases and %d key-value stores.\n"+
+				"It was made at %s by Steward %s on %s, with the master key %s.\n", c.needs.Total(), c.blobs, len(c.databases), len(c.stores),
+				h.CreatedAt.Format("2006-01-02 15:04:05 MST"), output.Clean(h.Steward), output.Clean(h.Engine), output.Clean(h.KeyID))
+			warn(p, in.Summary().Warnings)
+			return err
 		},
 	}
 	s.addDecryption(cmd)
 	return cmd
-}
-
-func printVerified(p session.Program, r *backup.Reader, c *contents) error {
-	h := r.Header()
-	_, err := fmt.Fprintf(p.Out, "The backup is complete: %d rows, %d blobs, %d databases and %d key-value stores.\n"+
-		"It was made at %s by Steward %s on %s, with the master key %s.\n", total(c.rows), c.blobs, len(c.databases), len(c.stores),
-		h.CreatedAt.Format("2006-01-02 15:04:05 MST"), output.Clean(h.Steward), output.Clean(h.Engine), output.Clean(h.KeyID))
-	warn(p, r.Summary().Warnings)
-	return err
 }
 
 func warn(p session.Program, warnings []string) {
@@ -324,71 +277,53 @@ compared with the backup before the command says that it is done; until then no 
 TARGET is a file, or a directory or s3:// URL with backups, of which the newest is restored unless --backup names
 another. The master key is that of the backup, if it has one, or of STEWARD_MASTER_KEY, or it is asked for.`,
 		Args: config.OneArgument("target"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, args []string) error {
+			in, err := openBackup(ctx, p, args[0], &s)
 			if err != nil {
 				return err
 			}
-			in, err := openBackup(cmd.Context(), p, args[0], &s)
+			r := &restore{cfg: cfg, in: in.Reader, from: in.from, askKey: func() ([]byte, error) { return askMasterKey(p) }}
+			done, err := r.run(ctx)
+			in.close()
 			if err != nil {
-				return err
+				left := r.left()
+				return exit.IfInterrupted(ctx, fmt.Errorf("nothing was restored: %w%s", err, left),
+					"the restore was interrupted, and nothing was restored"+left)
 			}
-			return runRestore(cmd.Context(), p, cfg, in)
-		},
+			warn(p, done.Warnings)
+			_, err = io.WriteString(p.Out, done.summary(cfg))
+			return err
+		}),
 	}
 	s.addDecryption(cmd)
 	config.AddFlags(cmd, settings()...)
 	return cmd
 }
 
-func runRestore(ctx context.Context, p session.Program, cfg config.Config, in *opened) error {
-	r := &restoring{cfg: cfg, in: in.Reader, from: in.from, askKey: func() ([]byte, error) { return askMasterKey(p) }}
-	done, err := r.restore(ctx)
-	in.close()
-	if err != nil {
-		left := r.left()
-		return interrupted(ctx, fmt.Errorf("nothing was restored: %w%s", err, left), "the restore was interrupted, and nothing was restored"+left)
-	}
-	return printRestored(p, cfg, done)
-}
-
-func printRestored(p session.Program, cfg config.Config, r *Restored) error {
-	warn(p, r.Warnings)
-	_, err := fmt.Fprintf(p.Out, "Restored and checked: %d rows, %d blobs, %d databases and key-value stores, of %s.\n",
-		total(r.Rows), r.Blobs, r.Files, r.Header.CreatedAt.Format("2006-01-02 15:04:05 MST"))
-	if err != nil {
-		return err
-	}
+// summary sums up the restore, and tells how to start the server. It shows no URLs, which have
+// passwords.
+func (r *Restored) summary(cfg config.Config) string {
+	text := fmt.Sprintf("Restored and checked: %d rows, %d blobs, %d databases and key-value stores, of %s.\n",
+		r.Total(), r.Blobs, r.Files, r.Header.CreatedAt.Format("2006-01-02 15:04:05 MST"))
 	if n := r.Rows["webhook_queue"]; n > 0 {
-		_, err = fmt.Fprintf(p.Out, "%d deliveries that were pending then will be sent again after the start; receivers recognise them by webhook-id.\n", n)
+		text += fmt.Sprintf("%d deliveries that were pending then will be sent again after the start; receivers recognise them by webhook-id.\n", n)
 	}
-	if n := r.Rows["mails"]; n > 0 && err == nil {
-		_, err = fmt.Fprintf(p.Out, "%d mails that were waiting then will be sent again after the start.\n", n)
+	if n := r.Rows["mails"]; n > 0 {
+		text += fmt.Sprintf("%d mails that were waiting then will be sent again after the start.\n", n)
 	}
-	if !r.KeyWritten && err == nil {
-		_, err = fmt.Fprintln(p.Out, "The master key is not in the data directory: the server needs the same setting of it as this command.")
+	if !r.KeyWritten {
+		text += "The master key is not in the data directory: the server needs the same setting of it as this command.\n"
 	}
-	settings := otherSettings(cfg)
-	if r.Header.BaseURL != "" {
-		settings += " --base-url " + output.Clean(r.Header.BaseURL)
-	}
-	if err == nil {
-		_, err = fmt.Fprintf(p.Out, "Start it with: steward serve --data %s%s\n", cfg.Data, settings)
-	}
-	if r.Header.BaseURL != "" && err == nil {
-		_, err = fmt.Fprintln(p.Out, "With another base URL, access tokens, passkeys and links of the backup are not valid any more.")
-	}
-	return err
-}
-
-// otherSettings returns the settings, in addition to the data directory, with which a server finds
-// the restored data. It leaves out URLs, which have passwords.
-func otherSettings(cfg config.Config) (text string) {
+	text += "Start it with: steward serve --data " + cfg.Data
 	if cfg.DatabaseURL != "" {
 		text += " --database-url …"
 	}
 	if cfg.BlobURL != nil {
 		text += " --blob-url …"
 	}
-	return text
+	if r.Header.BaseURL != "" {
+		text += " --base-url " + output.Clean(r.Header.BaseURL) +
+			"\nWith another base URL, access tokens, passkeys and links of the backup are not valid any more."
+	}
+	return text + "\n"
 }

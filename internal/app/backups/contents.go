@@ -2,158 +2,121 @@ package backups
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 
+	"steward/internal/app/inventory"
 	"steward/internal/backup"
 	"steward/internal/db"
 	"steward/internal/db/tablecopy"
 )
 
-// resourceRow identifies a database's or key-value store's files, as its row does.
-type resourceRow struct{ id, node string }
-
-// needed collects the files that rows refer to.
-type needed struct {
-	databases, stores []resourceRow
-}
-
-// add adds the files that a row refers to. It calls blob with each blob.
-func (n *needed) add(table tablecopy.Table, line []byte, blob func(id string) error) error {
-	if table.Name != "blobs" && table.Name != "resources" {
-		return nil
-	}
-	row, err := table.Decode(line)
-	if err != nil {
-		return err
-	}
-	text := func(column string) string {
-		for i, c := range table.Columns {
-			if c.Name == column {
-				value, _ := row[i].(string)
-				return value
-			}
-		}
-		return ""
-	}
-	if table.Name == "blobs" {
-		if isNull(table, row, "garbage_at") {
-			return blob(text("id"))
-		}
-		return nil
-	}
-	state := text("state")
-	if text("node") == "" || state != "active" && state != "rotating" {
-		return nil // on another server, or changing
-	}
-	r := resourceRow{id: text("id"), node: text("node")}
-	if text("type") == "db" {
-		n.databases = append(n.databases, r)
-	} else {
-		n.stores = append(n.stores, r)
-	}
-	return nil
-}
-
-// isNull reports whether a column is NULL. A column that the backup lacks will be NULL in the
-// database.
-func isNull(table tablecopy.Table, row []any, column string) bool {
-	i := slices.Index(table.Names(), column)
-	return i < 0 || row[i] == nil
-}
-
-// contents compares a backup's parts with the files that its rows need.
+// contents compares a backup's parts with the inventory of its rows.
 type contents struct {
-	node string
 	// tables has the columns of a schema's tables.
 	tables map[string]tablecopy.Table
-	rows   map[string]int64
-	needs  needed
+	needs  inventory.Inventory
 	// Blob ids come in order in the rows and in the parts, so that we can compare their hashes.
 	neededBlobs, foundBlobs hash.Hash
 	blobs                   int64
-	// external has the blobs that are kept outside the backup.
-	external          blobSum
+	// external hashes the list of the blobs that are kept outside the backup.
+	external          hash.Hash
 	databases, stores []string
 }
 
 func newContents(h backup.Header) *contents {
 	return &contents{
-		node: h.Node, rows: map[string]int64{}, tables: map[string]tablecopy.Table{},
-		neededBlobs: sha256.New(), foundBlobs: sha256.New(), external: blobSum{sha256.New()},
+		needs: inventory.New(h.Node), tables: map[string]tablecopy.Table{},
+		neededBlobs: sha256.New(), foundBlobs: sha256.New(), external: sha256.New(),
 	}
 }
 
-// blobSum hashes a list of blobs.
-type blobSum struct{ hash.Hash }
-
-// add adds the next blob.
-func (s blobSum) add(info backup.Info) error {
-	_, err := fmt.Fprintln(s, info.Name, info.Size, info.SHA256)
-	return err
-}
-
-func (c *contents) row(table tablecopy.Table, line []byte) error {
-	c.rows[table.Name]++
-	return c.needs.add(table, line, func(blobID string) error {
-		_, err := io.WriteString(c.neededBlobs, blobID+"\n")
-		return err
+// verify reads a backup to its end, compares it with its manifest and with the files that its rows
+// need, and returns its contents. from has the blobs that are kept outside the backup, or is nil.
+func verify(ctx context.Context, r *backup.Reader, from *repository) (c *contents, err error) {
+	if err := checkHeader(r.Header()); err != nil {
+		return nil, err
+	}
+	c = newContents(r.Header())
+	if err := c.openSchema(ctx, r.Header().Schema); err != nil {
+		return nil, err
+	}
+	if from != nil {
+		r.External = func(info backup.Info) error {
+			if err := c.foundBeside(info); err != nil {
+				return err
+			}
+			return from.fetch(ctx, info, func(io.Reader) error { return nil })
+		}
+	}
+	err = readAll(r, func(p *backup.Part) error {
+		if p.Section == backup.Rows {
+			return c.readRows(p, func(tablecopy.Table, []byte) error { return nil })
+		}
+		c.found(p.Section, p.ID)
+		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return c, c.check(r.Summary())
 }
 
-// found adds a part other than rows.
-func (c *contents) found(section backup.Section, id string) {
-	switch section {
-	case backup.Databases:
-		c.databases = append(c.databases, id)
-	case backup.Stores:
-		c.stores = append(c.stores, id)
-	case backup.Blobs:
-		c.blobs++
-		_, _ = io.WriteString(c.foundBlobs, id+"\n") // a hash never fails
+// verifyBackup reads a repository's backup to its end, and its list if it has one.
+func (r *repository) verifyBackup(ctx context.Context, archiveID string, in *backup.Reader) (*contents, error) {
+	c, err := verify(ctx, in, r)
+	if err != nil {
+		return nil, fmt.Errorf("backup %s: %w", archiveID, err)
 	}
+	if !r.cipher.ForRecipients() {
+		return c, nil
+	}
+	listed := sha256.New()
+	if err := r.eachListed(ctx, archiveID, func(info backup.Info) error { return addInfo(listed, info) }); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(listed.Sum(nil), c.external.Sum(nil)) {
+		return nil, fmt.Errorf("%w: the list of the blobs of backup %s is not the one that was written", backup.ErrDamaged, archiveID)
+	}
+	return c, nil
 }
 
-// foundBeside adds a blob that is kept outside the backup.
-func (c *contents) foundBeside(info backup.Info) error {
-	section, blobID, _ := backup.Parse(info.Name)
-	c.found(section, blobID)
-	return c.external.add(info)
-}
-
-// check returns an error unless everything is there.
-func (c *contents) check(s backup.Summary) error {
-	for _, name := range tablecopy.Tables() {
-		if _, known := s.Rows[name]; c.rows[name] != s.Rows[name] && known {
-			return fmt.Errorf("%w: %s has %d rows instead of %d", backup.ErrDamaged, name, c.rows[name], s.Rows[name])
-		}
+// openSchema reads a schema's columns from an empty database.
+func (c *contents) openSchema(ctx context.Context, schema int64) (err error) {
+	dir, err := os.MkdirTemp("", "steward-verify-")
+	if err != nil {
+		return fmt.Errorf("create a database: %w", err)
 	}
-	if string(c.neededBlobs.Sum(nil)) != string(c.foundBlobs.Sum(nil)) {
-		return fmt.Errorf("%w: it does not have the bytes of all objects", backup.ErrDamaged)
-	}
-	if err := c.sameFiles("databases", c.needs.databases, c.databases); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d, err := db.Open(ctx, db.Options{Path: filepath.Join(dir, "empty.db"), Migrations: db.MigrationsUpTo(schema)})
+	if err != nil {
 		return err
 	}
-	return c.sameFiles("key-value stores", c.needs.stores, c.stores)
+	return errors.Join(c.openTables(d.Read(ctx)), d.Close())
 }
 
-// sameFiles compares the resources in the rows with the files found.
-func (c *contents) sameFiles(what string, rows []resourceRow, found []string) error {
-	var want []string
-	for _, r := range rows {
-		if r.node == c.node {
-			want = append(want, r.id)
-		}
+// openTables reads the columns of the tables that we copy, as far as a schema has them.
+func (c *contents) openTables(q db.Querier) error {
+	names, err := db.Tables(q)
+	if err != nil {
+		return err
 	}
-	slices.Sort(want)
-	if !slices.Equal(want, found) {
-		return fmt.Errorf("%w: it has %d %s instead of %d", backup.ErrDamaged, len(found), what, len(want))
+	for _, name := range tablecopy.Tables() {
+		if !slices.Contains(names, name) {
+			continue // the schema is an earlier one
+		}
+		if c.tables[name], err = tablecopy.Open(q, name); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -188,7 +151,10 @@ func (c *contents) readRows(p *backup.Part, f func(table tablecopy.Table, line [
 	}
 	var names []string
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &names) != nil {
-		return lineError(p, lines.Err())
+		if err := lines.Err(); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s does not begin with its columns", backup.ErrDamaged, p.Name)
 	}
 	table, err := table.With(names)
 	if err != nil {
@@ -196,8 +162,12 @@ func (c *contents) readRows(p *backup.Part, f func(table tablecopy.Table, line [
 	}
 	c.tables[p.ID] = table // with the columns in this order
 	for lines.Scan() {
-		if err := c.row(table, lines.Bytes()); err != nil {
+		blobID, err := c.needs.Add(table, lines.Bytes())
+		if err != nil {
 			return fmt.Errorf("%w: %w", backup.ErrDamaged, err)
+		}
+		if blobID != "" {
+			_, _ = io.WriteString(c.neededBlobs, blobID+"\n") // a hash never fails
 		}
 		if err := f(table, lines.Bytes()); err != nil {
 			return err
@@ -206,26 +176,49 @@ func (c *contents) readRows(p *backup.Part, f func(table tablecopy.Table, line [
 	return lines.Err()
 }
 
-func lineError(p *backup.Part, err error) error {
-	if err != nil {
-		return err
+// found adds a part other than rows.
+func (c *contents) found(section backup.Section, id string) {
+	switch section {
+	case backup.Databases:
+		c.databases = append(c.databases, id)
+	case backup.Stores:
+		c.stores = append(c.stores, id)
+	case backup.Blobs:
+		c.blobs++
+		_, _ = io.WriteString(c.foundBlobs, id+"\n")
 	}
-	return fmt.Errorf("%w: %s does not begin with its columns", backup.ErrDamaged, p.Name)
 }
 
-// openTables reads the columns of the tables that we copy, as far as a schema has them.
-func (c *contents) openTables(q db.Querier) error {
-	names, err := db.Tables(q)
-	if err != nil {
-		return err
-	}
+// foundBeside adds a blob that is kept outside the backup.
+func (c *contents) foundBeside(info backup.Info) error {
+	section, blobID, _ := backup.Parse(info.Name)
+	c.found(section, blobID)
+	return addInfo(c.external, info)
+}
+
+// addInfo adds the next blob in a list to the list's hash.
+func addInfo(sum hash.Hash, info backup.Info) error {
+	_, err := fmt.Fprintln(sum, info.Name, info.Size, info.SHA256)
+	return err
+}
+
+// check returns an error unless everything is there.
+func (c *contents) check(s backup.Summary) error {
 	for _, name := range tablecopy.Tables() {
-		if !slices.Contains(names, name) {
-			continue // the schema is an earlier one
+		if _, known := s.Rows[name]; c.needs.Rows[name] != s.Rows[name] && known {
+			return fmt.Errorf("%w: %s has %d rows instead of %d", backup.ErrDamaged, name, c.needs.Rows[name], s.Rows[name])
 		}
-		if c.tables[name], err = tablecopy.Open(q, name); err != nil {
-			return err
-		}
+	}
+	if !bytes.Equal(c.neededBlobs.Sum(nil), c.foundBlobs.Sum(nil)) {
+		return fmt.Errorf("%w: it does not have the bytes of all objects", backup.ErrDamaged)
+	}
+	slices.Sort(c.needs.Databases)
+	if !slices.Equal(c.needs.Databases, c.databases) {
+		return fmt.Errorf("%w: it has %d databases instead of %d", backup.ErrDamaged, len(c.databases), len(c.needs.Databases))
+	}
+	slices.Sort(c.needs.Stores)
+	if !slices.Equal(c.needs.Stores, c.stores) {
+		return fmt.Errorf("%w: it has %d key-value stores instead of %d", backup.ErrDamaged, len(c.stores), len(c.needs.Stores))
 	}
 	return nil
 }
@@ -248,14 +241,4 @@ func checkHeader(h backup.Header) error {
 			"it was written by Steward %q, so use that or a newer one", h.Schema, newest, h.Steward)
 	}
 	return nil
-}
-
-func compareRows(a, b resourceRow) int { return strings.Compare(a.id, b.id) }
-
-// total returns the number of all rows.
-func total(rows map[string]int64) (n int64) {
-	for _, count := range rows {
-		n += count
-	}
-	return n
 }

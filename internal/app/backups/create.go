@@ -30,53 +30,41 @@ func writeBackup(ctx context.Context, cfg config.Config, version string, w io.Wr
 	if !errors.Is(err, operator.ErrNoServer) {
 		return err
 	}
-	lock := operator.LockInstallation
-	if cfg.DatabaseURL != "" {
-		lock = operator.LockDirectory
-	}
-	release, err := lock(cfg.Data)
-	if err != nil {
-		return err
-	}
-	defer release()
-	source, closeAll, err := openSource(ctx, cfg, version)
+	d, closeAll, err := operator.Open(ctx, cfg, true)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
+	source, err := newSource(ctx, d, cfg, version)
+	if err != nil {
+		return err
+	}
 	lease := source.exclusive(id.New("bak")) // other replicas may run
 	return lease.Hold(ctx, func(ctx context.Context) error { return source.Write(ctx, w, r) })
 }
 
-// openSource opens an installation whose data directory no server uses.
-func openSource(ctx context.Context, cfg config.Config, version string) (s *Source, closeAll func(), err error) {
-	d, err := db.Open(ctx, cfg.Database())
-	if err != nil {
-		return nil, nil, err
-	}
-	closeAll = func() { _ = d.Close() } // all writes are committed
+// newSource returns an installation whose data directory no server uses.
+func newSource(ctx context.Context, d *db.DB, cfg config.Config, version string) (*Source, error) {
 	if err := move.CheckHere(d.Read(ctx)); err != nil {
-		closeAll()
-		return nil, nil, err
+		return nil, err
 	}
 	ring, err := masterkey.Existing(ctx, d, cfg)
 	if err != nil {
-		closeAll()
-		return nil, nil, err
+		return nil, err
+	}
+	node, err := datadir.Node(cfg.Data, d.Dialect())
+	if err != nil {
+		return nil, err
+	}
+	store, err := blobs.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
 	}
 	last, _ := datadir.ReadAddresses(cfg.Data) // from the last start, if there was one here
-	s = &Source{
-		DB: d, Data: cfg.Data, Node: "local", Version: version, BaseURL: cmp.Or(cfg.BaseURL, last.BaseURL), KeyID: ring.KeyID(), Now: time.Now,
-		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, cfg) },
-	}
-	if s.Blobs, err = blobs.Open(ctx, cfg); err == nil && d.Dialect() == db.Postgres {
-		s.Node, err = datadir.NodeID(cfg.Data)
-	}
-	if err != nil {
-		closeAll()
-		return nil, nil, err
-	}
-	return s, closeAll, nil
+	return &Source{
+		DB: d, Blobs: store, Data: cfg.Data, Node: node, Version: version, BaseURL: cmp.Or(cfg.BaseURL, last.BaseURL), KeyID: ring.KeyID(),
+		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, cfg) }, Now: time.Now,
+	}, nil
 }
 
 // createFile makes a backup in a file, which gets its name only when it is complete and on disk.

@@ -137,7 +137,7 @@ func TestEncryptedRepositories(t *testing.T) {
 			must(t, err)
 			defer closeAll()
 			cfg := target(t, db.SQLite)
-			_, err = (&restoring{cfg: cfg, in: in, from: from}).restore(t.Context())
+			_, err = (&restore{cfg: cfg, in: in, from: from}).run(t.Context())
 			must(t, err)
 			f.mustEqual(t, cfg)
 		})

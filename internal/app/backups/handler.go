@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/app/operator"
+	"steward/internal/errs"
 	"steward/internal/id"
 )
 
@@ -23,7 +23,6 @@ const (
 	// stallTimeout bounds how long the command may stop reading. We hold the snapshot of the rows
 	// meanwhile.
 	stallTimeout = 2 * time.Minute
-	maxRequest   = 64 << 10
 	// maxKnown is the largest list of known blobs, in bytes: about 60 million blobs.
 	maxKnown = 8 << 30
 )
@@ -42,14 +41,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r.WithContext(ctx))
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		h.Log.Error("the lease of the backup failed", "error", err)
-		if !held {
-			http.Error(w, `{"error": "the database cannot be used"}`, http.StatusServiceUnavailable)
-		}
-	case !held:
-		http.Error(w, `{"error": "another backup is being made, or was until its process was killed; try again in a minute", "code": "conflict"}`, http.StatusConflict)
+		err = errors.New("the database cannot be used")
+	} else {
+		err = errs.New(errs.Conflict, "another backup is being made, or was until its process was killed; try again in a minute")
+	}
+	if !held {
+		operator.Refuse(w, err)
 	}
 }
 
@@ -57,34 +56,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	request, closeList, err := h.receive(w, r)
 	if err != nil {
-		http.Error(w, `{"error": "the request cannot be read"}`, http.StatusBadRequest)
+		operator.Refuse(w, errors.New("the request cannot be read"))
 		return
 	}
 	defer closeList()
+	out := &stream{to: w, control: http.NewResponseController(w)}
 	// A read deadline would end the request's context, although we read nothing any more.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		http.Error(w, `{"error": "the connection cannot be used"}`, http.StatusInternalServerError)
+	if err := out.control.SetReadDeadline(time.Time{}); err != nil {
+		operator.Refuse(w, errors.New("the connection cannot be used"))
 		return
 	}
 	w.Header().Set("Trailer", errorTrailer)
 	w.Header().Set("Content-Type", "application/zstd")
-	out := &stream{to: w, control: http.NewResponseController(w)}
-	if err := h.Source.Write(r.Context(), out, request); err != nil {
-		h.logFailure(r.Context(), err)
-		text, _ := json.Marshal(operator.NewFailure(err)) // two texts
-		w.Header().Set(errorTrailer, string(text))
+	err = h.Source.Write(r.Context(), out, request)
+	switch {
+	case err == nil:
+		h.Log.Info("a backup was made", "bytes", out.n, "with_key", request.WithKey)
 		return
-	}
-	h.Log.Info("a backup was made", "bytes", out.n, "with_key", request.WithKey)
-}
-
-// logFailure logs why there is no backup. The context ends if the command does.
-func (h *Handler) logFailure(ctx context.Context, err error) {
-	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
+	case r.Context().Err() != nil || errors.Is(err, syscall.EPIPE): // the context ends if the command does
 		h.Log.Warn("the backup was interrupted")
-		return
+	default:
+		h.Log.Error("the backup failed", "error", err)
 	}
-	h.Log.Error("the backup failed", "error", err)
+	text, _ := json.Marshal(operator.NewFailure(err)) // two texts
+	w.Header().Set(errorTrailer, string(text))
 }
 
 // receive reads a request, and spools the list of known blobs into a file.
@@ -101,15 +96,15 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (request Reque
 	if err != nil {
 		return request, nil, err
 	}
-	_, err = io.Copy(list.file, io.MultiReader(decoder.Buffered(), body))
+	_, err = io.Copy(list.out, io.MultiReader(decoder.Buffered(), body))
 	if err == nil {
-		_, err = list.file.Seek(0, io.SeekStart)
+		err = list.rewind()
 	}
 	if err != nil {
 		list.close()
 		return request, nil, err
 	}
-	request.known = bufio.NewReader(list.file)
+	request.known = list.file
 	return request, list.close, nil
 }
 
@@ -157,12 +152,4 @@ func ask(ctx context.Context, dir string, w io.Writer, r Request) error {
 		return errors.New(text)
 	}
 	return failure.Err()
-}
-
-// list returns the list of known blobs.
-func (r Request) list() io.Reader {
-	if r.known == nil {
-		return bytes.NewReader(nil)
-	}
-	return r.known
 }

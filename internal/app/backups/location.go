@@ -1,10 +1,10 @@
 package backups
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
+	"steward/internal/app/datadir"
 	"steward/internal/errs"
 )
 
@@ -22,7 +22,7 @@ func checkTarget(target, data string) error {
 	own := append([]string{data}, folders...)
 	for {
 		for _, name := range own {
-			if sameFile(dir, name) {
+			if datadir.Same(dir, name) {
 				return errs.New(errs.Conflict, "backups cannot be among the files of the data directory; take another directory than %s", target)
 			}
 		}
@@ -33,14 +33,4 @@ func checkTarget(target, data string) error {
 		dir = parent
 		own = folders // a directory next to them is fine
 	}
-}
-
-// sameFile reports whether two paths lead to the same file.
-func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
 }

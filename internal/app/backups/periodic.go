@@ -69,15 +69,10 @@ func (p *Periodic) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the process stops or has lost the lease; another attempt follows
 	}
-	if err == nil {
-		return p.finish(ctx, before, m)
+	if err != nil {
+		p.report(before, "the backup failed", err)
+		return p.failed(ctx, explain("the backup failed", err))
 	}
-	p.report(before, "the backup failed", err)
-	return p.failed(ctx, explain("the backup failed", err))
-}
-
-// finish stores a new backup's result, and removes older backups.
-func (p *Periodic) finish(ctx context.Context, before State, m made) error {
 	if err := p.succeeded(ctx, m, ""); err != nil {
 		return err
 	}

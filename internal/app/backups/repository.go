@@ -1,14 +1,13 @@
 package backups
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"slices"
@@ -118,21 +117,28 @@ func openObject(ctx context.Context, from store, archiveID string, c *backup.Cip
 // create adds a backup. write writes a whole one, except for the known blobs; it has returned when
 // create does.
 func (r *repository) create(ctx context.Context, now time.Time, write func(context.Context, io.Writer, Request) error) (Listed, error) {
-	base, known, closeKnown, err := r.known(ctx)
-	if err != nil {
+	request := Request{Known: true}
+	base, err := r.choose(ctx, "")
+	if err == nil {
+		known, err := r.blobList(ctx, base.ID)
+		if err != nil {
+			return Listed{}, err
+		}
+		defer known.close()
+		request.known = known.file
+	} else if errs.KindOf(err) != errs.NotFound {
 		return Listed{}, err
 	}
-	defer closeKnown()
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, to := io.Pipe()
-	running.Go(func() { to.CloseWithError(write(ctx, to, Request{Known: true, known: known})) })
+	running.Go(func() { to.CloseWithError(write(ctx, to, request)) })
 	defer func() { _ = from.Close() }()
 	l := Listed{ID: id.Blob(now), CreatedAt: now.UTC().Truncate(time.Millisecond)} // with the id's precision
 	archive, out := io.Pipe()
-	running.Go(func() { out.CloseWithError(r.divide(ctx, l.ID, from, out)) })
+	running.Go(func() { out.CloseWithError(r.split(ctx, l.ID, from, out)) })
 	defer func() { _ = archive.Close() }()
 	sealed, err := r.cipher.Encrypt(archiveName(l.ID), archive)
 	if err != nil {
@@ -141,42 +147,17 @@ func (r *repository) create(ctx context.Context, now time.Time, write func(conte
 	if err := r.archives.Put(ctx, l.ID, sealed, -1); err != nil {
 		return l, fmt.Errorf("write the backup: %w", err)
 	}
-	if l.Bytes, err = r.archives.Size(ctx, l.ID); err != nil {
+	if l.Bytes, err = r.archives.Size(ctx, l.ID); err != nil || base.ID == "" {
 		return l, err
 	}
-	return l, r.checkBase(ctx, l.ID, base)
-}
-
-// checkBase removes a new backup if the one that it shares blobs with was removed meanwhile,
-// together with the blobs.
-func (r *repository) checkBase(ctx context.Context, archiveID, base string) error {
-	if base == "" {
-		return nil
+	if _, err := r.archives.Size(ctx, base.ID); !errors.Is(err, blob.ErrNotFound) {
+		return l, err
 	}
-	_, err := r.archives.Size(ctx, base)
-	if !errors.Is(err, blob.ErrNotFound) {
-		return err
+	// Somebody has removed the backup that this one shares blobs with, and the blobs too.
+	if err := r.archives.Delete(ctx, l.ID); err != nil {
+		return l, fmt.Errorf("remove backup %s: %w", l.ID, err)
 	}
-	if err := r.archives.Delete(ctx, archiveID); err != nil {
-		return fmt.Errorf("remove backup %s: %w", archiveID, err)
-	}
-	return errs.New(errs.Conflict, "another process removed the backup that this one needs; try again")
-}
-
-// known returns the newest backup, or "" if there is none, and a list of its blobs.
-func (r *repository) known(ctx context.Context) (base string, list io.Reader, closeList func(), err error) {
-	newest, err := r.choose(ctx, "")
-	if errs.KindOf(err) == errs.NotFound {
-		return "", bytes.NewReader(nil), func() {}, nil
-	}
-	if err != nil {
-		return "", nil, nil, err
-	}
-	lines, err := r.blobList(ctx, newest.ID)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	return newest.ID, lines.file, lines.close, nil
+	return l, errs.New(errs.Conflict, "another process removed the backup that this one needs; try again")
 }
 
 // blobList writes a backup's blobs to a file, one on each line, and rewinds the file.
@@ -261,9 +242,7 @@ func (r *repository) fetch(ctx context.Context, info backup.Info, f func(content
 		return err
 	}
 	defer func() { _ = object.Close() }()
-	sum := sha256.New()
-	size := &counter{}
-	stored := io.TeeReader(io.LimitReader(object, info.Size+1), io.MultiWriter(sum, size))
+	stored := newHashed(io.LimitReader(object, info.Size+1))
 	content, err := r.cipher.Decrypt(info.Name, stored)
 	if err == nil {
 		err = f(content)
@@ -274,17 +253,31 @@ func (r *repository) fetch(ctx context.Context, info backup.Info, f func(content
 	if err != nil {
 		return fmt.Errorf("blob %s: %w", blobID, err)
 	}
-	if size.n != info.Size || hex.EncodeToString(sum.Sum(nil)) != info.SHA256 {
+	if got := stored.info(info.Name); got.Size != info.Size || got.SHA256 != info.SHA256 {
 		return fmt.Errorf("%w: the blob %s is not the one that was written", backup.ErrDamaged, blobID)
 	}
 	return nil
 }
 
-type counter struct{ n int64 }
+// hashed hashes the bytes that are read from a reader.
+type hashed struct {
+	io.Reader
+	sum hash.Hash
+	n   int64
+}
 
-func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return len(p), nil
+func newHashed(r io.Reader) *hashed { return &hashed{Reader: r, sum: sha256.New()} }
+
+func (h *hashed) Read(to []byte) (int, error) {
+	n, err := h.Reader.Read(to)
+	h.sum.Write(to[:n])
+	h.n += int64(n)
+	return n, err
+}
+
+// info describes a part that consists of these bytes.
+func (h *hashed) info(name string) backup.Info {
+	return backup.Info{Name: name, Size: h.n, SHA256: hex.EncodeToString(h.sum.Sum(nil))}
 }
 
 // prune removes the oldest backups until keep are left, and the blobs that no other backup refers
@@ -295,8 +288,10 @@ func (r *repository) prune(ctx context.Context, keep int) (removed int, err erro
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	if err := r.sweep(ctx, all[len(all)-1].CreatedAt); err != nil {
-		return 0, err
+	for _, place := range []store{r.archives, r.lists, r.blobs} {
+		if err := place.Sweep(ctx, all[len(all)-1].CreatedAt); err != nil {
+			return 0, fmt.Errorf("remove what interrupted backups have left: %w", err)
+		}
 	}
 	for len(all)-removed > keep {
 		if err := r.remove(ctx, all[removed].ID, all[removed+1:]); err != nil {
@@ -305,16 +300,6 @@ func (r *repository) prune(ctx context.Context, keep int) (removed int, err erro
 		removed++
 	}
 	return removed, nil
-}
-
-// sweep removes half-written objects.
-func (r *repository) sweep(ctx context.Context, before time.Time) error {
-	for _, place := range []store{r.archives, r.lists, r.blobs} {
-		if err := place.Sweep(ctx, before); err != nil {
-			return fmt.Errorf("remove what interrupted backups have left: %w", err)
-		}
-	}
-	return nil
 }
 
 // remove removes a backup, and its blobs that the others do not have. The backup goes first, so that
@@ -327,7 +312,7 @@ func (r *repository) remove(ctx context.Context, archiveID string, others []List
 			return err
 		}
 		defer lines.close()
-		kept = append(kept, newKnownBlobs(bufio.NewReader(lines.file)))
+		kept = append(kept, newKnownBlobs(lines.file))
 	}
 	unused, err := newSpool(os.TempDir())
 	if err != nil {
@@ -335,9 +320,16 @@ func (r *repository) remove(ctx context.Context, archiveID string, others []List
 	}
 	defer unused.close()
 	err = r.eachBlob(ctx, archiveID, func(info backup.Info) error {
-		found, err := inAny(kept, info.Name)
-		if err != nil || found {
-			return err
+		used := false
+		for _, list := range kept { // each must hear every name
+			_, found, err := list.find(info.Name)
+			if err != nil {
+				return err
+			}
+			used = used || found
+		}
+		if used {
+			return nil
 		}
 		_, blobID, _ := backup.Parse(info.Name)
 		return unused.add(blobID)
@@ -354,14 +346,10 @@ func (r *repository) remove(ctx context.Context, archiveID string, others []List
 	return unused.each(func(blobID string) error { return r.blobs.Delete(ctx, blobID) })
 }
 
-// inAny reports whether any list has a blob.
-func inAny(lists []*knownBlobs, name string) (found bool, err error) {
-	for _, list := range lists {
-		_, ok, err := list.find(name)
-		if err != nil {
-			return false, err
-		}
-		found = found || ok
-	}
-	return found, nil
+// counter counts the bytes that are written to it.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
 }

@@ -37,14 +37,9 @@ func isRepository(target string) bool {
 	return err == nil && info.IsDir()
 }
 
-// openForAdding opens a repository to add backups to, and creates it if there is none. The
-// credentials for s3:// are in the AWS tools' variables.
+// openForAdding opens a repository to add backups to, and creates it if there is none.
 func openForAdding(ctx context.Context, p session.Program, target string, e backup.Encryption) (*repository, error) {
-	open := openFolder(target)
-	if strings.HasPrefix(target, "s3://") {
-		open = openPrefix(ctx, p, target)
-	}
-	r, err := newRepository(open)
+	r, err := openRepository(ctx, p, target, true)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +48,10 @@ func openForAdding(ctx context.Context, p session.Program, target string, e back
 
 // openForReading opens a repository that has backups, and writes nothing.
 func openForReading(ctx context.Context, p session.Program, target string) (*repository, error) {
-	if strings.HasPrefix(target, "s3://") {
-		return newRepository(openPrefix(ctx, p, target))
-	}
-	if _, err := os.Stat(filepath.Join(target, "archives")); err != nil {
+	if _, err := os.Stat(filepath.Join(target, "archives")); err != nil && !strings.HasPrefix(target, "s3://") {
 		return nil, errs.New(errs.NotFound, "there are no backups in %s", target)
 	}
-	return newRepository(openExistingFolder(target))
+	return openRepository(ctx, p, target, false)
 }
 
 // blobsPlace is a repository's place for the objects' bytes. An installation keeps its own in
@@ -67,20 +59,22 @@ func openForReading(ctx context.Context, p session.Program, target string) (*rep
 // other needs.
 const blobsPlace = "backup-blobs"
 
-// newRepository opens a repository's places.
-func newRepository(open func(place string) (store, error)) (*repository, error) {
+func openRepository(ctx context.Context, p session.Program, target string, create bool) (*repository, error) {
 	r := &repository{}
 	for place, to := range map[string]*store{"archives": &r.archives, blobsPlace: &r.blobs, "lists": &r.lists, "keys": &r.keys} {
 		var err error
-		if *to, err = open(place); err != nil {
+		if *to, err = openPlace(ctx, p, target, place, create); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func openPrefix(ctx context.Context, p session.Program, target string) func(place string) (store, error) {
-	return func(place string) (store, error) {
+// openPlace opens a place in a repository. The credentials for s3:// are in the AWS tools' variables. If
+// it may not create a folder, since the disk may be read-only, it returns nil for one that only
+// encrypted backups have.
+func openPlace(ctx context.Context, p session.Program, target, place string, create bool) (store, error) {
+	if strings.HasPrefix(target, "s3://") {
 		options, err := blob.ParseS3URL(target)
 		if err != nil {
 			return nil, err
@@ -91,22 +85,13 @@ func openPrefix(ctx context.Context, p session.Program, target string) func(plac
 		options.Prefix = strings.Trim(options.Prefix+"/"+place, "/")
 		return blob.OpenS3(ctx, options)
 	}
-}
-
-func openFolder(dir string) func(place string) (store, error) {
-	return func(place string) (store, error) { return blob.OpenDisk(filepath.Join(dir, place)) }
-}
-
-// openExistingFolder returns nil for places that only encrypted backups have, if they do not exist:
-// the disk may be read-only.
-func openExistingFolder(dir string) func(place string) (store, error) {
-	return func(place string) (store, error) {
-		path := filepath.Join(dir, place)
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && (place == "keys" || place == "lists") {
+	path := filepath.Join(target, place)
+	if !create && (place == "keys" || place == "lists") {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-		return blob.OpenDisk(path)
 	}
+	return blob.OpenDisk(path)
 }
 
 // encrypt sets how new backups are encrypted. All backups in a repository are encrypted in the same

@@ -89,7 +89,7 @@ func TestRepositoryCopiesOnlyNewBlobs(t *testing.T) {
 	must(t, err)
 	defer closeAll()
 	cfg := target(t, db.SQLite)
-	_, err = (&restoring{cfg: cfg, in: in, from: r}).restore(t.Context())
+	_, err = (&restore{cfg: cfg, in: in, from: r}).run(t.Context())
 	must(t, err)
 	f.mustEqual(t, cfg)
 

@@ -15,6 +15,7 @@ import (
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/app/inventory"
 	"steward/internal/app/masterkey"
 	"steward/internal/backup"
 	"steward/internal/blob"
@@ -38,8 +39,8 @@ const (
 
 // Restored is a restore's result.
 type Restored struct {
-	Header   backup.Header
-	Rows     map[string]int64
+	Header backup.Header
+	inventory.Inventory
 	Blobs    int64
 	Files    int // databases and key-value stores
 	Warnings []string
@@ -47,8 +48,8 @@ type Restored struct {
 	KeyWritten bool
 }
 
-// restoring is a restore under way. Until it ends, nobody else opens its database.
-type restoring struct {
+// restore restores a backup. Until it ends, nobody else opens its database.
+type restore struct {
 	cfg config.Config
 	// askKey returns the master key if the backup does not have it.
 	askKey func() ([]byte, error)
@@ -78,25 +79,52 @@ type batch struct {
 	bytes int
 }
 
-// restore restores a backup into an empty data directory, and an empty database if one is
-// configured. It returns nil only after comparing everything that it wrote with the backup.
-func (r *restoring) restore(ctx context.Context) (*Restored, error) {
+// run restores a backup into an empty data directory, and an empty database if one is configured. It
+// returns nil only after comparing everything that it wrote with the backup. If it fails, it empties
+// the directory again.
+func (r *restore) run(ctx context.Context) (*Restored, error) {
 	if err := checkHeader(r.in.Header()); err != nil {
 		return nil, err
 	}
-	release, err := lockEmpty(r.cfg.Data)
+	lock, err := datadir.Acquire(r.cfg.Data)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	if err := r.write(ctx); err != nil {
-		return nil, errors.Join(err, empty(r.cfg.Data))
+	defer lock.Release()
+	left, err := r.files()
+	if err == nil && len(left) > 0 {
+		err = errs.New(errs.Conflict, "%s is not empty; restore into a new directory with --data", r.cfg.Data)
 	}
-	return r.result(), nil
+	if err != nil {
+		return nil, err
+	}
+	if err := r.write(ctx); err != nil {
+		left, leftErr := r.files()
+		err = errors.Join(err, leftErr)
+		for _, name := range left {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.cfg.Data, name)))
+		}
+		return nil, err
+	}
+	return &Restored{
+		Header: r.in.Header(), Inventory: r.contents.needs, Blobs: r.contents.blobs,
+		Files: len(r.contents.databases) + len(r.contents.stores), Warnings: r.in.Summary().Warnings, KeyWritten: r.writeKey,
+	}, nil
+}
+
+// files returns the names in the data directory, except for the lock.
+func (r *restore) files() (names []string, err error) {
+	entries, err := os.ReadDir(r.cfg.Data)
+	for _, entry := range entries {
+		if entry.Name() != "steward.lock" {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
 }
 
 // write writes everything, checks it, and opens the installation to others.
-func (r *restoring) write(ctx context.Context) error {
+func (r *restore) write(ctx context.Context) error {
 	err := r.read(ctx)
 	if err == nil {
 		err = r.check(ctx)
@@ -111,7 +139,7 @@ func (r *restoring) write(ctx context.Context) error {
 }
 
 // left tells what a failed restore has left outside the data directory, and how to clean it up.
-func (r *restoring) left() (text string) {
+func (r *restore) left() (text string) {
 	if !r.begun {
 		return ""
 	}
@@ -124,58 +152,62 @@ func (r *restoring) left() (text string) {
 	return text
 }
 
-// empty removes everything that a failed restore has left in a data directory, which was empty
-// before.
-func empty(dir string) error {
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if entry.Name() != lockFile {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+// begin finds the master key and then opens the database, once. So a wrong key changes nothing.
+func (r *restore) begin(ctx context.Context) error {
+	if r.ring != nil {
+		return nil
+	}
+	if err := r.useKey(); err != nil {
+		return err
+	}
+	return r.open(ctx)
+}
+
+// useKey finds the master key, and returns an error unless the backup was made with it.
+func (r *restore) useKey() (err error) {
+	if r.key == nil {
+		r.key = []byte(r.cfg.MasterKey)
+	}
+	if len(r.key) == 0 {
+		if r.key, err = r.askKey(); err != nil {
+			return err
 		}
+		r.writeKey = true
 	}
-	return err
+	ring, err := masterkey.RingOf(r.cfg, r.key)
+	if err != nil {
+		return err
+	}
+	if want := r.in.Header().KeyID; !ring.HasKey(want) {
+		return errs.New(errs.Conflict, "the master key is wrong: the backup was made with the key %q, and this one is %s", want, ring.KeyID())
+	}
+	r.ring = ring
+	return nil
 }
 
-// lockFile is the file in a locked data directory.
-const lockFile = "steward.lock"
-
-// lockEmpty locks a data directory. It returns Conflict unless the directory is empty.
-func lockEmpty(dir string) (release func(), err error) {
-	lock, err := datadir.Acquire(dir)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(dir)
-	if err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != lockFile }) {
-		err = errs.New(errs.Conflict, "%s is not empty; restore into a new directory with --data", dir)
-	}
-	if err != nil {
-		lock.Release()
-		return nil, err
-	}
-	return lock.Release, nil
-}
-
-// open opens the database, which must be empty, and the store for bytes. From then on nobody else
-// can open the database.
-func (r *restoring) open(ctx context.Context) (err error) {
+// open opens the database and the store for bytes, which must be empty. From then on nobody else can
+// open the database.
+func (r *restore) open(ctx context.Context) (err error) {
 	options := r.cfg.Database()
 	options.Restoring = true
 	options.Migrations = db.MigrationsUpTo(r.in.Header().Schema)
 	if r.db, err = db.Open(ctx, options); err != nil {
 		return err
 	}
-	return r.prepare(ctx)
-}
-
-func (r *restoring) prepare(ctx context.Context) (err error) {
 	r.contents = newContents(r.in.Header())
 	r.sums = map[string]*tablecopy.Sum{}
 	if err := r.contents.openTables(r.db.Read(ctx)); err != nil {
 		return err
 	}
-	if err := r.mustBeEmpty(ctx); err != nil {
-		return err
+	for name := range r.contents.tables {
+		var rows int64
+		err := r.db.Read(ctx).Row("SELECT count(*) FROM (SELECT 1 FROM " + name + " LIMIT 1) first").Scan(&rows)
+		if err != nil {
+			return fmt.Errorf("look for rows: %w", err)
+		}
+		if rows > 0 {
+			return errs.New(errs.Conflict, "the database is not empty: %s has rows; restore into a new one", name)
+		}
 	}
 	if r.store, err = blobs.Open(ctx, r.cfg); err != nil {
 		return err
@@ -187,33 +219,15 @@ func (r *restoring) prepare(ctx context.Context) (err error) {
 	if len(found) > 0 {
 		return errs.New(errs.Conflict, "the store of objects is not empty; restore into another prefix with --blob-url")
 	}
-	r.node = "local"
-	if r.db.Dialect() == db.Postgres {
-		if r.node, err = datadir.NodeID(r.cfg.Data); err != nil {
-			return err
-		}
+	if r.node, err = datadir.Node(r.cfg.Data, r.db.Dialect()); err != nil {
+		return err
 	}
 	r.begun = true
 	return r.db.Write(ctx, func(tx *db.Tx) error { return tx.BeginRestore() })
 }
 
-// mustBeEmpty returns Conflict if the database has rows.
-func (r *restoring) mustBeEmpty(ctx context.Context) error {
-	for name := range r.contents.tables {
-		var rows int64
-		err := r.db.Read(ctx).Row("SELECT count(*) FROM (SELECT 1 FROM " + name + " LIMIT 1) first").Scan(&rows)
-		if err != nil {
-			return fmt.Errorf("look for rows: %w", err)
-		}
-		if rows > 0 {
-			return errs.New(errs.Conflict, "the database is not empty: %s has rows; restore into a new one", name)
-		}
-	}
-	return nil
-}
-
 // read reads the whole backup and writes its contents.
-func (r *restoring) read(ctx context.Context) error {
+func (r *restore) read(ctx context.Context) error {
 	r.group, r.ctx = errgroup.WithContext(ctx)
 	r.group.SetLimit(blobsAtOnce)
 	if r.from != nil {
@@ -235,18 +249,8 @@ func (r *restoring) read(ctx context.Context) error {
 	return r.contents.check(r.in.Summary())
 }
 
-// begin finds the master key and then opens the database, once. So a wrong key changes nothing.
-func (r *restoring) begin(ctx context.Context) error {
-	if r.ring != nil {
-		return nil
-	}
-	if err := r.useKey(); err != nil {
-		return err
-	}
-	return r.open(ctx)
-}
-
-func (r *restoring) part(ctx context.Context, p *backup.Part) error {
+// part writes a part. Everything but the key needs the database.
+func (r *restore) part(ctx context.Context, p *backup.Part) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
@@ -263,7 +267,16 @@ func (r *restoring) part(ctx context.Context, p *backup.Part) error {
 	}
 	switch p.Section {
 	case backup.Key:
-		return r.readKey(p)
+		key, err := io.ReadAll(io.LimitReader(p, maxKeyLength))
+		if err != nil {
+			return err
+		}
+		if given := []byte(r.cfg.MasterKey); len(given) > 0 && !bytes.Equal(given, key) {
+			return errs.New(errs.Conflict, "the backup has another master key than the one in STEWARD_MASTER_KEY; unset that, or use the right one")
+		}
+		r.key = key
+		r.writeKey = true
+		return nil
 	case backup.Rows:
 		return r.contents.readRows(p, r.row)
 	case backup.Databases:
@@ -275,7 +288,7 @@ func (r *restoring) part(ctx context.Context, p *backup.Part) error {
 }
 
 // row adds a row to the batch.
-func (r *restoring) row(table tablecopy.Table, line []byte) error {
+func (r *restore) row(table tablecopy.Table, line []byte) error {
 	if r.batch.table.Name != table.Name {
 		if err := r.flush(); err != nil {
 			return err
@@ -285,7 +298,11 @@ func (r *restoring) row(table tablecopy.Table, line []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", backup.ErrDamaged, err)
 	}
-	r.move(table, row)
+	if table.Name == "resources" { // their files are in this data directory now
+		if i := slices.Index(table.Names(), "node"); i >= 0 && row[i] == r.in.Header().Node {
+			row[i] = r.node
+		}
+	}
 	r.batch.table = table
 	r.batch.rows = append(r.batch.rows, row)
 	r.batch.bytes += len(line)
@@ -295,18 +312,8 @@ func (r *restoring) row(table tablecopy.Table, line []byte) error {
 	return r.flush()
 }
 
-// move assigns a resource's files to the new data directory.
-func (r *restoring) move(table tablecopy.Table, row []any) {
-	if table.Name != "resources" {
-		return
-	}
-	if i := slices.Index(table.Names(), "node"); i >= 0 && row[i] == r.in.Header().Node {
-		row[i] = r.node
-	}
-}
-
 // flush writes the rows in the batch.
-func (r *restoring) flush() error {
+func (r *restore) flush() error {
 	b := r.batch
 	if len(b.rows) == 0 {
 		return nil
@@ -322,7 +329,7 @@ func (r *restoring) flush() error {
 }
 
 // file writes a file of an embedded database or key-value store.
-func (r *restoring) file(p *backup.Part, folder, prefix string) error {
+func (r *restore) file(p *backup.Part, folder, prefix string) error {
 	if !id.Is(prefix, p.ID) {
 		return fmt.Errorf("%w: %q is no id", backup.ErrDamaged, p.ID)
 	}
@@ -347,7 +354,7 @@ func (r *restoring) file(p *backup.Part, folder, prefix string) error {
 }
 
 // blob writes a blob. It writes several small ones at a time, since each waits for the disk.
-func (r *restoring) blob(p *backup.Part) error {
+func (r *restore) blob(p *backup.Part) error {
 	if p.Size > smallBlob {
 		return r.store.Put(r.ctx, p.ID, p, p.Size)
 	}
@@ -361,7 +368,7 @@ func (r *restoring) blob(p *backup.Part) error {
 
 // external writes a blob that is kept outside the backup. It reads and writes several small ones at
 // a time.
-func (r *restoring) external(ctx context.Context, info backup.Info) error {
+func (r *restore) external(ctx context.Context, info backup.Info) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -375,29 +382,28 @@ func (r *restoring) external(ctx context.Context, info backup.Info) error {
 		return err
 	}
 	_, blobID, _ := backup.Parse(info.Name)
-	if info.Size > smallBlob {
-		size := info.Size
-		if r.from.cipher != nil {
-			size = -1 // info has the encrypted size
+	write := func(content io.Reader) error {
+		if info.Size <= smallBlob {
+			all, err := io.ReadAll(content)
+			if err != nil {
+				return err
+			}
+			return r.store.Put(r.ctx, blobID, bytes.NewReader(all), int64(len(all)))
 		}
-		return r.from.fetch(r.ctx, info, func(content io.Reader) error { return r.store.Put(r.ctx, blobID, content, size) })
+		if r.from.cipher != nil { // info has the encrypted size
+			return r.store.Put(r.ctx, blobID, content, -1)
+		}
+		return r.store.Put(r.ctx, blobID, content, info.Size)
 	}
-	r.group.Go(func() error {
-		var content []byte
-		err := r.from.fetch(r.ctx, info, func(from io.Reader) (err error) {
-			content, err = io.ReadAll(from)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return r.store.Put(r.ctx, blobID, bytes.NewReader(content), int64(len(content)))
-	})
+	if info.Size > smallBlob {
+		return r.from.fetch(r.ctx, info, write)
+	}
+	r.group.Go(func() error { return r.from.fetch(r.ctx, info, write) })
 	return nil
 }
 
 // check compares the database with the rows that we wrote, and tries the master key.
-func (r *restoring) check(ctx context.Context) error {
+func (r *restore) check(ctx context.Context) error {
 	ctx = db.ForCopy(ctx)
 	sealed, ok, err := db.Stored(r.db.Read(ctx), masterkey.Setting)
 	if err != nil {
@@ -410,35 +416,27 @@ func (r *restoring) check(ctx context.Context) error {
 	}
 	return r.db.Snapshot(ctx, func(q db.Querier) error {
 		for name, table := range r.contents.tables {
-			if err := r.checkTable(q, name, table); err != nil {
+			if name == "meta" {
+				continue // it also has the row that closes the database
+			}
+			got, err := table.SumOf(q)
+			if err != nil {
 				return err
+			}
+			want := tablecopy.Sum{}
+			if r.sums[name] != nil {
+				want = *r.sums[name]
+			}
+			if got != want {
+				return fmt.Errorf("the rows of %s that were read back are not those that were written (%d and %d)", name, got.Rows, want.Rows)
 			}
 		}
 		return nil
 	})
 }
 
-// checkTable reads a table's rows back. meta also has the row that closes the database.
-func (r *restoring) checkTable(q db.Querier, name string, table tablecopy.Table) error {
-	if name == "meta" {
-		return nil
-	}
-	got, err := table.SumOf(q)
-	if err != nil {
-		return err
-	}
-	want := tablecopy.Sum{}
-	if r.sums[name] != nil {
-		want = *r.sums[name]
-	}
-	if got != want {
-		return fmt.Errorf("the rows of %s that were read back are not those that were written (%d and %d)", name, got.Rows, want.Rows)
-	}
-	return nil
-}
-
 // finish migrates the database, writes the master key, and opens the installation to others.
-func (r *restoring) finish(ctx context.Context) error {
+func (r *restore) finish(ctx context.Context) error {
 	if r.writeKey {
 		if err := seal.WriteKeyFile(r.cfg.Data, r.key); err != nil {
 			return err
@@ -457,11 +455,4 @@ func (r *restoring) finish(ctx context.Context) error {
 		return tx.EndRestore()
 	})
 	return errors.Join(err, d.Close())
-}
-
-func (r *restoring) result() *Restored {
-	return &Restored{
-		Header: r.in.Header(), Rows: r.contents.rows, Blobs: r.contents.blobs,
-		Files: len(r.contents.databases) + len(r.contents.stores), Warnings: r.in.Summary().Warnings, KeyWritten: r.writeKey,
-	}
 }

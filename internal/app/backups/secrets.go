@@ -92,6 +92,9 @@ func (s *secrets) passphrase(p session.Program, fresh bool) (string, error) {
 	return first, err
 }
 
+// maxSecret caps a file with a secret, in bytes.
+const maxSecret = 64 << 10
+
 // readSmall reads a file with a secret.
 func readSmall(path string) (string, error) {
 	f, err := os.Open(path)
@@ -99,7 +102,7 @@ func readSmall(path string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxRequest))
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
 	return string(text), err
 }
 

@@ -4,10 +4,9 @@
 // and key-value store, then the bytes of the objects in the snapshot, whose deletion waits
 // meanwhile. A running server does that for the command over the control socket (handler.go);
 // without one the command does it itself (create.go). A repository is a directory or a bucket with
-// backups that share the objects' bytes (repository.go); dividing adds a backup to one (divide.go),
-// and Periodic does so on a schedule (periodic.go). restoring reads a backup into an empty
-// installation (restore.go), and contents compares a backup with the files that its rows need
-// (contents.go).
+// backups that share the objects' bytes (repository.go); splitter adds a backup to one (split.go), and
+// Periodic does so on a schedule (periodic.go). restore reads a backup into an empty installation
+// (restore.go), and contents compares a backup with the inventory of its rows (contents.go).
 package backups
 
 import (
@@ -25,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/app/blobs"
+	"steward/internal/app/inventory"
 	"steward/internal/backup"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -74,6 +73,14 @@ type Request struct {
 	elsewhere *int64
 }
 
+// list returns the list of known blobs.
+func (r Request) list() io.Reader {
+	if r.known == nil {
+		return bytes.NewReader(nil)
+	}
+	return r.known
+}
+
 // exclusive returns the lease for making a backup, which all replicas and commands share.
 func (s *Source) exclusive(owner string) job.Lease {
 	return job.Lease{DB: s.DB, Now: s.Now, Name: "backup", Owner: owner, TTL: leaseFor}
@@ -83,58 +90,63 @@ func (s *Source) exclusive(owner string) job.Lease {
 func (s *Source) Write(ctx context.Context, w io.Writer, r Request) error {
 	lease := job.Lease{DB: s.DB, Now: s.Now, Name: garbageLease, Owner: id.New("bak"), TTL: leaseFor}
 	return lease.Hold(ctx, func(ctx context.Context) error {
-		out := &writing{Source: s, ctx: ctx, rows: map[string]int64{}}
-		defer out.close()
+		blobs, err := newSpool(s.Data)
+		if err != nil {
+			return err
+		}
+		defer blobs.close()
+		out := &snapshotWriter{Source: s, ctx: ctx, needs: inventory.New(s.Node), blobs: blobs, known: newKnownBlobs(r.list())}
+		defer func() {
+			if out.out != nil {
+				out.out.Abort()
+			}
+		}()
 		return out.run(w, r)
 	})
 }
 
-// writing is a backup being written.
-type writing struct {
+// snapshotWriter writes a backup.
+type snapshotWriter struct {
 	*Source
 	ctx      context.Context
 	out      *backup.Writer
-	rows     map[string]int64
-	needs    needed
+	needs    inventory.Inventory
 	blobs    *spool
 	known    *knownBlobs
 	warnings []string
-	// elsewhere counts the databases and stores in other data directories.
-	elsewhere int64
 }
 
-func (w *writing) close() {
-	if w.out != nil {
-		w.out.Abort()
-	}
-	if w.blobs != nil {
-		w.blobs.close()
-	}
-}
-
-func (w *writing) run(to io.Writer, r Request) (err error) {
-	if w.blobs, err = newSpool(w.Data); err != nil {
-		return err
-	}
-	w.known = newKnownBlobs(r.known)
-	err = w.DB.Snapshot(db.ForCopy(w.ctx), func(q db.Querier) error { return w.snapshot(q, to, r) })
+func (w *snapshotWriter) run(to io.Writer, r Request) error {
+	err := w.DB.Snapshot(db.ForCopy(w.ctx), func(q db.Querier) error { return w.snapshot(q, to, r) })
 	if err != nil {
 		return err
 	}
-	if err := w.files(); err != nil {
-		return err
+	slices.Sort(w.needs.Databases)
+	for _, databaseID := range w.needs.Databases {
+		if err := w.addDatabase(databaseID); err != nil {
+			return fmt.Errorf("database %s: %w", databaseID, err)
+		}
+	}
+	slices.Sort(w.needs.Stores)
+	for _, storeID := range w.needs.Stores {
+		if err := w.addStore(storeID); err != nil {
+			return fmt.Errorf("key-value store %s: %w", storeID, err)
+		}
+	}
+	if w.needs.Elsewhere > 0 {
+		w.warn("%d databases and key-value stores are in the data directories of other nodes, and are not in this backup", w.needs.Elsewhere)
 	}
 	if r.elsewhere != nil {
-		*r.elsewhere = w.elsewhere
+		*r.elsewhere = w.needs.Elsewhere
 	}
 	if err := w.blobs.each(w.addBlob); err != nil {
 		return err
 	}
-	return w.out.Close(backup.Summary{Rows: w.rows, Warnings: w.warnings})
+	return w.out.Close(backup.Summary{Rows: w.needs.Rows, Warnings: w.warnings})
 }
 
 // snapshot writes the header, the key and all rows.
-func (w *writing) snapshot(q db.Querier, to io.Writer, r Request) error {
+func (w *snapshotWriter) snapshot(q db.Querier, to io.Writer, r Request) error {
 	header := backup.Header{
 		Steward: w.Version, CreatedAt: w.Now().UTC(), Engine: q.Dialect().String(), KeyID: w.KeyID, Node: w.Node, BaseURL: w.BaseURL,
 	}
@@ -149,7 +161,11 @@ func (w *writing) snapshot(q db.Querier, to io.Writer, r Request) error {
 		return err
 	}
 	if r.WithKey {
-		if err := w.addKey(); err != nil {
+		key, err := w.Key(w.ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.out.Add(backup.KeyName, int64(len(key)), bytes.NewReader(key)); err != nil {
 			return err
 		}
 	}
@@ -161,16 +177,8 @@ func (w *writing) snapshot(q db.Querier, to io.Writer, r Request) error {
 	return nil
 }
 
-func (w *writing) addKey() error {
-	key, err := w.Key(w.ctx)
-	if err != nil {
-		return err
-	}
-	return w.out.Add(backup.KeyName, int64(len(key)), bytes.NewReader(key))
-}
-
 // addTable writes a table's rows in parts. Each begins with a line that names the columns.
-func (w *writing) addTable(q db.Querier, name string) error {
+func (w *snapshotWriter) addTable(q db.Querier, name string) error {
 	table, err := tablecopy.Open(q, name)
 	if err != nil {
 		return err
@@ -188,14 +196,7 @@ func (w *writing) addTable(q db.Querier, name string) error {
 		return err
 	}
 	err = table.Read(q, func(line []byte) error {
-		if err := w.ctx.Err(); err != nil {
-			return err
-		}
-		w.rows[name]++
-		if err := w.needs.add(table, line, w.blobs.add); err != nil {
-			return err
-		}
-		if err := w.checkSizes(table, line); err != nil {
+		if err := w.addRow(table, line); err != nil {
 			return err
 		}
 		buf = append(append(buf, line...), '\n')
@@ -210,54 +211,36 @@ func (w *writing) addTable(q db.Querier, name string) error {
 	return flush()
 }
 
-// checkSizes returns an error if an object's file differs in size from its row: the backup would be
-// complete and the object in it would not. An S3 server has only whole objects, and asking for each
-// would take long.
-func (w *writing) checkSizes(table tablecopy.Table, line []byte) error {
-	if _, files := w.Blobs.(*blob.Disk); !files || table.Name != "objects" && table.Name != "object_parts" {
+// addRow adds a row to the inventory. It returns an error if an object's file differs in size from its
+// row: the backup would be complete and the object in it would not. An S3 server has only whole
+// objects, and asking for each would take long.
+func (w *snapshotWriter) addRow(table tablecopy.Table, line []byte) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	blobID, err := w.needs.Add(table, line)
+	if err != nil {
+		return err
+	}
+	if blobID != "" {
+		return w.blobs.add(blobID)
+	}
+	if _, files := w.Blobs.(*blob.Disk); !files || !inventory.HasSizes(table.Name) {
 		return nil
 	}
 	row, err := table.Decode(line)
 	if err != nil {
 		return err
 	}
-	return blobs.CheckRow(w.ctx, w.Blobs, table, row)
+	return inventory.CheckSizes(w.ctx, w.Blobs, table, row)
 }
 
-// files writes a copy of each embedded database and key-value store in this data directory.
-func (w *writing) files() error {
-	slices.SortFunc(w.needs.databases, compareRows)
-	slices.SortFunc(w.needs.stores, compareRows)
-	for _, r := range w.needs.databases {
-		if r.node != w.Node {
-			w.elsewhere++
-			continue
-		}
-		if err := w.addDatabase(r.id); err != nil {
-			return fmt.Errorf("database %s: %w", r.id, err)
-		}
-	}
-	for _, r := range w.needs.stores {
-		if r.node != w.Node {
-			w.elsewhere++
-			continue
-		}
-		if err := w.addStore(r.id); err != nil {
-			return fmt.Errorf("key-value store %s: %w", r.id, err)
-		}
-	}
-	if w.elsewhere > 0 {
-		w.warn("%d databases and key-value stores are in the data directories of other nodes, and are not in this backup", w.elsewhere)
-	}
-	return nil
-}
-
-func (w *writing) warn(format string, args ...any) {
+func (w *snapshotWriter) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
 // addDatabase writes a copy of a database, or an empty one if it was deleted since the snapshot.
-func (w *writing) addDatabase(databaseID string) error {
+func (w *snapshotWriter) addDatabase(databaseID string) error {
 	name := backup.DatabaseName(databaseID)
 	found, err := w.addSQLite(name, filepath.Join(w.Data, "databases", databaseID, "data.db"))
 	if err != nil || found {
@@ -271,7 +254,7 @@ func (w *writing) addDatabase(databaseID string) error {
 const copyName = ".backup.db"
 
 // addSQLite writes a consistent copy of an SQLite file, and reports whether there is one.
-func (w *writing) addSQLite(name, path string) (found bool, err error) {
+func (w *snapshotWriter) addSQLite(name, path string) (found bool, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -297,7 +280,7 @@ func (w *writing) addSQLite(name, path string) (found bool, err error) {
 }
 
 // addFile writes the bytes that a file has now.
-func (w *writing) addFile(name string, f *os.File) error {
+func (w *snapshotWriter) addFile(name string, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -310,7 +293,7 @@ const emptyLog = "SKVLOG1\n"
 
 // addStore writes a key-value store's log: its current bytes contain everything that was
 // acknowledged, and bytes after them do not matter. A log that is replaced meanwhile stays readable.
-func (w *writing) addStore(storeID string) error {
+func (w *snapshotWriter) addStore(storeID string) error {
 	dir := filepath.Join(w.Data, "stores", storeID)
 	found, err := w.addSQLite(backup.StoreName(storeID, "store.db"), filepath.Join(dir, "store.db")) // not converted yet
 	if err != nil || found {
@@ -330,7 +313,7 @@ func (w *writing) addStore(storeID string) error {
 }
 
 // addBlob writes the bytes of an object or a part.
-func (w *writing) addBlob(blobID string) error {
+func (w *snapshotWriter) addBlob(blobID string) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
@@ -358,12 +341,8 @@ type knownBlobs struct {
 	next  backup.Info
 }
 
-// newKnownBlobs returns a list, empty if r is nil.
 func newKnownBlobs(r io.Reader) *knownBlobs {
-	if r == nil {
-		r = bytes.NewReader(nil)
-	}
-	return &knownBlobs{lines: json.NewDecoder(r)}
+	return &knownBlobs{lines: json.NewDecoder(bufio.NewReader(r))}
 }
 
 // find returns a blob if it is in the list. Ask for names in their order.

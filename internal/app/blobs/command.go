@@ -12,15 +12,7 @@ import (
 
 // Command returns the parent of the commands for objects' bytes. run is Copy, or a test's function.
 func Command(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                   "blob",
-		Short:                 "Move the bytes of objects to another store",
-		Args:                  session.Args(),
-		RunE:                  session.ShowHelp,
-		DisableFlagsInUseLine: true,
-	}
-	cmd.AddCommand(copyCommand(p, run))
-	return cmd
+	return session.Parent("blob", "Move the bytes of objects to another store", copyCommand(p, run))
 }
 
 func copyCommand(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {

@@ -3,11 +3,9 @@ package blobs
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/dustin/go-humanize"
-	"golang.org/x/sync/errgroup"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
@@ -20,12 +18,8 @@ import (
 	"steward/internal/object"
 )
 
-const (
-	// CopiesAtOnce caps the blobs that we copy at the same time. Each takes up to 16 MiB.
-	CopiesAtOnce = 8
-	// maxFailures ends a copy after this many failures: the store is most likely down.
-	maxFailures = 100
-)
+// maxFailures ends a copy after this many failures: the store is most likely down.
+const maxFailures = 100
 
 // Request tells which way to copy the blobs.
 type Request struct {
@@ -57,16 +51,19 @@ func Copy(ctx context.Context, p session.Program, r Request) error {
 	if err != nil {
 		return err
 	}
-	c := &copying{
-		blobs: blobs, copier: blob.Copier{From: from, To: to, Needed: blobs.Referred}, stderr: p.Err,
-		progress: newProgress(p.Err, total),
+	c := &copier{
+		Copier: blob.Copier{From: from, To: to, Needed: blobs.Referred}, total: total,
+		shown: session.NewProgress(p, "copying", total, ""), counts: map[blob.Copied]int64{},
 	}
-	err = c.run(ctx)
-	c.progress.finish()
-	if _, printErr := fmt.Fprintln(p.Out, c.summary()); printErr != nil && err == nil {
-		return printErr
+	err = blobs.References(ctx, func(refs []object.Reference) error { return blob.Each(ctx, refs, c.copy) })
+	if failed := c.counts[blob.CopyFailed]; err == nil && failed > 0 {
+		err = fmt.Errorf("%d blobs could not be copied; run the command again to retry", failed)
 	}
-	return err
+	c.shown.End()
+	if _, err := fmt.Fprintln(p.Out, c.summary()); err != nil {
+		return err
+	}
+	return exit.IfInterrupted(ctx, err, "the copy was interrupted; run the command again to continue")
 }
 
 // openReferences opens the database, to read nothing but the references to blobs. A server may be
@@ -108,74 +105,43 @@ func checkVersion(dir, version string) error {
 	return nil
 }
 
-// copying is a run of Copy.
-type copying struct {
-	blobs    *object.Blobs
-	copier   blob.Copier
-	stderr   io.Writer
-	progress *progress
+// copier copies blobs and counts the outcomes.
+type copier struct {
+	blob.Copier
+	shown *session.Progress
+	total int64
 
-	mu     sync.Mutex
-	counts map[blob.Copied]int64
-	bytes  int64 // copied
+	mu          sync.Mutex
+	counts      map[blob.Copied]int64
+	bytes, done int64 // bytes were copied, and done are dealt with
 }
 
 var errTooManyFailures = fmt.Errorf("more than %d blobs could not be copied", maxFailures)
 
-// run copies all blobs. It returns an error unless all are there.
-func (c *copying) run(ctx context.Context) error {
-	c.counts = map[blob.Copied]int64{}
-	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(CopiesAtOnce)
-	listing := c.blobs.References(running, func(refs []object.Reference) error {
-		for _, r := range refs {
-			if err := running.Err(); err != nil {
-				return err
-			}
-			group.Go(func() error { return c.copy(running, r) })
-		}
-		return nil
-	})
-	err := group.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return &exit.Error{Code: exit.Interrupted, Message: "the copy was interrupted; run the command again to continue"}
-	case err != nil:
-		return err
-	case listing != nil:
-		return listing
-	case c.counts[blob.CopyFailed] > 0:
-		return fmt.Errorf("%d blobs could not be copied; run the command again to retry", c.counts[blob.CopyFailed])
-	}
-	return nil
-}
-
-// copy copies a blob and counts the outcome. It returns an error if all others should stop.
-func (c *copying) copy(ctx context.Context, r object.Reference) error {
-	copied, err := c.copier.Copy(ctx, r.ID, r.Size)
+// copy copies a blob. It returns an error if all others should stop.
+func (c *copier) copy(ctx context.Context, r object.Reference) error {
+	copied, err := c.Copy(ctx, r.ID, r.Size)
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err() // interrupted, which says nothing about the blob
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[copied]++
+	c.done += r.Size
 	if copied == blob.CopyDone {
 		c.bytes += r.Size
 	}
 	if err != nil {
-		c.progress.clear()
-		_, _ = fmt.Fprintf(c.stderr, "steward: blob %s: %v\n", r.ID, err) // for people
+		c.shown.Note("steward: blob %s: %v", r.ID, err)
 	}
-	c.progress.add(r.Size)
+	c.shown.Set("copying", c.done, c.total)
 	if c.counts[blob.CopyFailed] > maxFailures {
 		return errTooManyFailures
 	}
 	return nil
 }
 
-func (c *copying) summary() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *copier) summary() string {
 	text := fmt.Sprintf("%d blobs were copied (%s), %d were there already, %d failed.", c.counts[blob.CopyDone],
 		humanize.Bytes(uint64(c.bytes)), c.counts[blob.CopySkipped], c.counts[blob.CopyFailed])
 	if gone := c.counts[blob.CopyGone]; gone > 0 {

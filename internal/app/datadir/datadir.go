@@ -15,9 +15,11 @@ import (
 	"syscall"
 	"time"
 
+	"steward/internal/db"
 	"steward/internal/durable"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/resource"
 )
 
 // Lock is the lock on a data directory, which one process at a time holds.
@@ -133,6 +135,14 @@ func replaceFile(name string, a Addresses) error {
 	return os.Rename(name+".tmp", name)
 }
 
+// Node returns the name that a data directory has in a database's rows.
+func Node(dir string, dialect db.Dialect) (string, error) {
+	if dialect == db.SQLite {
+		return resource.OnlyNode, nil // the database has no other directories
+	}
+	return NodeID(dir)
+}
+
 // NodeID returns a data directory's identifier, and creates it at the first call. Resources with
 // files in the directory have it in their rows, so that other replicas know that the files are not
 // in theirs.
@@ -158,6 +168,16 @@ func createNodeID(name string) (string, error) {
 		return "", fmt.Errorf("write the id of the data directory: %w", err)
 	}
 	return node, nil
+}
+
+// Same reports whether two paths lead to the same directory or file.
+func Same(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // DatabaseFile returns the path of the SQLite database.

@@ -29,10 +29,11 @@ func Ring(ctx context.Context, cfg config.Config) (*seal.Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ringOf(cfg, key)
+	return RingOf(cfg, key)
 }
 
-func ringOf(cfg config.Config, key []byte) (*seal.Ring, error) {
+// RingOf returns a master key with the configured old ones.
+func RingOf(cfg config.Config, key []byte) (*seal.Ring, error) {
 	keys := [][]byte{key}
 	for _, old := range cfg.OldMasterKeys {
 		keys = append(keys, []byte(old))
@@ -97,7 +98,7 @@ func ForStart(ctx context.Context, cfg config.Config) (Start, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Ring, err = ringOf(cfg, key)
+	s.Ring, err = RingOf(cfg, key)
 	return s, err
 }
 

@@ -3,15 +3,14 @@ package migrate
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
+	"steward/internal/app/inventory"
 	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/db/move"
@@ -106,76 +105,44 @@ func (j *job) openBlobs(ctx context.Context, r BlobRequest) (*blobMove, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := openSource(ctx, j.cfg)
+	old := j.cfg
+	if old.BlobURL != nil {
+		options := *old.BlobURL
+		options.Timeout = storeTimeout
+		old.BlobURL = &options
+	}
+	from, err := blobs.Open(ctx, old)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the store that has the bytes of objects: %w", err)
 	}
 	referred := &object.Blobs{DB: j.source}
 	copier := blob.Copier{From: from, To: to, Needed: referred.Referred, Memory: semaphore.NewWeighted(copyMemory)}
 	return &blobMove{copier: copier, store: blobs.Name(cfg), report: j.report}, nil
 }
 
-// openSource opens the store in the settings.
-func openSource(ctx context.Context, cfg config.Config) (blob.Store, error) {
-	if cfg.BlobURL != nil {
-		options := *cfg.BlobURL
-		options.Timeout = storeTimeout
-		cfg.BlobURL = &options
-	}
-	store, err := blobs.Open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open the store that has the bytes of objects: %w", err)
-	}
-	return store, nil
-}
-
 // before copies the bytes for rows in the table blobs. Rows that refer to bytes have their sizes,
 // which it compares. It implements move.Mover.Before.
 func (b *blobMove) before(ctx context.Context, t tablecopy.Table, rows []tablecopy.Row) error {
-	do := b.copyRow
-	switch t.Name {
-	case "blobs":
-	case "objects", "object_parts":
-		do = b.checkRow
-	default:
+	if t.Name != "blobs" && !inventory.HasSizes(t.Name) {
 		return nil
 	}
-	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(blobs.CopiesAtOnce)
-	for _, row := range rows {
-		if running.Err() != nil {
-			break
+	return blob.Each(ctx, rows, func(ctx context.Context, row tablecopy.Row) error {
+		if t.Name != "blobs" {
+			return inventory.CheckSizes(ctx, b.copier.From, t, row)
 		}
-		group.Go(func() error { return do(running, t, row) })
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-// checkRow returns an error if a row's bytes are not whole.
-func (b *blobMove) checkRow(ctx context.Context, t tablecopy.Table, row tablecopy.Row) error {
-	return blobs.CheckRow(ctx, b.copier.From, t, row)
-}
-
-// copyRow copies a row's bytes, unless they are garbage.
-func (b *blobMove) copyRow(ctx context.Context, t tablecopy.Table, row tablecopy.Row) error {
-	if row[slices.Index(t.Names(), "garbage_at")] != nil {
+		blobID := inventory.Blob(t, row)
+		if blobID == "" {
+			return nil
+		}
+		if _, err := b.copier.Copy(ctx, blobID, -1); err != nil {
+			return fmt.Errorf("copy the bytes of blob %s: %w", blobID, err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.copied++
+		b.report(Event{Stage: "bytes", Table: "blobs", Rows: b.copied})
 		return nil
-	}
-	return b.copy(ctx, fmt.Sprint(row[slices.Index(t.Names(), "id")]))
-}
-
-func (b *blobMove) copy(ctx context.Context, blobID string) error {
-	if _, err := b.copier.Copy(ctx, blobID, -1); err != nil {
-		return fmt.Errorf("copy the bytes of blob %s: %w", blobID, err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.copied++
-	b.report(Event{Stage: "bytes", Table: "blobs", Rows: b.copied})
-	return nil
+	})
 }
 
 // count returns the number of blobs that are in the other store.

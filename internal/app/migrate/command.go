@@ -16,7 +16,6 @@ import (
 	"steward/internal/app/operator"
 	"steward/internal/cli/exit"
 	"steward/internal/cli/session"
-	"steward/internal/db"
 	"steward/internal/db/move"
 	"steward/internal/status"
 )
@@ -50,31 +49,25 @@ and is served from there. The command lists all of them, and prints the regions 
 If the command or the server is interrupted before that, the server goes on as before, and the same
 command goes on where it was. Until then, or until --abort, changes are logged in the database.`,
 		Args: config.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (r.To == "") == !abort {
+		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
+			switch {
+			case (r.To == "") == !abort:
 				return exit.Usagef("give --to or --abort; see `steward migrate --help`")
-			}
-			if !abort && !isPostgres(r.To) && !isSQLite(r.To) {
+			case !abort && !isPostgres(r.To) && !isSQLite(r.To):
 				return exit.Usagef("--to must be postgres://… or sqlite:DIR")
-			}
-			if abort && (blobURL != "" || r.RegionEngine != "") {
+			case abort && (blobURL != "" || r.RegionEngine != ""):
 				return exit.Usagef("--blob-url and --region-engine go with --to; see `steward migrate --help`")
+			case abort:
+				return runAbort(ctx, p, cfg)
 			}
 			if r.RegionEngine != "" {
 				if _, err := config.ParseRegionEngines(r.RegionEngine); err != nil {
 					return exit.Usagef("--region-engine %s", err)
 				}
 			}
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			if abort {
-				return runAbort(cmd.Context(), p, cfg)
-			}
 			r.Blobs = newBlobRequest(blobURL, cfg)
-			return Run(cmd.Context(), p, cfg, r)
-		},
+			return run(ctx, p, cfg, r)
+		}),
 		DisableFlagsInUseLine: true,
 	}
 	cmd.Flags().StringVar(&r.To, "to", "", "where the rows are moved to: postgres://… or sqlite:DIR")
@@ -87,34 +80,25 @@ command goes on where it was. Until then, or until --abort, changes are logged i
 	return cmd
 }
 
-// Run moves the rows in the running server, or here if none runs.
-func Run(ctx context.Context, p session.Program, cfg config.Config, r Request) error {
+// run moves the rows in the running server, or here if none runs.
+func run(ctx context.Context, p session.Program, cfg config.Config, r Request) error {
 	show := &progress{out: p.Err, results: p.Out, began: time.Now(), begun: map[string]bool{}}
 	done, err := ask(ctx, cfg.Data, r, show.event)
 	running := !errors.Is(err, operator.ErrNoServer)
 	if !running {
 		done, err = runHere(ctx, cfg, r, show.event)
 	}
-	if err != nil && ctx.Err() != nil {
-		return interrupted(running && show.begun["stop"])
-	}
 	if err != nil {
-		return err
+		message := "the move was interrupted; the same command continues it, and --abort ends it"
+		if running && show.begun["stop"] {
+			message = "the command was interrupted, but the server completes the move; its log says when"
+		}
+		return exit.IfInterrupted(ctx, err, message)
 	}
 	if _, err := io.WriteString(p.Out, summary(r, done, running)); err != nil || done.Resources == nil {
 		return err
 	}
 	return done.Resources.print(p.Out)
-}
-
-// interrupted returns an interrupted command's error. A server that has stopped serving completes
-// the move.
-func interrupted(stopped bool) error {
-	message := "the move was interrupted; the same command continues it, and --abort ends it"
-	if stopped {
-		message = "the command was interrupted, but the server completes the move; its log says when"
-	}
-	return &exit.Error{Code: exit.Interrupted, Message: message}
 }
 
 // summary sums up the move, and tells how to start the server.
@@ -127,42 +111,22 @@ func summary(r Request, done Done, running bool) string {
 	if running {
 		text += "The server responds with 503 now: stop it.\n"
 	}
-	text += "Start the server with the same settings but\n" + databaseSetting(r.To) + r.Blobs.setting()
+	text += "Start the server with the same settings but\n"
+	if isSQLite(r.To) {
+		text += "  without --database-url\n"
+	} else {
+		text += fmt.Sprintf("  --database-url '%s'\n", config.WithoutPassword(r.To))
+	}
+	text += r.Blobs.setting()
 	if r.Blobs.URL != "" {
 		return text + "The old rows are kept, and the bytes of objects in the old store.\n"
 	}
 	return text + "The old rows are kept.\n"
 }
 
-// databaseSetting tells how to start a server that uses a database, without its password.
-func databaseSetting(to string) string {
-	if isSQLite(to) {
-		return "  without --database-url\n"
-	}
-	return fmt.Sprintf("  --database-url '%s'\n", config.WithoutPassword(to))
-}
-
-// open opens a stopped server's database.
-func open(ctx context.Context, cfg config.Config) (*db.DB, func(), error) {
-	lock := operator.LockInstallation
-	if cfg.DatabaseURL != "" {
-		lock = operator.LockDirectory
-	}
-	release, err := lock(cfg.Data)
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err := db.Open(ctx, cfg.Database())
-	if err != nil {
-		release()
-		return nil, nil, err
-	}
-	return d, func() { _ = d.Close(); release() }, nil
-}
-
 // runHere moves a stopped server's rows.
 func runHere(ctx context.Context, cfg config.Config, r Request, report func(Event)) (Done, error) {
-	d, closeAll, err := open(ctx, cfg)
+	d, closeAll, err := operator.Open(ctx, cfg, true)
 	if err != nil {
 		return Done{}, err
 	}
@@ -170,10 +134,7 @@ func runHere(ctx context.Context, cfg config.Config, r Request, report func(Even
 	j := &job{
 		source: d, cfg: cfg, log: slog.New(slog.DiscardHandler), report: report,
 		leave: func(context.Context) error { return nil }, moved: func() {}, interruptible: true,
-		others: func(ctx context.Context) (int, error) {
-			n, err := (&status.Processes{DB: d, Now: time.Now}).Count(ctx)
-			return n - 1, err // n counts this process too
-		},
+		processes: &status.Processes{DB: d, Now: time.Now},
 	}
 	if r.RegionEngine != "" {
 		if j.ring, err = masterkey.Existing(ctx, d, cfg); err != nil {
@@ -185,7 +146,7 @@ func runHere(ctx context.Context, cfg config.Config, r Request, report func(Even
 }
 
 func runAbort(ctx context.Context, p session.Program, cfg config.Config) error {
-	d, closeAll, err := open(ctx, cfg)
+	d, closeAll, err := operator.Open(ctx, cfg, true)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -26,7 +25,6 @@ import (
 	"steward/internal/resource/libsql"
 	"steward/internal/resource/postgres"
 	"steward/internal/resource/rediskv"
-	"steward/internal/seal"
 )
 
 // stageResources is the stage after the rows were moved.
@@ -88,12 +86,10 @@ func (r Resources) print(w io.Writer) error {
 
 // servers take over embedded databases and key-value stores.
 type servers struct {
+	*job
 	given    config.RegionEngines
 	db       *postgres.Engine // nil: databases are not moved
 	kv       *rediskv.Engine  // nil: key-value stores are not moved
-	cfg      config.Config
-	log      *slog.Logger
-	report   func(Event)
 	store    *resource.Store
 	manager  *resource.Manager
 	embedded *libsql.Engine
@@ -111,7 +107,7 @@ func (j *job) openServers(ctx context.Context, list string) (*servers, error) {
 	if err != nil {
 		return nil, errs.New(errs.Invalid, "--region-engine %s", err)
 	}
-	s := &servers{given: given, cfg: j.cfg, log: j.log, report: j.report, down: map[resource.Type]error{}}
+	s := &servers{job: j, given: given, down: map[resource.Type]error{}}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -140,21 +136,22 @@ func (s *servers) open(ctx context.Context) (err error) {
 }
 
 func (s *servers) close() {
-	if s == nil {
-		return
-	}
-	if s.db != nil {
+	if s != nil && s.db != nil {
 		_ = s.db.Close()
 	}
-	if s.kv != nil {
+	if s != nil && s.kv != nil {
 		_ = s.kv.Close()
 	}
 }
 
-// regions returns the regions whose embedded engines are replaced, each with only the new engines.
-func (s *servers) regions() []resource.Region {
-	var all []resource.Region
-	for _, r := range s.cfg.Regions {
+// moveAll moves the databases and stores in the data directory. Their rows are in d under a node's
+// name.
+func (s *servers) moveAll(ctx context.Context, d *db.DB, node string) *Resources {
+	began := time.Now()
+	done := &Resources{Regions: s.settings()}
+	s.store = &resource.Store{DB: d, Ring: s.ring, Now: time.Now, Audit: &audit.Store{DB: d, Now: time.Now}}
+	s.manager = &resource.Manager{Store: s.store, Node: node, Log: s.log}
+	for _, r := range s.cfg.Regions { // each with only the new engines
 		region := resource.Region{Region: r.Region}
 		if s.db != nil && r.DB.Kind == config.Embedded {
 			region.DB = s.db
@@ -162,44 +159,18 @@ func (s *servers) regions() []resource.Region {
 		if s.kv != nil && r.KV.Kind == config.Embedded {
 			region.KV = s.kv
 		}
-		all = append(all, region)
+		s.manager.Regions = append(s.manager.Regions, region)
 	}
-	return all
-}
-
-// moveAll moves the databases and stores in the data directory. Their rows are in d under a node's
-// name.
-func (s *servers) moveAll(ctx context.Context, d *db.DB, node string, ring *seal.Ring) *Resources {
-	began := time.Now()
-	done := &Resources{Regions: s.settings()}
-	s.store = &resource.Store{DB: d, Ring: ring, Now: time.Now, Audit: &audit.Store{DB: d, Now: time.Now}}
-	s.manager = &resource.Manager{Store: s.store, Regions: s.regions(), Node: node, Log: s.log}
 	s.embedded = &libsql.Engine{
 		Dir: filepath.Join(s.cfg.Data, "databases"), Node: node, Lookup: s.store.ByID,
 		Limits: libsql.Limits{Reserve: max(s.cfg.DiskReserve, 1)}, Log: s.log,
 	}
-	var failed error
-	for _, t := range []resource.Type{resource.DB, resource.KV} {
-		failed = errors.Join(failed, s.moveType(ctx, node, t, done))
-	}
+	failed := errors.Join(s.moveType(ctx, node, resource.DB, done), s.moveType(ctx, node, resource.KV, done))
 	if failed != nil {
 		done.Error = failed.Error()
 	}
 	done.Took = time.Since(began)
 	return done
-}
-
-// add counts an outcome, and reports it.
-func (s *servers) add(done *Resources, o Outcome) {
-	log := s.log.With("type", o.Type, "organization", o.OrgID, "region", o.Region, "name", o.Name, "engine", o.Engine)
-	if o.Reason == "" {
-		done.Moved++
-		log.Info("an embedded resource was moved")
-	} else {
-		done.Stayed++
-		log.Warn("an embedded resource was not moved", "error", o.Reason)
-	}
-	s.report(Event{Resource: &o})
 }
 
 // moveType moves all resources of a type whose regions have a server for it.
@@ -225,10 +196,9 @@ func (s *servers) moveType(ctx context.Context, node string, t resource.Type, do
 		if err != nil {
 			return err
 		}
-		if s.engine(p) == nil {
-			continue
+		if s.engine(p) != nil {
+			s.move(ctx, p, done)
 		}
-		s.add(done, s.move(ctx, p))
 	}
 	return nil
 }
@@ -247,17 +217,23 @@ func (s *servers) engine(p *resource.Provisioned) resource.Engine {
 	return nil
 }
 
-// move moves a resource, unless we know that its server is down.
-func (s *servers) move(ctx context.Context, p *resource.Provisioned) Outcome {
+// move moves a resource, unless we know that its server is down. It counts and reports the outcome.
+func (s *servers) move(ctx context.Context, p *resource.Provisioned, done *Resources) {
 	o := Outcome{Type: p.Type, OrgID: p.OrgID, Region: p.Region, Name: p.Name, Engine: p.Engine}
 	err := s.down[p.Type]
 	if err == nil {
 		err = s.transfer(ctx, p, &o)
 	}
-	if err != nil {
+	log := s.log.With("type", o.Type, "organization", o.OrgID, "region", o.Region, "name", o.Name, "engine", o.Engine)
+	if err == nil {
+		done.Moved++
+		log.Info("an embedded resource was moved")
+	} else {
 		o.Reason = err.Error()
+		done.Stayed++
+		log.Warn("an embedded resource was not moved", "error", o.Reason)
 	}
-	return o
+	s.report(Event{Resource: &o})
 }
 
 // errHasTables is why a database stays embedded.
@@ -265,6 +241,7 @@ var errHasTables = errors.New("it has tables, which are not converted to Postgre
 
 // transfer moves a resource. If that fails, it checks whether the server still works for others.
 func (s *servers) transfer(ctx context.Context, p *resource.Provisioned, o *Outcome) error {
+	var keys int64
 	if p.Type == resource.DB {
 		tables, err := s.embedded.Tables(ctx, p)
 		if err != nil {
@@ -276,17 +253,15 @@ func (s *servers) transfer(ctx context.Context, p *resource.Provisioned, o *Outc
 	}
 	moved, err := s.manager.Transfer(ctx, p, func(ctx context.Context, to *resource.Provisioned) (err error) {
 		if p.Type == resource.KV {
-			o.Keys, err = s.copyStore(ctx, p, to)
+			keys, err = s.copyStore(ctx, p, to)
 		}
 		return err
 	})
 	if err != nil {
-		o.Keys = 0
-		if down := s.engine(p).Check(ctx); down != nil {
-			s.down[p.Type] = down
-		}
+		s.down[p.Type] = s.engine(p).Check(ctx)
 		return err
 	}
+	o.Keys = keys
 	o.Engine = moved.Engine
 	return nil
 }

@@ -16,7 +16,9 @@ import (
 	"steward/internal/app/config"
 	"steward/internal/app/operator"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/seal"
+	"steward/internal/status"
 )
 
 const maxRequest = 64 << 10
@@ -31,8 +33,8 @@ type Handler struct {
 	Ring   *seal.Ring
 	Config config.Config
 	Log    *slog.Logger
-	// Others returns the number of other processes that serve the database.
-	Others func(context.Context) (int, error)
+	// Processes are those that serve the database.
+	Processes *status.Processes
 	// Leave makes the server stop serving, and returns once it writes nothing any more.
 	Leave func(context.Context) error
 	// End is called after Leave and gets whether the rows were moved. Databases and stores may move
@@ -47,13 +49,13 @@ type Handler struct {
 // ServeHTTP implements http.Handler. It responds with a line of JSON for each Event.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.mu.TryLock() {
-		http.Error(w, `{"error": "the rows are being moved already by another command; wait until it ends", "code": "conflict"}`, http.StatusConflict)
+		operator.Refuse(w, errs.New(errs.Conflict, "the rows are being moved already by another command; wait until it ends"))
 		return
 	}
 	defer h.mu.Unlock()
 	var request Request
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
-		http.Error(w, `{"error": "the request cannot be decoded"}`, http.StatusBadRequest)
+		operator.Refuse(w, errors.New("the request cannot be decoded"))
 		return
 	}
 	out := &reporter{control: http.NewResponseController(w), encoder: json.NewEncoder(w), timeout: reportTimeout}
@@ -61,27 +63,33 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Log.Error("the command cannot be answered", "error", err)
 		return
 	}
-	report := out.report
 	ended := false
 	j := &job{
-		source: h.DB, cfg: h.Config, log: h.Log, ring: h.Ring, report: report, leave: h.Leave, others: h.Others,
+		source: h.DB, cfg: h.Config, log: h.Log, ring: h.Ring, report: out.report, leave: h.Leave, processes: h.Processes,
 		moved: func() {
 			ended = true
 			h.End(true)
 		},
 	}
-	ctx, cancel := h.untilStop(r.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-h.Stopping:
+			cancel(errStopping)
+		case <-ctx.Done():
+		}
+	}()
 	done, left, err := j.runAlone(ctx, request)
 	if errors.Is(context.Cause(ctx), errStopping) && !left {
 		err = errStopping
 	}
 	if err != nil {
 		h.Log.Error("the rows were not moved", "error", err)
-		report(Event{Failure: operator.NewFailure(err)})
+		out.report(Event{Failure: operator.NewFailure(err)})
 	} else {
 		h.Log.Info("the rows were moved", "rows", done.Rows, "blobs", done.Blobs, "pause", done.Pause)
-		report(Event{Done: &done})
+		out.report(Event{Done: &done})
 	}
 	if left && !ended {
 		h.End(false)
@@ -109,19 +117,6 @@ func (r *reporter) report(e Event) {
 
 // errStopping ends a move until the server has stopped serving for it.
 var errStopping = errors.New("the server is stopping; run the same command again when it runs")
-
-// untilStop returns a context that ends when the server is about to stop.
-func (h *Handler) untilStop(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-h.Stopping:
-			cancel(errStopping)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
 
 // ask asks a data directory's server to move its rows. It returns operator.ErrNoServer if none runs.
 func ask(ctx context.Context, dir string, r Request, report func(Event)) (Done, error) {

@@ -28,8 +28,10 @@ import (
 	"steward/internal/db/move"
 	"steward/internal/errs"
 	"steward/internal/id"
+	work "steward/internal/job"
 	"steward/internal/resource"
 	"steward/internal/seal"
+	"steward/internal/status"
 )
 
 // Request is a command's request.
@@ -66,9 +68,6 @@ type Done struct {
 	Resources *Resources `json:"resources,omitempty"`
 }
 
-// localNode is the data directory's name in a SQLite database.
-const localNode = "local"
-
 // job is a move.
 type job struct {
 	source *db.DB
@@ -83,8 +82,40 @@ type job struct {
 	moved func()
 	// interruptible is true if databases and stores move only as long as run's context lasts.
 	interruptible bool
-	// others returns the number of other processes that serve the source.
-	others func(context.Context) (int, error)
+	// processes are those that serve the source.
+	processes *status.Processes
+}
+
+// leaseFor limits how long a killed process keeps others from moving the rows.
+const leaseFor = 30 * time.Second
+
+// runAlone runs the move, unless another process does. A SQLite database's rows are locked with
+// their data directory; a PostgreSQL database's could be moved by any replica.
+func (j *job) runAlone(ctx context.Context, r Request) (done Done, left bool, err error) {
+	if j.source.Dialect() == db.SQLite {
+		return j.run(ctx, r)
+	}
+	// If an interrupted move had already made the source refuse changes, we cannot get a lease.
+	fenced, err := move.Fenced(j.source.Read(ctx))
+	if err != nil {
+		return done, false, err
+	}
+	if fenced {
+		return j.run(ctx, r)
+	}
+	l := &work.Lease{DB: j.source, Now: time.Now, Name: "move", Owner: id.New("mov"), TTL: leaseFor}
+	var failed error
+	held, err := l.TryHold(ctx, func(ctx context.Context) error {
+		done, left, failed = j.run(ctx, r)
+		return nil
+	})
+	if held {
+		return done, left, failed // after a move, the lease cannot be released
+	}
+	if err == nil {
+		err = errs.New(errs.Conflict, "another replica is moving the rows, or was until it was killed; try again in %v", leaseFor)
+	}
+	return done, false, err
 }
 
 // run moves the rows. Its context may end until leave is called; after that the move goes on.
@@ -108,7 +139,7 @@ func (j *job) run(ctx context.Context, r Request) (done Done, left bool, err err
 	if err != nil {
 		return done, false, err
 	}
-	if err := j.prepare(ctx, m); err != nil {
+	if err := prepare(ctx, m); err != nil {
 		return done, false, err
 	}
 	if err := j.waitForOthers(ctx, m, target); err != nil {
@@ -135,7 +166,7 @@ func (j *job) run(ctx context.Context, r Request) (done Done, left bool, err err
 			ctx = limited
 		}
 		j.report(Event{Stage: stageResources})
-		done.Resources = servers.moveAll(ctx, target.db, m.ToNode, j.ring)
+		done.Resources = servers.moveAll(ctx, target.db, m.ToNode)
 	}
 	return done, true, nil
 }
@@ -149,16 +180,12 @@ func (j *job) mover(ctx context.Context, target *target) (*move.Mover, error) {
 	if name == "" {
 		name = id.New("mov")
 	}
-	m := &move.Mover{Source: j.source, Target: target.db, FromNode: localNode, ToNode: localNode}
-	own, err := datadir.NodeID(j.cfg.Data)
-	if err != nil {
+	m := &move.Mover{Source: j.source, Target: target.db}
+	if m.FromNode, err = datadir.Node(j.cfg.Data, j.source.Dialect()); err != nil {
 		return nil, err
 	}
-	if j.source.Dialect() == db.Postgres {
-		m.FromNode = own
-	}
-	if target.db.Dialect() == db.Postgres {
-		m.ToNode = own
+	if m.ToNode, err = datadir.Node(j.cfg.Data, target.db.Dialect()); err != nil {
+		return nil, err
 	}
 	if target.blobs != nil {
 		m.Before = target.blobs.before
@@ -170,30 +197,25 @@ func (j *job) mover(ctx context.Context, target *target) (*move.Mover, error) {
 	return m, m.Begin(ctx, name)
 }
 
-// prepare does everything that can be done while others write.
-func (j *job) prepare(ctx context.Context, m *move.Mover) error {
+const (
+	// fewChanges is how long it takes to follow a few changes.
+	fewChanges = time.Second
+	// maxRounds bounds how often prepare follows.
+	maxRounds = 20
+)
+
+// prepare does everything that can be done while others write. In the end it follows the changes until
+// few are left; those are copied in the pause. It gives up if they come as fast as it follows them.
+func prepare(ctx context.Context, m *move.Mover) error {
 	for _, step := range []func(context.Context) error{m.Copy, m.Follow, m.Verify} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	return catchUp(ctx, m.Follow)
-}
-
-const (
-	// fewChanges is how long it takes to follow a few changes.
-	fewChanges = time.Second
-	// maxRounds bounds how often catchUp follows.
-	maxRounds = 20
-)
-
-// catchUp follows the changes until few are left; those are copied in the pause. It gives up if they
-// come as fast as it follows them.
-func catchUp(ctx context.Context, follow func(context.Context) error) error {
 	before := time.Duration(math.MaxInt64)
 	for range maxRounds {
 		began := time.Now()
-		if err := follow(ctx); err != nil {
+		if err := m.Follow(ctx); err != nil {
 			return err
 		}
 		took := time.Since(began)
@@ -212,16 +234,20 @@ const othersInterval = time.Second
 // meanwhile. On SQLite it always is.
 func (j *job) waitForOthers(ctx context.Context, m *move.Mover, target *target) error {
 	if target.db.Dialect() == db.SQLite {
-		if err := checkFiles(ctx, j.source, m.FromNode); err != nil {
+		elsewhere, err := resource.CountElsewhere(j.source.Read(ctx), m.FromNode)
+		if err != nil {
 			return err
+		}
+		if elsewhere > 0 {
+			return errs.New(errs.Conflict, "%d databases and key-value stores are in the data directories of other replicas: delete them first", elsewhere)
 		}
 	}
 	for {
-		n, err := j.others(ctx)
-		if err != nil || n == 0 {
+		n, err := j.processes.Count(ctx)
+		if err != nil || n == 1 {
 			return err
 		}
-		j.report(Event{Stage: "wait", Rows: int64(n)})
+		j.report(Event{Stage: "wait", Rows: int64(n - 1)})
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -231,18 +257,6 @@ func (j *job) waitForOthers(ctx context.Context, m *move.Mover, target *target) 
 			return err
 		}
 	}
-}
-
-// checkFiles returns Conflict if databases or stores are in other nodes' data directories.
-func checkFiles(ctx context.Context, source *db.DB, own string) error {
-	n, err := resource.CountElsewhere(source.Read(ctx), own)
-	if err != nil {
-		return err
-	}
-	if n > 0 {
-		return errs.New(errs.Conflict, "%d databases and key-value stores are in the data directories of other replicas: delete them first", n)
-	}
-	return nil
 }
 
 // target is a database that rows move to.
@@ -286,7 +300,7 @@ func openSQLite(ctx context.Context, cfg config.Config, dir string) (*target, er
 	if cfg.DatabaseURL == "" {
 		return nil, errs.New(errs.Invalid, "the rows are in SQLite already")
 	}
-	if !sameDir(dir, cfg.Data) {
+	if !datadir.Same(dir, cfg.Data) {
 		return nil, errs.New(errs.Invalid, "--to must name the data directory of this process, sqlite:%s: databases and stores stay there", cfg.Data)
 	}
 	file := datadir.DatabaseFile(cfg.Data)
@@ -298,15 +312,6 @@ func openSQLite(ctx context.Context, cfg config.Config, dir string) (*target, er
 		return nil, fmt.Errorf("open the target: %w", err)
 	}
 	return &target{db: d, name: "sqlite:" + cfg.Data}, nil
-}
-
-func sameDir(a, b string) bool {
-	one, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
 }
 
 // setAside renames a database whose rows were moved away.

@@ -23,7 +23,9 @@ type Functions struct {
 // Commands returns the operator's commands.
 func Commands(p session.Program, f Functions) []*cobra.Command {
 	return []*cobra.Command{
-		f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p), f.organizationCommand(p), f.secretsCommand(p),
+		f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p),
+		session.Parent("organization", "Create another organization on this server", f.organizationCreateCommand(p)),
+		session.Parent("secrets", "Encrypt all secrets with a new master key", f.secretsRotateCommand(p), f.secretsStatusCommand(p)),
 	}
 }
 
@@ -63,19 +65,6 @@ with --clear-factors.`,
 	cmd.Flags().BoolVar(&clearFactors, "clear-factors", false,
 		"remove the authenticator app, recovery codes, passkeys and linked accounts of the user, and end all sessions")
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
-	return cmd
-}
-
-// organizationCommand is the parent of the organization commands.
-func (f Functions) organizationCommand(p session.Program) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                   "organization",
-		Short:                 "Create another organization on this server",
-		Args:                  session.Args(),
-		RunE:                  session.ShowHelp,
-		DisableFlagsInUseLine: true,
-	}
-	cmd.AddCommand(f.organizationCreateCommand(p))
 	return cmd
 }
 

@@ -184,7 +184,7 @@ func (op operation[In, Out]) register(mux *http.ServeMux, o *Operator) {
 	mux.HandleFunc("POST "+op.path, func(w http.ResponseWriter, r *http.Request) {
 		out, err := op.serve(o, w, r)
 		if err != nil {
-			writeControl(w, http.StatusInternalServerError, NewFailure(err))
+			Refuse(w, err)
 			return
 		}
 		writeControl(w, http.StatusOK, out)
@@ -197,6 +197,11 @@ func (op operation[In, Out]) serve(o *Operator, w http.ResponseWriter, r *http.R
 		return out, fmt.Errorf("decode the request: %w", err)
 	}
 	return op.do(o, r.Context(), in)
+}
+
+// Refuse responds with an error.
+func Refuse(w http.ResponseWriter, err error) {
+	writeControl(w, http.StatusInternalServerError, NewFailure(err))
 }
 
 func writeControl(w http.ResponseWriter, status int, body any) {

@@ -246,32 +246,47 @@ func (op operation[In, Out]) run(ctx context.Context, cfg config.Config, in In) 
 // openOperator opens the database for an operator. It returns NotFound if there is no installation,
 // and Conflict if another process uses a SQLite database's data directory.
 func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll func(), err error) {
-	release := func() {}
-	if cfg.DatabaseURL == "" {
-		if release, err = LockInstallation(cfg.Data); err != nil {
-			return nil, nil, err
-		}
-	}
-	d, err := db.Open(ctx, cfg.Database())
+	d, closeAll, err := Open(ctx, cfg, false)
 	if err != nil {
-		release()
 		return nil, nil, err
 	}
-	closeAll = func() {
-		_ = d.Close() // nothing is lost: all writes are committed
-		release()
+	baseURL := cfg.BaseURL
+	if last, err := datadir.ReadAddresses(cfg.Data); err == nil && baseURL == "" {
+		baseURL = last.BaseURL // only the links need it
 	}
-	if err := move.CheckHere(d.Read(ctx)); err != nil {
-		closeAll()
-		return nil, nil, err
-	}
-	o = New(d, nil, lastBaseURL(cfg))
+	o = New(d, nil, baseURL)
 	o.ring = func(ctx context.Context) (*seal.Ring, error) { return masterkey.Existing(ctx, d, cfg) }
-	if _, err := o.accounts.FirstOwner(ctx); err != nil {
+	if err = move.CheckHere(d.Read(ctx)); err == nil {
+		_, err = o.accounts.FirstOwner(ctx)
+	}
+	if err != nil {
 		closeAll()
 		return nil, nil, err
 	}
 	return o, closeAll, nil
+}
+
+// Open opens an installation's database, if no server uses its data directory. A PostgreSQL database
+// needs the directory only for the files there.
+func Open(ctx context.Context, cfg config.Config, files bool) (d *db.DB, closeAll func(), err error) {
+	release := func() {}
+	if cfg.DatabaseURL == "" {
+		release, err = LockInstallation(cfg.Data)
+	} else if files {
+		release, err = lockDirectory(cfg.Data)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err = db.Open(ctx, cfg.Database())
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return d, func() {
+		_ = d.Close() // nothing is lost: all writes are committed
+		release()
+	}, nil
 }
 
 // LockInstallation locks a data directory that has a database, and creates none.
@@ -281,8 +296,13 @@ func LockInstallation(dir string) (release func(), err error) {
 			"there is no installation in %s; name its directory with --data, or start one with steward serve", dir)
 	}
 	lock, err := datadir.Acquire(dir)
-	if errs.KindOf(err) == errs.Conflict {
-		return nil, unreachable(dir, err)
+	if errs.KindOf(err) == errs.Conflict { // its process does not listen on the control socket
+		reason := ""
+		if len(socketPath(dir)) > maxSocketPath {
+			reason = fmt.Sprintf(" because its path is longer than %d bytes", maxSocketPath)
+		}
+		return nil, fmt.Errorf("%w, which does not take commands on %s%s; wait if it is another command, or stop it, and try again",
+			err, socketPath(dir), reason)
 	}
 	if err != nil {
 		return nil, err
@@ -290,9 +310,9 @@ func LockInstallation(dir string) (release func(), err error) {
 	return lock.Release, nil
 }
 
-// LockDirectory locks an existing data directory, which may have no database because the rows are in
+// lockDirectory locks an existing data directory, which may have no database because the rows are in
 // PostgreSQL.
-func LockDirectory(dir string) (release func(), err error) {
+func lockDirectory(dir string) (release func(), err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, errs.New(errs.NotFound, "there is no data directory %s; name it with --data", dir)
 	}
@@ -301,26 +321,4 @@ func LockDirectory(dir string) (release func(), err error) {
 		return nil, err
 	}
 	return lock.Release, nil
-}
-
-// unreachable describes a process that holds a data directory's lock and does not listen on the
-// control socket.
-func unreachable(dir string, err error) error {
-	reason := ""
-	if len(socketPath(dir)) > maxSocketPath {
-		reason = fmt.Sprintf(" because its path is longer than %d bytes", maxSocketPath)
-	}
-	return fmt.Errorf("%w, which does not take commands on %s%s; wait if it is another command, or stop it, and try again", err, socketPath(dir), reason)
-}
-
-// lastBaseURL returns the configured base URL, or the last start's, or "".
-func lastBaseURL(cfg config.Config) string {
-	if cfg.BaseURL != "" {
-		return cfg.BaseURL
-	}
-	a, err := datadir.ReadAddresses(cfg.Data)
-	if err != nil {
-		return "" // only the links need it
-	}
-	return a.BaseURL
 }

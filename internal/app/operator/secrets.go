@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
@@ -76,20 +76,22 @@ func RotateSecrets(ctx context.Context, p session.Program, cfg config.Config, sk
 		return err
 	}
 	defer closeAll()
-	bar := newRotationBar(p)
+	shown := session.NewProgress(p, "re-encrypting", 1, "rows")
+	defer shown.End()
 	in := rotation.Request{Start: true, SkipUnreadable: skipUnreadable}
 	for {
 		done, err := step(ctx, in)
 		if err != nil {
-			bar.finish()
-			if ctx.Err() != nil {
-				return &exit.Error{Code: exit.Interrupted, Message: "the rotation was interrupted; run the command again to continue"}
-			}
-			return err
+			return exit.IfInterrupted(ctx, err, "the rotation was interrupted; run the command again to continue")
 		}
-		bar.show(done)
+		title := "re-encrypting"
+		if slices.ContainsFunc(done.Tables, func(t rotation.Table) bool { return t.Pass > 1 }) {
+			title = "checking" // for rows that the first pass missed
+		}
+		scanned, total := done.Rows()
+		shown.Set(title, scanned, total)
 		if done.Done {
-			bar.finish()
+			shown.End()
 			return printRotated(p.Out, done)
 		}
 		in.Start = false
@@ -137,54 +139,6 @@ func (op operation[In, Out]) connect(ctx context.Context, cfg config.Config) (do
 		return nil, nil, err
 	}
 	return func(ctx context.Context, in In) (Out, error) { return op.do(o, ctx, in) }, closeAll, nil
-}
-
-// barInterval is the time between two lines of progress without a terminal.
-const barInterval = 10 * time.Second
-
-// rotationBar shows how many rows, in all tables, a pass has read: as a bar on a terminal, otherwise
-// as a line now and then. Only people read it, so it ignores write errors.
-type rotationBar struct {
-	out  io.Writer
-	bar  *progressbar.ProgressBar // nil without a terminal
-	last time.Time
-}
-
-func newRotationBar(p session.Program) *rotationBar {
-	bar := (&session.Env{Program: p}).NewBar(1, progressbar.OptionClearOnFinish())
-	return &rotationBar{out: p.Err, bar: bar, last: time.Now()}
-}
-
-func (b *rotationBar) show(p rotation.Progress) {
-	scanned, total := p.Rows()
-	pass := int64(1)
-	for _, t := range p.Tables {
-		pass = max(pass, t.Pass)
-	}
-	if b.bar != nil {
-		b.bar.Describe(passTitle(pass))
-		b.bar.ChangeMax64(max(total, 1))
-		_ = b.bar.Set64(min(scanned, max(total, 1)))
-		return
-	}
-	if time.Since(b.last) >= barInterval {
-		b.last = time.Now()
-		_, _ = fmt.Fprintf(b.out, "%s: %d of %d rows\n", passTitle(pass), scanned, total)
-	}
-}
-
-// passTitle names a pass: the first one re-encrypts, and later ones look for rows it missed.
-func passTitle(pass int64) string {
-	if pass == 1 {
-		return "re-encrypting"
-	}
-	return "checking"
-}
-
-func (b *rotationBar) finish() {
-	if b.bar != nil {
-		_ = b.bar.Finish()
-	}
 }
 
 // shownKey is a master key as it is printed.
@@ -251,19 +205,6 @@ func showKey(k rotation.Key, s rotation.Status) shownKey {
 		shown.Rows = fmt.Sprintf("%d of %d", scanned, total)
 	}
 	return shown
-}
-
-// secretsCommand is the parent of the commands for encrypting secrets.
-func (f Functions) secretsCommand(p session.Program) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                   "secrets",
-		Short:                 "Encrypt all secrets with a new master key",
-		Args:                  session.Args(),
-		RunE:                  session.ShowHelp,
-		DisableFlagsInUseLine: true,
-	}
-	cmd.AddCommand(f.secretsRotateCommand(p), f.secretsStatusCommand(p))
-	return cmd
 }
 
 func (f Functions) secretsRotateCommand(p session.Program) *cobra.Command {

@@ -77,6 +77,14 @@ func Usagef(format string, args ...any) error {
 	return &Error{Code: Usage, Message: fmt.Sprintf(format, args...)}
 }
 
+// IfInterrupted returns a command's error. If a signal ended the command, the error says what remains.
+func IfInterrupted(ctx context.Context, err error, message string) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return &Error{Code: Interrupted, Message: message}
+}
+
 // Code returns the exit code for a command's error.
 func Code(err error) int {
 	var e *Error

@@ -69,3 +69,10 @@ func (e *Env) HasFormat() bool { return e.format != "" || e.jq != "" }
 
 // ShowHelp is the RunE for a command that only has subcommands.
 func ShowHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// Parent returns a command that only has subcommands.
+func Parent(name, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: Args(), RunE: ShowHelp, DisableFlagsInUseLine: true}
+	cmd.AddCommand(children...)
+	return cmd
+}

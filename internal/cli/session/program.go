@@ -90,13 +90,16 @@ func (e *Env) color(stream any) bool {
 	return IsTerminal(stream) && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
 }
 
-// NewBar returns a bar on standard error that shows the progress towards a total, or nil if that is
-// not a terminal.
+// NewBar returns a bar on standard error that shows the progress towards a total, or -1 if that is
+// unknown. It returns nil if standard error is not a terminal.
 func (e *Env) NewBar(total int64, more ...progressbar.Option) *progressbar.ProgressBar {
 	if !IsTerminal(e.Err) {
 		return nil
 	}
-	return progressbar.NewOptions64(max(total, 1), append([]progressbar.Option{
+	if total == 0 {
+		total = 1
+	}
+	return progressbar.NewOptions64(total, append([]progressbar.Option{
 		progressbar.OptionSetWriter(e.Err), progressbar.OptionSetWidth(30), progressbar.OptionThrottle(50 * time.Millisecond),
 		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionSetRenderBlankState(true),
 		progressbar.OptionEnableColorCodes(e.color(e.Err)), progressbar.OptionFullWidth(),

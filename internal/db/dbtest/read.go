@@ -1,16 +1,38 @@
 package dbtest
 
 import (
+	"context"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/db"
+	"steward/internal/waittest"
 )
 
 // Vacuum runs VACUUM ANALYZE on a PostgreSQL database, as autovacuum does in time. Then the planner
-// knows the tables' sizes, and need not fetch rows to know that they are visible.
+// knows the tables' sizes, and need not fetch rows to know that they are visible. While an older
+// snapshot is open, such as that of autovacuum's ANALYZE, VACUUM cannot mark rows as visible to all, so
+// we repeat it.
 func Vacuum(t testing.TB, url string) {
 	t.Helper()
-	command(t, url, "VACUUM ANALYZE")
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatalf("PostgreSQL for tests: %v", err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	waittest.True(t, "VACUUM to mark all rows as visible", func() bool {
+		if _, err := conn.Exec(t.Context(), "VACUUM ANALYZE"); err != nil {
+			t.Fatalf("VACUUM ANALYZE: %v", err)
+		}
+		var rest int
+		if err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE c.relkind = 'r' AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema' AND c.relallvisible < c.relpages`).
+			Scan(&rest); err != nil {
+			t.Fatalf("pages that VACUUM has not marked: %v", err)
+		}
+		return rest == 0
+	})
 }
 
 // RowsRead returns how many rows and index entries a PostgreSQL transaction has read so far, and how

@@ -139,16 +139,16 @@ func (m *Mover) Copy(ctx context.Context) error {
 
 func (m *Mover) copyTable(ctx context.Context, t *table) error {
 	done, err := m.copied(ctx, t)
-	if err != nil || done.complete {
+	if err != nil || done.Complete {
 		return err
 	}
-	for !done.complete {
+	for !done.Complete {
 		next, err := m.read(ctx, t, done.after)
 		if err != nil {
 			return err
 		}
-		done.complete = next.last
-		done.rows += int64(len(next.rows))
+		done.Complete = next.last
+		done.Rows += int64(len(next.rows))
 		if len(next.rows) > 0 {
 			done.after = t.KeyOf(next.rows[len(next.rows)-1])
 		}
@@ -165,10 +165,15 @@ func (m *Mover) copyTable(ctx context.Context, t *table) error {
 		if err != nil {
 			return fmt.Errorf("copy %s: %w", t.Name, err)
 		}
-		m.report("copy", t.Name, done.rows)
-		if err := m.shortenLogs(ctx); err != nil {
+		m.report("copy", t.Name, done.Rows)
+		if time.Since(m.followed) < followInterval {
+			continue
+		}
+		// The copy may take hours if Before copies bytes. Rows not copied yet are copied again.
+		if err := m.Follow(ctx); err != nil {
 			return err
 		}
+		m.followed = time.Now()
 	}
 	return nil
 }
@@ -179,17 +184,6 @@ func (m *Mover) before(ctx context.Context, t *table, rows []tablecopy.Row) erro
 		return nil
 	}
 	return m.Before(ctx, t.Table, rows)
-}
-
-// shortenLogs follows the changes now and then during the copy, which may take hours if Before
-// copies bytes. Rows not copied yet are copied again.
-func (m *Mover) shortenLogs(ctx context.Context) error {
-	if time.Since(m.followed) < followInterval {
-		return nil
-	}
-	err := m.Follow(ctx)
-	m.followed = time.Now()
-	return err
 }
 
 // rowsRead has rows from the source. last is true if there are no more.
@@ -221,7 +215,7 @@ func (m *Mover) changed(t *table, rows []tablecopy.Row) []tablecopy.Row {
 	case "meta":
 		return slices.DeleteFunc(rows, func(r tablecopy.Row) bool { return ofMove(t.KeyOf(r)) })
 	case "resources":
-		i := slices.IndexFunc(t.Columns, func(c db.Column) bool { return c.Name == "node" })
+		i := slices.Index(t.Names(), "node")
 		for _, r := range rows {
 			if r[i] == m.FromNode {
 				r[i] = m.ToNode
@@ -363,13 +357,10 @@ func (m *Mover) Finish(ctx context.Context, to string) error {
 }
 
 func (m *Mover) finish(ctx context.Context, to string) error {
-	for {
-		n, err := m.round(ctx)
-		if err != nil {
+	for n := int64(1); n > 0; {
+		var err error
+		if n, err = m.round(ctx); err != nil {
 			return err
-		}
-		if n == 0 {
-			break
 		}
 	}
 	for _, t := range m.tables {

@@ -39,20 +39,6 @@ func (m *Mover) checkMoved(ctx context.Context, id string) error {
 	return err
 }
 
-// ownSource records this Mover in the source.
-func (m *Mover) ownSource(tx *db.Tx) error {
-	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-		keyOwner, m.owner)
-	return err
-}
-
-// ownTarget records this Mover in the target, under an empty table name in move_copied.
-func (m *Mover) ownTarget(tx *db.Tx) error {
-	_, err := tx.Exec(`INSERT INTO move_copied (name, state) VALUES ('', $1) ON CONFLICT (name) DO UPDATE SET state = excluded.state`,
-		m.owner)
-	return err
-}
-
 // writeSource writes to the source, unless another Mover has replaced this one.
 func (m *Mover) writeSource(ctx context.Context, f func(*db.Tx) error) error {
 	return m.Source.Write(ctx, func(tx *db.Tx) error {

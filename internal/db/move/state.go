@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"steward/internal/db"
 	"steward/internal/db/tablecopy"
@@ -29,7 +30,9 @@ func (m *Mover) beginTarget(ctx context.Context, id string) error {
 		if _, err := tx.Exec(createCopied); err != nil {
 			return fmt.Errorf("create move_copied: %w", err)
 		}
-		if err := m.ownTarget(tx); err != nil {
+		// The target has this Mover under an empty table name.
+		if _, err := tx.Exec(`INSERT INTO move_copied (name, state) VALUES ('', $1)
+			ON CONFLICT (name) DO UPDATE SET state = excluded.state`, m.owner); err != nil {
 			return err
 		}
 		if !first {
@@ -75,7 +78,9 @@ func (m *Mover) beginSource(ctx context.Context, id string) error {
 		if stored, first, err = tx.Once(keyMoving, id); err != nil || stored != id {
 			return err
 		}
-		return m.ownSource(tx)
+		_, err = tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+			keyOwner, m.owner)
+		return err
 	})
 	if err != nil {
 		return err
@@ -83,16 +88,12 @@ func (m *Mover) beginSource(ctx context.Context, id string) error {
 	if !first && stored != id {
 		return fmt.Errorf("the rows are being moved already, by the move %s; `steward migrate --abort` ends it", stored)
 	}
-	existing, err := db.Tables(m.Source.Read(ctx))
+	there, err := db.Tables(m.Source.Read(ctx))
 	if err != nil {
 		return err
 	}
-	there := map[string]bool{}
-	for _, name := range existing {
-		there[name] = true
-	}
 	for _, t := range m.tables {
-		if there[t.log] {
+		if slices.Contains(there, t.log) {
 			continue
 		}
 		// One transaction each: on PostgreSQL it locks the table, and others write meanwhile.
@@ -103,16 +104,10 @@ func (m *Mover) beginSource(ctx context.Context, id string) error {
 	return nil
 }
 
-// progress records how far we have copied a table.
+// progress records how far we have copied a table. move_copied has it as JSON.
 type progress struct {
-	after    []any
-	rows     int64
-	complete bool
-}
-
-// storedProgress is progress as move_copied stores it.
-type storedProgress struct {
-	Key      json.RawMessage `json:",omitempty"`
+	after    []any           // the last row's key
+	Key      json.RawMessage `json:",omitempty"` // after, as a line
 	Rows     int64
 	Complete bool
 }
@@ -127,31 +122,25 @@ func (m *Mover) copied(ctx context.Context, t *table) (p progress, err error) {
 	if err != nil {
 		return p, fmt.Errorf("read how far %s was copied: %w", t.Name, err)
 	}
-	var stored storedProgress
-	if err := json.Unmarshal([]byte(text), &stored); err != nil {
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return p, fmt.Errorf("decode how far %s was copied: %w", t.Name, err)
 	}
-	p.rows = stored.Rows
-	p.complete = stored.Complete
-	if len(stored.Key) == 0 {
-		return p, nil
+	if len(p.Key) > 0 {
+		p.after, err = t.Keys().Decode(p.Key)
 	}
-	key := tablecopy.Table{Name: t.Name, Columns: t.KeyColumns()}
-	p.after, err = key.Decode(stored.Key)
 	return p, err
 }
 
 // store stores a table's progress.
 func (p progress) store(tx *db.Tx, t *table) error {
-	stored := storedProgress{Rows: p.rows, Complete: p.complete}
 	if len(p.after) > 0 {
 		line, err := tablecopy.Line(p.after)
 		if err != nil {
 			return err
 		}
-		stored.Key = json.RawMessage(line)
+		p.Key = json.RawMessage(line)
 	}
-	text, err := json.Marshal(stored)
+	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}

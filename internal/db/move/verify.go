@@ -11,51 +11,28 @@ import (
 
 // differing returns the keys of rows that differ between two lists. A row may be in a list more than
 // once.
-func differing(t *table, a, b []tablecopy.Row) ([][]any, error) {
-	inA, err := linesOf(t, a)
-	if err != nil {
-		return nil, err
-	}
-	inB, err := linesOf(t, b)
-	if err != nil {
-		return nil, err
-	}
-	var keys [][]any
-	for key, line := range inA {
-		if inB[key].text != line.text {
-			keys = append(keys, line.key)
+func differing(t *table, a, b []tablecopy.Row) (different [][]any, err error) {
+	keys := map[string][]any{}
+	lines := [2]map[string]string{{}, {}}
+	for i, rows := range [][]tablecopy.Row{a, b} {
+		for _, row := range rows {
+			key := t.KeyOf(row)
+			name, err := tablecopy.Line(key)
+			if err != nil {
+				return nil, err
+			}
+			keys[name] = key
+			if lines[i][name], err = tablecopy.Line(row); err != nil {
+				return nil, err
+			}
 		}
 	}
-	for key, line := range inB {
-		if inA[key].text == "" {
-			keys = append(keys, line.key)
+	for name, key := range keys {
+		if lines[0][name] != lines[1][name] {
+			different = append(different, key)
 		}
 	}
-	return keys, nil
-}
-
-// line is a row with its key, as a line of JSON.
-type line struct {
-	key  []any
-	text string
-}
-
-// linesOf maps rows by their keys.
-func linesOf(t *table, rows []tablecopy.Row) (map[string]line, error) {
-	lines := make(map[string]line, len(rows))
-	for _, row := range rows {
-		key := t.KeyOf(row)
-		name, err := tablecopy.Line(key)
-		if err != nil {
-			return nil, err
-		}
-		text, err := tablecopy.Line(row)
-		if err != nil {
-			return nil, err
-		}
-		lines[name] = line{key, text}
-	}
-	return lines, nil
+	return different, nil
 }
 
 // Verify compares each source row with the target's, and looks for rows that only the target has.
@@ -81,7 +58,16 @@ func (m *Mover) verifyTable(ctx context.Context, t *table) error {
 			return err
 		}
 		after = t.KeyOf(next.rows[len(next.rows)-1])
-		different, err := m.verifyRows(ctx, t, m.changed(t, next.rows))
+		rows := m.changed(t, next.rows)
+		keys := make([][]any, len(rows))
+		for i, row := range rows {
+			keys[i] = t.KeyOf(row)
+		}
+		found, err := t.target.Find(m.Target.Read(db.ForCopy(ctx)), keys)
+		if err != nil {
+			return err
+		}
+		different, err := differing(t, rows, found.Rows)
 		if err != nil {
 			return err
 		}
@@ -105,9 +91,11 @@ func (m *Mover) verifyKeys(ctx context.Context, t *table) error {
 			return err
 		}
 		after = p.Rows[len(p.Rows)-1]
+		var rows []tablecopy.Row
 		var keys [][]any
 		for _, row := range p.Rows {
 			if t.Name != "meta" || !ofMove(row) {
+				rows = append(rows, row)
 				keys = append(keys, row)
 			}
 		}
@@ -115,7 +103,7 @@ func (m *Mover) verifyKeys(ctx context.Context, t *table) error {
 		if err != nil {
 			return err
 		}
-		extra, err := differing(t.keysOnly(), found.Rows, rowsOf(keys))
+		extra, err := differing(&table{Table: t.Keys()}, found.Rows, rows)
 		if err != nil {
 			return err
 		}
@@ -125,18 +113,6 @@ func (m *Mover) verifyKeys(ctx context.Context, t *table) error {
 	}
 }
 
-// keysOnly returns the table with only its primary key's columns.
-func (t *table) keysOnly() *table { return &table{Table: t.Keys()} }
-
-// rowsOf turns keys into rows for a table with only key columns.
-func rowsOf(keys [][]any) []tablecopy.Row {
-	rows := make([]tablecopy.Row, len(keys))
-	for i, key := range keys {
-		rows[i] = key
-	}
-	return rows
-}
-
 // suspect keeps the keys of rows that differ.
 func (t *table) suspect(keys [][]any) error {
 	t.suspects = append(t.suspects, keys...)
@@ -144,19 +120,6 @@ func (t *table) suspect(keys [][]any) error {
 		return fmt.Errorf("%w: %d rows differ", ErrChanged, len(t.suspects))
 	}
 	return nil
-}
-
-// verifyRows returns the keys of rows that differ in the target.
-func (m *Mover) verifyRows(ctx context.Context, t *table, rows []tablecopy.Row) ([][]any, error) {
-	keys := make([][]any, len(rows))
-	for i, row := range rows {
-		keys[i] = t.KeyOf(row)
-	}
-	found, err := t.target.Find(m.Target.Read(db.ForCopy(ctx)), keys)
-	if err != nil {
-		return nil, err
-	}
-	return differing(t, rows, found.Rows)
 }
 
 // compareSuspects compares again the rows that differed at first. If they changed since, we have

@@ -2,6 +2,7 @@ package tablecopy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,37 +29,32 @@ const MaxPage = 16 << 20
 // Page returns at most limit rows after the one with a key, in primary key order. A nil key is
 // before all rows.
 func (t Table) Page(q db.Querier, after []any, limit int) (Page, error) {
-	key := db.Quoted(t.KeyColumns())
-	where := ""
-	if len(after) > 0 {
-		where = " WHERE (" + key + ") > (" + placeholders(len(after)) + ")"
-	}
-	text := "SELECT " + db.Quoted(t.Columns) + " FROM " + t.Name + where + " ORDER BY " + key + " LIMIT " + strconv.Itoa(limit)
 	page := Page{Complete: true}
-	err := t.collect(&page, q, text, after)
+	err := t.collect(&page, q, t.pageText(after, limit), after)
 	return page, err
 }
 
+// errFull ends a statement whose rows do not fit in a page.
+var errFull = errors.New("tablecopy: the page is full")
+
 // collect adds a statement's rows to a page, until that is full. The statement selects all columns.
 func (t Table) collect(page *Page, q db.Querier, text string, args []any) error {
-	rows, err := q.Query(text, args...)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", t.Name, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := t.each(q, text, args, func(row Row) error {
 		if page.Bytes >= MaxPage {
 			page.Complete = false
-			return nil
+			return errFull
 		}
-		row, err := t.scan(rows)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", t.Name, err)
+		row = slices.Clone(row)
+		for i := range row {
+			if b, ok := row[i].([]byte); ok {
+				row[i] = bytes.Clone(b)
+			}
 		}
 		page.Rows = append(page.Rows, row)
 		page.Bytes += sizeOf(row)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFull) {
 		return fmt.Errorf("read %s: %w", t.Name, err)
 	}
 	return nil
@@ -76,23 +72,6 @@ func sizeOf(row Row) int {
 		}
 	}
 	return n
-}
-
-func (t Table) scan(r db.Row) (Row, error) {
-	row := make(Row, len(t.Columns))
-	into := make([]any, len(row))
-	for i := range row {
-		into[i] = &row[i]
-	}
-	if err := r.Scan(into...); err != nil {
-		return nil, err
-	}
-	for i := range row {
-		if b, ok := row[i].([]byte); ok {
-			row[i] = bytes.Clone(b)
-		}
-	}
-	return row, nil
 }
 
 // Convert gives values the types that their database uses. SQLite has integers in place of booleans,
@@ -147,7 +126,8 @@ func (t Table) Find(q db.Querier, keys [][]any) (Page, error) {
 	}
 	if q.Dialect() == db.Postgres {
 		arrays, from := t.keyArrays(keys)
-		text := "SELECT " + t.qualified() + " FROM " + from + " JOIN " + t.Name + " AS t ON " + t.sameKey()
+		columns := "t." + strings.ReplaceAll(db.Quoted(t.Columns), ", ", ", t.")
+		text := "SELECT " + columns + " FROM " + from + " JOIN " + t.Name + " AS t ON " + t.sameKey()
 		err := t.collect(&page, q, text, arrays)
 		return page, err
 	}
@@ -274,15 +254,6 @@ func (t Table) keyArrays(keys [][]any) (arrays []any, from string) {
 		arrays = append(arrays, arrayOf(c.Kind, keys, i))
 	}
 	return arrays, "unnest(" + strings.Join(params, ", ") + ") AS v(" + db.Quoted(columns) + ")"
-}
-
-// qualified returns t's columns.
-func (t Table) qualified() string {
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = `t."` + c.Name + `"`
-	}
-	return strings.Join(names, ", ")
 }
 
 // arrayOf returns one column from all rows as an array for PostgreSQL.

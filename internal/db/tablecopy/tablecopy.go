@@ -81,6 +81,16 @@ func (t Table) Names() []string {
 	return names
 }
 
+// Value returns a row's value in a column, or nil if there is no such column.
+func (t Table) Value(row []any, column string) any {
+	for i, c := range t.Columns {
+		if c.Name == column {
+			return row[i]
+		}
+	}
+	return nil
+}
+
 // With returns the table with only the named columns, in that order.
 func (t Table) With(names []string) (Table, error) {
 	some := Table{Name: t.Name}
@@ -97,20 +107,30 @@ func (t Table) With(names []string) (Table, error) {
 // Read calls f with each row's line, in primary key order. A line is valid until f returns; f must
 // not use q. If q is a snapshot, all rows are from one moment.
 func (t Table) Read(q db.Querier, f func(line []byte) error) error {
-	key := t.key()
-	if len(key) == 0 {
+	if len(t.key()) == 0 {
 		return fmt.Errorf("table %s has no primary key", t.Name)
 	}
-	r := reader{table: t, key: key, row: make([]any, len(t.Columns))}
-	for {
-		n, err := r.readPage(q, f)
+	var line []byte
+	var after []any
+	for n := page; n == page; {
+		n = 0
+		var last Row
+		err := t.each(q, t.pageText(after, page), after, func(row Row) (err error) {
+			n++
+			last = row
+			if line, err = appendLine(line[:0], row); err != nil {
+				return err
+			}
+			return f(line)
+		})
 		if err != nil {
 			return fmt.Errorf("read %s: %w", t.Name, err)
 		}
-		if n < page {
-			return nil
+		if n > 0 {
+			after = t.KeyOf(last)
 		}
 	}
+	return nil
 }
 
 // key returns the positions of the primary key's columns.
@@ -125,59 +145,38 @@ func (t Table) key() []int {
 	return key
 }
 
-// reader reads a table in pages.
-type reader struct {
-	table Table
-	key   []int
-	// last is the last row's key, or nil.
-	last []any
-	row  []any
-	line []byte
+// pageText selects at most limit rows after the one with a key, in primary key order. A nil key is
+// before all rows.
+func (t Table) pageText(after []any, limit int) string {
+	key := db.Quoted(t.KeyColumns())
+	where := ""
+	if len(after) > 0 {
+		where = " WHERE (" + key + ") > (" + placeholders(len(after)) + ")"
+	}
+	return "SELECT " + db.Quoted(t.Columns) + " FROM " + t.Name + where + " ORDER BY " + key + " LIMIT " + strconv.Itoa(limit)
 }
 
-func (r *reader) readPage(q db.Querier, f func(line []byte) error) (n int, err error) {
-	rows, err := q.Query(r.statement(), r.last...)
+// each calls f with the rows of a statement that selects all columns. A row is valid until f returns.
+func (t Table) each(q db.Querier, text string, args []any, f func(Row) error) error {
+	rows, err := q.Query(text, args...)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer rows.Close()
-	into := make([]any, len(r.row))
-	for i := range r.row {
-		into[i] = &r.row[i]
+	row := make(Row, len(t.Columns))
+	into := make([]any, len(row))
+	for i := range row {
+		into[i] = &row[i]
 	}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
-			return n, err
+			return err
 		}
-		n++
-		if r.line, err = appendLine(r.line[:0], r.row); err != nil {
-			return n, err
-		}
-		if err := f(r.line); err != nil {
-			return n, err
+		if err := f(row); err != nil {
+			return err
 		}
 	}
-	r.last = r.last[:0]
-	for _, i := range r.key {
-		r.last = append(r.last, r.row[i])
-	}
-	return n, rows.Err()
-}
-
-// statement returns the next page's statement.
-func (r *reader) statement() string {
-	var names, params []string
-	for n, i := range r.key {
-		names = append(names, `"`+r.table.Columns[i].Name+`"`)
-		params = append(params, "$"+strconv.Itoa(n+1))
-	}
-	order := strings.Join(names, ", ")
-	where := ""
-	if len(r.last) > 0 {
-		where = " WHERE (" + order + ") > (" + strings.Join(params, ", ") + ")"
-	}
-	return "SELECT " + db.Quoted(r.table.Columns) + " FROM " + r.table.Name + where + " ORDER BY " + order +
-		" LIMIT " + strconv.Itoa(page)
+	return rows.Err()
 }
 
 // appendLine appends a row as a line, without a newline.
@@ -289,11 +288,7 @@ func (t Table) Insert(tx *db.Tx, rows [][]any) error {
 
 // insertEach inserts rows one by one.
 func (t Table) insertEach(tx *db.Tx, rows [][]any) error {
-	params := make([]string, len(t.Columns))
-	for i := range params {
-		params[i] = "$" + strconv.Itoa(i+1)
-	}
-	text := "INSERT INTO " + t.Name + " (" + db.Quoted(t.Columns) + ") VALUES (" + strings.Join(params, ", ") + ")"
+	text := "INSERT INTO " + t.Name + " (" + db.Quoted(t.Columns) + ") VALUES (" + placeholders(len(t.Columns)) + ")"
 	for _, row := range rows {
 		if _, err := tx.Exec(text, row...); err != nil {
 			return err

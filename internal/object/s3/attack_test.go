@@ -7,13 +7,18 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
+	"steward/internal/blob"
 	"steward/internal/object"
 	"steward/internal/object/s3/sigv4/sigv4test"
+	"steward/internal/page"
 )
 
 // chunkedCall is an upload in chunks, signed or with a trailer.
@@ -188,5 +193,96 @@ func TestRefusedUploadIsNotRead(t *testing.T) {
 			t.Errorf("got %q, want %s", line, want)
 		}
 		check(t, conn.Close())
+	}
+}
+
+// TestRepeatedNamesAreRefused sends a signed header in two pieces, and a query parameter twice. The signature fits
+// both, since it covers headers joined by commas and the query sorted.
+func TestRepeatedNamesAreRefused(t *testing.T) {
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.plant(b, []string{"a", "a,b"})
+	r := f.request(call{method: "PUT", path: "/docs/copy", by: b, header: map[string]string{"X-Amz-Copy-Source": "/docs/a,b"}})
+	r.Header["X-Amz-Copy-Source"] = []string{"/docs/a", "b"}
+	resp, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer resp.Body.Close()
+	if text := readAll(t, resp.Body); resp.StatusCode != 400 {
+		t.Errorf("a copy of another object: got %s %s", resp.Status, text)
+	}
+	if keys := f.keys(b); !slices.Equal(keys, []string{"a", "a,b"}) {
+		t.Errorf("keys = %q", keys)
+	}
+	f.do(call{method: "GET", path: "/docs?max-keys=1&max-keys=2", by: b}).want(t, "a parameter twice", 400, "InvalidArgument")
+	r = f.request(call{method: "PUT", path: "/docs/b", by: b, header: map[string]string{"X-Amz-Meta-Colors": "red,blue"}})
+	r.Header["X-Amz-Meta-Colors"] = []string{"red", "blue"}
+	resp, err = http.DefaultClient.Do(r)
+	check(t, err)
+	if resp.Body.Close(); resp.StatusCode != 200 {
+		t.Errorf("metadata that is a list: got %s", resp.Status)
+	}
+}
+
+// TestNamesThatNoHeaderCanHave presigns parameters and sends fields that would have to be stored as metadata.
+func TestNamesThatNoHeaderCanHave(t *testing.T) {
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	for what, query := range map[string]url.Values{
+		"a space":      {"x-amz-meta-a b": {"1"}},
+		"a line":       {"x-amz-meta-a\r\nb": {"1"}},
+		"in two cases": {"x-amz-meta-a": {"1"}, "X-Amz-Meta-A": {"2"}},
+	} {
+		signed, err := f.client(b).PresignHeader(t.Context(), "PUT", b.Name, "a", time.Hour, query, nil)
+		check(t, err)
+		f.open("PUT", signed.String(), "x").want(t, what, 400, "InvalidArgument")
+	}
+	fields := map[string]string{"key": "a", "x-amz-meta-a b": "1"}
+	f.signFormWith(b, fields, []any{
+		[]any{"starts-with", "$key", ""},
+		[]any{"starts-with", "$x-amz-meta-a b", ""},
+		[]any{"starts-with", "$x-amz-algorithm", ""},
+		[]any{"starts-with", "$x-amz-credential", ""},
+		[]any{"starts-with", "$x-amz-date", ""},
+	})
+	f.post(f.server.Origin+"/docs", fields, "x").want(t, "a field with a space", 400, "InvalidArgument")
+	if keys := f.keys(b); len(keys) != 0 {
+		t.Errorf("keys = %q", keys)
+	}
+}
+
+// TestFileNameCannotMultiplyAForm has a form that needs 60 MB once its file's name is put in. It has no signature.
+func TestFileNameCannotMultiplyAForm(t *testing.T) {
+	f := onSQLite(t)
+	f.newBucket("docs")
+	parts := []formPart{{"key", "", strings.Repeat("${filename}", 2000)}, {"file", strings.Repeat("x", 30_000), "x"}}
+	f.postParts(f.server.Origin+"/docs", parts).want(t, "a long name", 400, "MaxMessageLengthExceeded")
+	parts[1].filename = "short"
+	f.postParts(f.server.Origin+"/docs", parts).want(t, "a short name", 403, "AccessDenied")
+}
+
+// TestErrorsAreNotCachedLikeObjects reads an object that may be cached for a year in ways that fail.
+func TestErrorsAreNotCachedLikeObjects(t *testing.T) {
+	f := onSQLite(t)
+	b := f.newBucket("site")
+	f.configure(b, object.Patch{Public: page.Some(true)})
+	_, err := f.client(b).PutObject(t.Context(), b.Name, "a", strings.NewReader("x"), 1, minio.PutObjectOptions{
+		CacheControl: "public, max-age=31536000", Expires: time.Now().AddDate(1, 0, 0), ContentEncoding: "gzip",
+	})
+	check(t, err)
+	f.blobs.openErr = blob.ErrUnavailable
+	for what, c := range map[string]call{
+		"a range after the end":    {path: "/site/a", header: map[string]string{"Range": "bytes=5-"}},
+		"a condition":              {path: "/site/a", header: map[string]string{"If-Match": "other"}},
+		"a header for anybody":     {path: "/site/a?response-content-type=text/html"},
+		"bytes that are not there": {path: "/site/a"},
+	} {
+		c.method = "GET"
+		got := f.do(c)
+		if got.status < 400 || got.header.Get("Cache-Control")+got.header.Get("Expires")+got.header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: got %d %v", what, got.status, got.header)
+		}
+		if want := map[bool]string{true: "bytes */1"}[got.status == 416]; got.header.Get("Content-Range") != want {
+			t.Errorf("%s: Content-Range is %q, want %q", what, got.header.Get("Content-Range"), want)
+		}
 	}
 }

@@ -35,6 +35,9 @@ func (r closingReader) Close() error {
 }
 
 func (f *faultyBlobs) Open(ctx context.Context, id string, offset, length int64) (io.ReadCloser, error) {
+	if f.openErr != nil {
+		return nil, f.openErr
+	}
 	r, err := f.Store.Open(ctx, id, offset, length)
 	if err != nil || f.closed == nil {
 		return r, err

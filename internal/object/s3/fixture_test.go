@@ -116,8 +116,9 @@ func check(t testing.TB, err error) {
 type faultyBlobs struct {
 	blob.Store
 
-	err    error           // of Put, after half of the bytes
-	closed chan<- struct{} // receives when a blob that was opened is closed; may be nil
+	err     error           // of Put, after half of the bytes
+	openErr error           // of Open
+	closed  chan<- struct{} // receives when a blob that was opened is closed; may be nil
 }
 
 func (f *faultyBlobs) Put(ctx context.Context, id string, r io.Reader, size int64) error {
@@ -133,9 +134,15 @@ func (f *faultyBlobs) Put(ctx context.Context, id string, r io.Reader, size int6
 // newBucket creates a bucket.
 func (f *fixture) newBucket(name string) *object.Bucket {
 	f.Helper()
+	return f.newBucketOf("org_1", name)
+}
+
+// newBucketOf creates an organization's bucket.
+func (f *fixture) newBucketOf(orgID, name string) *object.Bucket {
+	f.Helper()
 	var b *object.Bucket
 	check(f, f.db.Write(f.Context(), func(tx *db.Tx) (err error) {
-		b, err = f.buckets.Create(tx, &auth.Caller{OrgID: "org_1", UserID: "usr_1"}, object.NewBucket{Name: name, Region: "local"})
+		b, err = f.buckets.Create(tx, &auth.Caller{OrgID: orgID, UserID: "usr_1"}, object.NewBucket{Name: name, Region: "local"})
 		return err
 	}))
 	return b

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"steward/internal/object"
 	"steward/internal/object/s3/sigv4"
 )
@@ -120,8 +122,7 @@ func readForm(r *multipart.Reader) (form, error) {
 			return form{}, fail("MalformedPOSTRequest")
 		case "file":
 			f.file = part
-			f.expand(part.FileName())
-			return f, nil
+			return f, f.expand(part.FileName())
 		}
 		value, err := io.ReadAll(part)
 		if err != nil {
@@ -139,14 +140,23 @@ func (f form) add(name, value string) {
 	f.fields[name] = value
 }
 
-// expand replaces ${filename} in all fields by the file's base name.
-func (f form) expand(filename string) {
+// expand replaces ${filename} in all fields by the file's base name. It returns MaxMessageLengthExceeded if
+// this makes the fields too large.
+func (f form) expand(filename string) error {
+	const variable = "${filename}"
 	filename = filename[strings.LastIndexAny(filename, `/\`)+1:]
+	size := 0
 	for name, value := range f.fields {
-		if name != "policy" {
-			f.fields[name] = strings.ReplaceAll(value, "${filename}", filename)
+		if name == "policy" {
+			continue
 		}
+		size += len(value) + strings.Count(value, variable)*(len(filename)-len(variable))
+		if size > maxFields {
+			return fail("MaxMessageLengthExceeded")
+		}
+		f.fields[name] = strings.ReplaceAll(value, variable, filename)
 	}
+	return nil
 }
 
 // sizeRange bounds a file's size.
@@ -282,6 +292,9 @@ func sizeIn(v any) (int64, bool) {
 // checkFields returns an error if a form asks for more than we implement.
 func checkFields(fields map[string]string) error {
 	for name, value := range fields {
+		if strings.HasPrefix(name, "x-amz-") && !httpguts.ValidHeaderFieldName(name) {
+			return invalidArgument("The field %s has a name that no header can have.", strconv.Quote(name))
+		}
 		if name == "acl" {
 			name = "x-amz-acl"
 		}
@@ -316,7 +329,7 @@ func (r *request) putFile(f form, size sizeRange) (object.Object, error) {
 	put.Event = object.EventPost
 	if document := f.fields["tagging"]; document != "" {
 		var in tagging
-		if err := decodeXML([]byte(document), &in, "Tagging"); err != nil {
+		if err := decodeXML([]byte(document), &in, "Tagging", tagEntries); err != nil {
 			return object.Object{}, err
 		}
 		if err := checkTags(in.Tags); err != nil {

@@ -41,9 +41,12 @@ func FuzzXML(f *testing.F) {
 		var c completion
 		failed := 0
 		for root, to := range map[string]any{"Delete": &d, "Tagging": &in, "CompleteMultipartUpload": &c} {
-			if err := decodeXML(text, to, root); err != nil {
+			if err := decodeXML(text, to, root, entries{"Object", maxDelete}); err != nil {
 				failed++
 			}
+		}
+		if len(d.Objects) > maxDelete {
+			t.Errorf("%d objects", len(d.Objects))
 		}
 		if failed < 2 {
 			t.Errorf("one document is taken for two: %q", text)

@@ -111,6 +111,24 @@ func TestRanges(t *testing.T) {
 		want(t, "range after the end", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
 }
 
+// TestRangeOfAnotherObject continues a download after the object was replaced.
+func TestRangeOfAnotherObject(t *testing.T) {
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	etag := `"` + f.put(b, "a", "0123456789").ETag + `"`
+	stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{})
+	check(t, err)
+	for value, want := range map[string]string{
+		etag: "56789", stat.LastModified.UTC().Format(http.TimeFormat): "56789", `"other"`: "0123456789",
+		stat.LastModified.UTC().Add(-time.Hour).Format(http.TimeFormat): "0123456789",
+	} {
+		got := f.do(call{method: "GET", path: "/docs/a", by: b, header: map[string]string{"Range": "bytes=5-", "If-Range": value}})
+		if got.body != want {
+			t.Errorf("If-Range %s: got %d %q, want %q", value, got.status, got.body, want)
+		}
+	}
+}
+
 func TestConditionsOfReads(t *testing.T) {
 	f := onSQLite(t)
 	b := f.newBucket("docs")
@@ -471,5 +489,22 @@ func TestUnsignedTrailer(t *testing.T) {
 	}
 	if got := f.keys(b); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("keys = %q", got)
+	}
+}
+
+// TestDeletionOfAVersionThatIsMissing deletes versions in a message. Only null is there.
+func TestDeletionOfAVersionThatIsMissing(t *testing.T) {
+	f := onSQLite(t)
+	b := f.newBucket("docs")
+	f.plant(b, []string{"a", "b"})
+	message := `<Delete><Object><Key>a</Key><VersionId>other</VersionId></Object><Object><Key>b</Key><VersionId>null</VersionId></Object></Delete>`
+	sum := md5.Sum([]byte(message))
+	got := f.do(call{method: "POST", path: "/docs?delete", by: b, body: message, header: map[string]string{"Content-Md5": base64Of(sum[:])}})
+	if got.status != 200 || !strings.Contains(got.body, "<Error><Key>a</Key><VersionId>other</VersionId><Code>InvalidArgument</Code>") ||
+		!strings.Contains(got.body, "<Deleted><Key>b</Key><VersionId>null</VersionId></Deleted>") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	if keys := f.keys(b); !slices.Equal(keys, []string{"a"}) {
+		t.Errorf("keys = %q", keys)
 	}
 }

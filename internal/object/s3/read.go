@@ -66,7 +66,7 @@ func (r *request) spanOf(o object.Object) (span, error) {
 	}
 	rest, ok := strings.CutPrefix(header, "bytes=")
 	first, last, isRange := strings.Cut(rest, "-")
-	if !ok || !isRange || strings.ContainsAny(rest, ",") {
+	if !ok || !isRange || strings.ContainsAny(rest, ",") || !isCurrent(r.Header.Get("If-Range"), o) {
 		return whole, nil // ignore the header
 	}
 	from, fromErr := strconv.ParseUint(first, 10, 63)
@@ -91,6 +91,14 @@ func (r *request) spanOf(o object.Object) (span, error) {
 	}
 	return span{offset: offset, length: end - offset + 1, partial: true}, nil
 }
+
+// isCurrent reports whether an If-Range header, which may be empty, names the object. The client has the
+// beginning of another one otherwise, and must not append this one's end.
+func isCurrent(ifRange string, o object.Object) bool {
+	return ifRange == "" || ifRange == quoted(o.ETag) || ifRange == lastModified(o)
+}
+
+func lastModified(o object.Object) string { return o.ModifiedAt.Std().UTC().Format(http.TimeFormat) }
 
 // partNumber parses the query's part number.
 func (r *request) partNumber() (int, error) {
@@ -190,7 +198,7 @@ func (r *request) head() (object.Object, span, error) {
 		}
 	}
 	set("Etag", quoted(o.ETag))
-	set("Last-Modified", o.ModifiedAt.Std().UTC().Format(http.TimeFormat))
+	set("Last-Modified", lastModified(o))
 	set("Cache-Control", a.CacheControl)
 	if c := r.bucket.Config.CacheControl; c != nil && a.CacheControl == "" {
 		set("Cache-Control", *c)
@@ -328,7 +336,7 @@ func (r *request) getObjectAttributes() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.w.Header().Set("Last-Modified", o.ModifiedAt.Std().UTC().Format(http.TimeFormat))
+	r.w.Header().Set("Last-Modified", lastModified(o))
 	out := attributesDocument{}
 	if asked["ETag"] {
 		out.ETag = o.ETag

@@ -15,6 +15,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/net/http/httpguts"
+
+	"steward/internal/budget"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/object"
@@ -33,7 +36,7 @@ type request struct {
 	w      *recorder
 	began  time.Time
 	meta   web.Meta
-	slot   bool // reports whether it holds one of the server's slots
+	slot   *budget.Charge // one of the server's slots, or nil
 
 	// Parsed from the method, the URL and the headers.
 	level           level
@@ -78,11 +81,8 @@ func (s *Server) newRequest(w http.ResponseWriter, r *http.Request) *request {
 // serve runs a request and returns its response. It does not read the body until it knows that the caller
 // may do what it asks for.
 func (r *request) serve() (any, error) {
-	select {
-	case r.server.slots <- struct{}{}:
-		r.slot = true
-	default:
-		return nil, fail("SlowDown")
+	if err := r.takeSlot(budget.Address(r.RemoteAddr)); err != nil {
+		return nil, err
 	}
 	if err := r.parse(); err != nil {
 		return nil, err
@@ -107,6 +107,30 @@ func (r *request) serve() (any, error) {
 		return nil, err
 	}
 	return r.operation.handle(r)
+}
+
+// slotGrant is the number of requests that an owner can always have in flight.
+const slotGrant = 16
+
+// NewSlots returns a pool for Server.Slots.
+func NewSlots(n int64) *budget.Pool { return budget.NewPool(n, slotGrant) }
+
+// takeSlot takes one of the server's slots for an owner, in place of the one that the request has. The
+// owner is the client's address until we know the organization.
+func (r *request) takeSlot(owner string) error {
+	slot := r.server.Slots.Charge(owner, "")
+	if !slot.Take(1) {
+		return fail("SlowDown")
+	}
+	r.releaseSlot()
+	r.slot = slot
+	return nil
+}
+
+func (r *request) releaseSlot() {
+	if r.slot != nil {
+		r.slot.Release()
+	}
 }
 
 // parse finds the bucket, the key and the operation that a request names.
@@ -171,7 +195,7 @@ func (r *request) authenticate() error {
 	r.signature = signature
 	r.caller = b
 	if signature.Presigned {
-		r.hoist()
+		return r.hoist()
 	}
 	return nil
 }
@@ -197,17 +221,24 @@ func (r *request) account(accessKey string) (*object.Bucket, error) {
 }
 
 // hoist turns query parameters of a presigned URL into the headers that they stand for. The signature
-// covers them.
-func (r *request) hoist() {
+// covers them. It refuses names that no header can have and names that differ only in case.
+func (r *request) hoist() error {
 	r.hoisted = map[string]bool{}
 	for name, values := range r.query {
 		lower := strings.ToLower(name)
-		if !strings.HasPrefix(lower, "x-amz-") || matchesAny(presignQuery, lower) || len(r.Header.Values(name)) > 0 {
+		header := http.CanonicalHeaderKey(name)
+		switch {
+		case !strings.HasPrefix(lower, "x-amz-") || matchesAny(presignQuery, lower):
+			continue
+		case r.hoisted[header] || !httpguts.ValidHeaderFieldName(name):
+			return invalidArgument("The query parameter %s cannot stand for a header.", strconv.Quote(name))
+		case len(r.Header.Values(name)) > 0:
 			continue
 		}
 		r.Header.Set(name, values[0])
-		r.hoisted[http.CanonicalHeaderKey(name)] = true
+		r.hoisted[header] = true
 	}
+	return nil
 }
 
 // authorize returns an error unless the caller may do what it asks for. A bucket's owner may do everything
@@ -218,7 +249,7 @@ func (r *request) authorize() error {
 			return fail("AccessDenied")
 		}
 		r.meta.OrgID = r.caller.OrgID
-		return nil
+		return r.takeSlot(r.meta.OrgID)
 	}
 	b, err := r.named(r.bucketName)
 	if err != nil {
@@ -233,6 +264,9 @@ func (r *request) authorize() error {
 	r.bucket = b
 	r.meta.OrgID = b.OrgID
 	r.meta.Resource = b.Name
+	if err := r.takeSlot(b.OrgID); err != nil {
+		return err
+	}
 	if r.level == objectLevel {
 		return checkKey(r.key)
 	}
@@ -334,8 +368,11 @@ func (r *request) sendFailure(f *failure) {
 		return
 	}
 	header := r.w.Header()
-	for _, name := range []string{"Content-Range", "Content-Encoding", "Content-Disposition", "Content-Language"} {
-		header.Del(name)
+	for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"} {
+		header.Del(name) // they describe the object, and nobody should cache an error as long
+	}
+	if f.status() != http.StatusRequestedRangeNotSatisfiable {
+		header.Del("Content-Range")
 	}
 	r.sendXML(f.status(), errorDocument{
 		Code: f.code, Message: f.text(), Region: f.region, Bucket: r.bucketName, Key: r.key,
@@ -363,9 +400,7 @@ func (r *request) route() string { return RoutePrefix + cmp.Or(r.operation.name,
 
 // end reports a request that was served, or has panicked.
 func (r *request) end() {
-	if r.slot {
-		<-r.server.slots
-	}
+	r.releaseSlot()
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)

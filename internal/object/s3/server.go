@@ -40,6 +40,9 @@ type Server struct {
 	// Messages is the memory for bodies that are not objects, from NewMessages. A request that finds no
 	// room gets SlowDown. The default is 512 MiB.
 	Messages *budget.Pool
+	// Slots has a slot for each request in flight, from NewSlots. A request that finds none gets SlowDown.
+	// The default is 2,000.
+	Slots *budget.Pool
 	// TLS wraps a listener so that it serves TLS. It is nil for plain HTTP.
 	TLS func(net.Listener) net.Listener
 	Log *slog.Logger
@@ -51,7 +54,6 @@ type Server struct {
 	Done func(web.Served)
 
 	http    *http.Server
-	slots   chan struct{} // one per request in flight
 	ended   chan error
 	stop    context.CancelFunc
 	leaving atomic.Bool
@@ -59,9 +61,8 @@ type Server struct {
 
 // Limits bound how much clients may use at once. Zero values mean the defaults.
 type Limits struct {
-	// Connections and Requests cap how many we serve at once. We close connections beyond the limit and
-	// answer requests beyond it with SlowDown.
-	Connections, Requests int
+	// Connections caps how many we serve at once. We close others.
+	Connections int
 	// Stall is how long a client may neither send nor receive anything, and how long it may take to send
 	// its headers.
 	Stall time.Duration
@@ -75,7 +76,6 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.Connections, 10_000)
-	setDefault(&l.Requests, 2_000)
 	setDefault(&l.Stall, time.Minute)
 	setDefault(&l.Rate, 1<<10)
 	setDefault(&l.Idle, 2*time.Minute)
@@ -98,7 +98,9 @@ func (s *Server) Start(listener net.Listener) error {
 	if s.Messages == nil {
 		s.Messages = NewMessages(512 << 20)
 	}
-	s.slots = make(chan struct{}, s.Limits.Requests)
+	if s.Slots == nil {
+		s.Slots = NewSlots(2_000)
+	}
 	base, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.http = &http.Server{

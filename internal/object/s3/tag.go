@@ -17,6 +17,9 @@ const (
 	maxTagValue = 256
 )
 
+// tagEntries allows more tags than checkTags, which says what is wrong.
+var tagEntries = entries{"Tag", 10 * maxTags}
+
 // tagging is the XML for GetObjectTagging and PutObjectTagging.
 type tagging struct {
 	XMLName xml.Name     `xml:"Tagging"`
@@ -84,7 +87,7 @@ func (r *request) getObjectTagging() (any, error) {
 func (r *request) putObjectTagging() (any, error) {
 	return nil, r.message(func(text []byte) error {
 		var in tagging
-		if err := decodeXML(text, &in, "Tagging"); err != nil {
+		if err := decodeXML(text, &in, "Tagging", tagEntries); err != nil {
 			return err
 		}
 		if err := checkTags(in.Tags); err != nil {

@@ -172,10 +172,10 @@ func (r *request) completeRequest(text []byte, expected *object.Checksum) (objec
 		}
 	}
 	var in completion
-	if err := decodeXML(text, &in, "CompleteMultipartUpload"); err != nil {
+	if err := decodeXML(text, &in, "CompleteMultipartUpload", entries{"Part", object.MaxParts}); err != nil {
 		return complete, err
 	}
-	if len(in.Parts) == 0 || len(in.Parts) > object.MaxParts {
+	if len(in.Parts) == 0 {
 		return complete, fail("MalformedXML")
 	}
 	for _, p := range in.Parts {

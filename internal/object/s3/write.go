@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -163,10 +164,11 @@ func (r *request) deleteObject() (any, error) {
 type deletion struct {
 	Quiet   bool
 	Objects []struct {
-		Key, VersionID string
-		ETag           *string
-		Size           *string
-		Modified       *string `xml:"LastModifiedTime"`
+		Key       string
+		VersionID string `xml:"VersionId"`
+		ETag      *string
+		Size      *string
+		Modified  *string `xml:"LastModifiedTime"`
 	} `xml:"Object"`
 }
 
@@ -201,10 +203,10 @@ func (r *request) deleteObjects() (any, error) {
 	var out deletionResult
 	err = r.message(func(text []byte) error {
 		var in deletion
-		if err := decodeXML(text, &in, "Delete"); err != nil {
+		if err := decodeXML(text, &in, "Delete", entries{"Object", maxDelete}); err != nil {
 			return err
 		}
-		if len(in.Objects) == 0 || len(in.Objects) > maxDelete {
+		if len(in.Objects) == 0 {
 			return fail("MalformedXML")
 		}
 		d := object.DeleteRequest{Origin: r.origin()}
@@ -239,9 +241,45 @@ func (r *request) deleteObjects() (any, error) {
 	return out, err
 }
 
-// decodeXML decodes a document with the given root element. It returns MalformedXML for any other.
-func decodeXML(text []byte, to any, root string) error {
-	d := xml.NewDecoder(strings.NewReader(string(text)))
+// maxDepth caps how deep a message's elements are nested. The ones we know have four levels.
+const maxDepth = 8
+
+// entries bounds how often a message may contain an element.
+type entries struct {
+	name  string
+	limit int
+}
+
+// boundedTokens reads a message's tokens. It returns MalformedXML instead of more levels or entries than a
+// message may have, because each takes many times its length once decoded.
+type boundedTokens struct {
+	d     *xml.Decoder
+	left  entries
+	depth int
+}
+
+// Token implements xml.TokenReader.
+func (b *boundedTokens) Token() (xml.Token, error) {
+	token, err := b.d.RawToken()
+	switch t := token.(type) {
+	case xml.StartElement:
+		b.depth++
+		if t.Name.Local == b.left.name {
+			b.left.limit--
+		}
+		if b.depth > maxDepth || b.left.limit < 0 {
+			return nil, fail("MalformedXML")
+		}
+	case xml.EndElement:
+		b.depth--
+	}
+	return token, err
+}
+
+// decodeXML decodes a document with the given root element. It returns MalformedXML for any other, and for
+// one with too many entries.
+func decodeXML(text []byte, to any, root string, limit entries) error {
+	d := xml.NewTokenDecoder(&boundedTokens{d: xml.NewDecoder(bytes.NewReader(text)), left: limit})
 	for {
 		token, err := d.Token()
 		if err != nil {

@@ -44,7 +44,7 @@ func (p *Provider) newAccount(frames *logout.FrontChannel) accountPages {
 		providers: &selfservice.Providers{Page: page, DB: p.DB, Accounts: p.Accounts, Federation: p.federation},
 		apps:      &selfservice.Apps{Page: page, Clients: p.Clients},
 		keys:      &selfservice.Keys{Page: page, Accounts: p.Accounts, APIKeys: p.APIKeys},
-		sessions:  &selfservice.Sessions{Page: page, DB: p.DB, Frames: frames.Frames},
+		sessions:  &selfservice.Sessions{Page: page, DB: p.DB, FrontChannel: frames},
 	}
 	page.Sections = []selfservice.Section{
 		a.profile, a.email, a.password, a.passkeys, a.authenticator, a.providers, a.apps, a.keys, a.sessions,

@@ -58,36 +58,36 @@ func TestRelyingPartySignsIn(t *testing.T) {
 func TestAccessesAreNoted(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		a := f.NewApp(providertest.Confidential)
-		want := func(what string, users ...string) {
+		want := func(after string, total int64, users ...string) {
 			t.Helper()
-			if noted, _ := f.Calls.Take(); !slices.Equal(noted, users) {
-				t.Errorf("%s: noted %q, want %q", what, noted, users)
+			if gotTotal, got := f.Activity(a.ID); gotTotal != total || !slices.Equal(got, users) {
+				t.Errorf("%s: %d accesses of %q, want %d of %q", after, gotTotal, got, total, users)
 			}
 		}
-		tokens := a.Tokens()
-		want("code", f.UserID)
-		f.Userinfo(tokens["access_token"].(string)).Want(http.StatusOK)
-		want("userinfo", f.UserID)
-		a.Active(tokens["access_token"].(string))
-		want("introspection", f.UserID)
-		a.Refresh(tokens["refresh_token"].(string)).Want(http.StatusOK)
-		want("refresh", f.UserID)
-
 		m, b := f.NewProofMaker(), f.Browser()
 		machine := func() *providertest.Response {
 			proof := m.Proof("once", "POST", f.URL+"/oauth/token", "")
 			return a.PostAs(b, "/oauth/token", []string{"grant_type", "client_credentials"}, "DPoP", proof)
 		}
 		access := machine().Want(http.StatusOK).Text("access_token")
-		want("client_credentials", "")
+		want("client_credentials", 1)
 		a.Active(access)
-		want("introspection of a token without a user", "")
+		want("introspection of a token without a user", 2)
 
 		machine().WantRefused(oauth.InvalidDPoPProof)
 		a.Refresh("rt_nothing").Want(http.StatusBadRequest)
 		f.Userinfo("nothing").Want(http.StatusUnauthorized)
 		a.Active("nothing")
 		a.Redeem("nothing").Want(http.StatusBadRequest)
-		want("refusals")
+		want("refusals", 2)
+
+		tokens := a.Tokens()
+		want("code", 3, f.UserID)
+		f.Userinfo(tokens["access_token"].(string)).Want(http.StatusOK)
+		want("userinfo", 4, f.UserID)
+		a.Active(tokens["access_token"].(string))
+		want("introspection", 5, f.UserID)
+		a.Refresh(tokens["refresh_token"].(string)).Want(http.StatusOK)
+		want("refresh", 6, f.UserID)
 	})
 }

@@ -21,22 +21,14 @@ package provider
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"net/http"
-	"net/url"
-	"runtime"
 	"time"
 
-	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/auth"
-	"steward/internal/db"
-	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/backchannel"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
@@ -51,53 +43,35 @@ import (
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
-	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/register"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
 	"steward/internal/oidc/registration"
-	"steward/internal/seal"
+	"steward/internal/webhook/send"
 )
 
 // Provider is the OpenID Connect provider. Call Open before it serves.
 type Provider struct {
-	DB   *db.DB
-	Ring *seal.Ring
-	Now  func() time.Time
+	*Stores
+	APIKeys *apikey.Store
 	// Issuer is the installation's base URL, without a slash at the end.
 	Issuer string
 	// RequirePKCE makes PKCE mandatory for confidential clients too.
 	RequirePKCE bool
 	// DPoPNonce makes DPoP proofs carry a nonce from this server.
 	DPoPNonce bool
-	Clients   *oidc.Store
-	Keys      *keys.Store
-	Accounts  *account.Store
-	APIKeys   *apikey.Store
-	// Passwords has the rules for passwords.
-	Passwords password.Policy
-	// Registration says who may register clients; empty means nobody. Tokens has the initial access
-	// tokens.
+	Passwords *signin.Hasher
+	// Registration says who may register clients; empty means nobody.
 	Registration registration.Mode
-	Tokens       *registration.Store
 	// SessionIdle is the time after which an unused session ends, and SessionMax caps a session's total
 	// lifetime. 0 means the default.
 	SessionIdle, SessionMax time.Duration
-	// Upstreams has the providers that users can sign in with.
-	Upstreams *federation.Upstreams
-	// Note counts a client's access; the user is empty for client_credentials.
-	Note func(clientID, userID string)
-	// Issued and Refused, if set, count the token endpoint's responses.
-	Issued  func(grantType string)
-	Refused func(grantType, code string)
-	// LogoutSent, if set, counts the attempts to send a logout token.
-	LogoutSent func(taken bool)
-	// Log gets the errors from background work.
-	Log *slog.Logger
-	// SendLogout posts a logout token to a client, as backchannel.Worker.Send.
-	SendLogout func(ctx context.Context, uri string, form url.Values) (status int, err error)
-	// Egress sends requests for clients' keys, and decides which addresses they may reach.
+	Observer                *oauth.Observer
+	// Sender sends logout tokens to clients.
+	Sender send.Sender
+	// Egress sends requests to other providers and for clients' keys, and decides which addresses they may
+	// reach.
 	Egress http.RoundTripper
 
 	pages      *pages.Renderer
@@ -117,6 +91,11 @@ type Provider struct {
 	introspect *introspect.Handler
 	logouts    *backchannel.Worker
 	register   *register.Handler // nil if nobody may register clients
+}
+
+// New returns a provider that nobody observes. The caller sets the other fields.
+func New(stores *Stores, issuer string) *Provider {
+	return &Provider{Stores: stores, Issuer: issuer, Passwords: signin.NewHasher(), Observer: oauth.NewObserver()}
 }
 
 // Open reads the installation's secret, connects the provider's parts and registers its caches. Call it
@@ -172,12 +151,12 @@ func (p *Provider) connect(key oauth.Key) {
 	frontChannel := &logout.FrontChannel{Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions}
 	p.signin = &signin.Handler{
 		DB: p.DB, Now: p.Now, Key: key, Accounts: p.Accounts, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
-		Passwords: password.NewHasher(p.Passwords, runtime.GOMAXPROCS(0)),
-		Browsers:  &browser.Recognizer{Now: p.Now, Key: key, Cookies: p.pages.Cookies},
-		Attempts:  &attempt.Limiter{Now: p.Now},
+		Passwords: p.Passwords,
+		Browsers:  &signin.Recognizer{Now: p.Now, Key: key, Cookies: p.pages.Cookies},
+		Attempts:  &signin.Limiter{Now: p.Now},
 		Passkeys:  p.passkeys,
 		Factors:   &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
-		Upstreams: &p.Upstreams.Upstreams,
+		Upstreams: p.Upstreams,
 	}
 	p.links = p.newLinks()
 	p.federation = p.newFederation()
@@ -190,24 +169,23 @@ func (p *Provider) connect(key oauth.Key) {
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
 		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, Pages: p.pages,
-		Audiences: audiences, ShowSignIn: p.signin.ShowSignIn, ReachableLevel: p.signin.ReachableLevel,
+		Audiences: audiences, SignIn: p.signin,
 	}
 	if p.register != nil {
 		p.authorize.Documents = p.auth.Keys
 	}
 	p.device = &device.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
-		Flows: flows, Pages: p.pages, Audiences: audiences, ShowSignIn: p.signin.ShowSignIn,
-	}
-	p.token = &token.Endpoint{
-		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Audiences: audiences, Grants: grants,
-		Accounts: p.Accounts, Note: p.Note, Issued: p.Issued, Refused: p.Refused, Organization: p.organization,
+		Flows: flows, Pages: p.pages, Audiences: audiences, SignIn: p.signin,
 	}
 	p.introspect = &introspect.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
-		Grants: grants, Accounts: p.Accounts, Note: p.Note, Organization: p.organization,
+		Grants: grants, Accounts: p.Accounts, Upstreams: p.Upstreams.Store, Activity: p.Activity,
 	}
-	p.token.Live = p.introspect.LiveForAny
+	p.token = &token.Endpoint{
+		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Audiences: audiences, Grants: grants,
+		Introspect: p.introspect, Accounts: p.Accounts, Activity: p.Activity, Observer: p.Observer,
+	}
 	p.logouts = p.newLogouts(tokens)
 }
 
@@ -218,8 +196,8 @@ func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
 	w.Log = p.Log
 	w.Clients = p.Clients
 	w.Tokens = tokens
-	w.Send = p.SendLogout
-	w.Sent = p.LogoutSent
+	w.Sender = p.Sender
+	w.Observer = p.Observer
 	return w
 }
 

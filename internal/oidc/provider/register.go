@@ -15,7 +15,7 @@ func (p *Provider) newRegister() *register.Handler {
 		return nil
 	}
 	return &register.Handler{
-		Now: p.Now, Issuer: p.Issuer, Mode: p.Registration, Clients: p.Clients, Tokens: p.Tokens, Accounts: p.Accounts,
+		Now: p.Now, Issuer: p.Issuer, Mode: p.Registration, Clients: p.Clients, Tokens: p.Registrations, Accounts: p.Accounts,
 	}
 }
 

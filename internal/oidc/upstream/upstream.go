@@ -6,7 +6,7 @@
 // identity up by organization, issuer and subject, and it opens that organization only. E-mail domains
 // concern everybody, so the operator grants them (Domains).
 //
-// Package provider/upstream speaks the protocol, and package provider/admission decides who an identity
+// Package provider/upstream speaks the protocol, and package provider/signin decides who an identity
 // signs in.
 package upstream
 

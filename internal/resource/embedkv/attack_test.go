@@ -50,6 +50,14 @@ func (c *raw) ask(request string) string {
 	return c.line()
 }
 
+// speakRESP3 switches the protocol.
+func (c *raw) speakRESP3() {
+	c.t.Helper()
+	equal(c.t, "HELLO", c.ask("HELLO 3\r\n"), "%7")
+	for c.line() != "*0" { // the modules, which come last
+	}
+}
+
 func (c *raw) line() string {
 	c.t.Helper()
 	must(c.t, c.SetReadDeadline(time.Now().Add(time.Minute)))

@@ -189,7 +189,7 @@ func (e *Engine) lookup(address, user string, hash [sha256.Size]byte) (*resource
 	if subtle.ConstantTimeCompare(want[:], hash[:]) == 0 {
 		return nil, errWrongPassword
 	}
-	if err := e.active(ctx, p); err != nil {
+	if err := e.Active.Check(ctx, p.OrgID); err != nil {
 		return nil, fmt.Errorf("NOPERM %w", err)
 	}
 	return p, nil

@@ -19,11 +19,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/account/organization"
 	"steward/internal/budget"
 	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/resource"
 )
+
+// Nodes connects to another node, for a client with that address. It is a node.Client.
+type Nodes interface {
+	Dial(ctx context.Context, node, path, client string) (net.Conn, error)
+}
 
 // Engine serves the stores in a data directory. Do not change its exported fields after Open.
 type Engine struct {
@@ -31,17 +37,16 @@ type Engine struct {
 	Dir string
 	// Node is the node that owns Dir.
 	Node string
-	// Dial connects to the node that has a store's files, for a client with that address. If it is nil,
-	// we refuse other nodes' stores.
-	Dial func(ctx context.Context, p *resource.Provisioned, client string) (net.Conn, error)
+	// Nodes connects to the nodes that have other stores' files. If it is nil, we refuse those stores.
+	Nodes Nodes
 	// URL is the address for clients, such as redis://host:port.
 	URL string
 	// ByID returns a store, or NotFound.
 	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
 	// ByPassword returns the store with a password, given the password's SHA-256, or NotFound.
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
-	// Active returns Forbidden if an organization was deleted. It may be nil.
-	Active func(ctx context.Context, orgID string) error
+	// Active refuses the stores of deleted organizations.
+	Active *organization.Active
 	// Connections has a slot for each authenticated client. Unauthenticated has a slot for each other
 	// client, charged to its address. Memory holds requests and replies beyond redis.FreeMemory per
 	// connection, KeyMemory the keys and values in open stores, and ScriptMemory their scripts. Open
@@ -273,7 +278,7 @@ func (e *Engine) verifySessions(ctx context.Context) {
 	for _, id := range e.sessions.stores() {
 		p, err := e.ByID(ctx, id)
 		if err == nil {
-			err = e.active(ctx, p)
+			err = e.Active.Check(ctx, p.OrgID)
 		}
 		switch {
 		case errs.KindOf(err) == errs.NotFound || errs.KindOf(err) == errs.Forbidden:
@@ -286,14 +291,6 @@ func (e *Engine) verifySessions(ctx context.Context) {
 			e.sessions.cut(id, passwordHash(p.Password))
 		}
 	}
-}
-
-// active returns Forbidden if the store's organization was deleted.
-func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
-	if e.Active == nil {
-		return nil
-	}
-	return e.Active(ctx, p.OrgID)
 }
 
 // Close stops serving, and closes all connections and stores. It waits for commands in flight, at most

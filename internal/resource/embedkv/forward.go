@@ -26,7 +26,7 @@ func (e *Engine) ServeForwarded(c net.Conn, store string) {
 
 // reachable returns Unavailable if a store is on another node and we cannot connect to it.
 func (e *Engine) reachable(p *resource.Provisioned) error {
-	if e.Dial != nil {
+	if e.Nodes != nil {
 		return nil
 	}
 	return e.mine(p)
@@ -39,7 +39,7 @@ func (s *session) check(p *resource.Provisioned) error {
 		return errors.New("ERR this connection is for another store, open a new one")
 	case p.Node == s.engine.Node:
 		return nil
-	case s.only != "" || s.engine.Dial == nil:
+	case s.only != "" || s.engine.Nodes == nil:
 		return fmt.Errorf("ERR store %s is on another node of this installation (%s), connect to that one", p.ID, p.Node)
 	case s.attached != "":
 		return errors.New("ERR this connection is for another store, open a new one")
@@ -92,7 +92,7 @@ const dialTimeout = 5 * time.Second
 func (s *session) connect(p *resource.Provisioned) error {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	conn, err := s.engine.Dial(ctx, p, s.client.Address)
+	conn, err := s.engine.Nodes.Dial(ctx, p.Node, "/kv/"+p.ID, s.client.Address)
 	if err == nil {
 		s.setUse(s.engine.usage.Of(p.OrgID, p.ID))
 		s.upstream.set(conn)

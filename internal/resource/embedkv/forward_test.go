@@ -34,13 +34,18 @@ func startTwo(t *testing.T, change func(*Engine)) (owner, other *fixture) {
 	}()
 	other = start(t, func(e *Engine) {
 		e.Node = "node_other"
-		e.Dial = func(_ context.Context, p *resource.Provisioned, _ string) (net.Conn, error) {
-			stores <- p.ID
+		e.Nodes = dialer(func(path string) (net.Conn, error) {
+			stores <- strings.TrimPrefix(path, "/kv/")
 			return net.Dial("tcp", listener.Addr().String())
-		}
+		})
 	})
 	return owner, other
 }
+
+// dialer connects to the other node.
+type dialer func(path string) (net.Conn, error)
+
+func (d dialer) Dial(_ context.Context, _, path, _ string) (net.Conn, error) { return d(path) }
 
 // createThere creates a store of the first node, which both know.
 func createThere(owner, other *fixture, org string) *resource.Provisioned {
@@ -69,6 +74,37 @@ func TestPassedConnectionIsThatOfTheStore(t *testing.T) {
 	keys, err := other.Eval(t.Context(), p, resource.Script{Text: "return redis.call('GET', KEYS[1])", Key: "k"})
 	if err != nil || keys != "vw" {
 		t.Errorf("Eval: %v (%v)", keys, err)
+	}
+}
+
+// TestPassedConnectionIsToldOfChanges has clients of another node keep what they have read. They are told when it changes
+// on the node itself, and closed when that node ends. A client of another organization is told nothing.
+func TestPassedConnectionIsToldOfChanges(t *testing.T) {
+	owner, other := startTwo(t, nil)
+	p, q := createThere(owner, other, "org_a"), createThere(owner, other, "org_b")
+	must(t, owner.client(p).Set(t.Context(), "k", "v", 0).Err())
+	var readers []*raw
+	for _, store := range []*resource.Provisioned{p, q} {
+		for _, mode := range []string{"", " BCAST"} {
+			c := other.login(store)
+			c.speakRESP3()
+			equal(t, "CLIENT TRACKING", c.ask("CLIENT TRACKING ON"+mode+"\r\n"), "+OK")
+			c.ask("STRLEN k\r\n")
+			readers = append(readers, c)
+		}
+	}
+	must(t, owner.client(p).Set(t.Context(), "k", "w", 0).Err())
+	for _, c := range readers[:2] {
+		for _, want := range []string{">2", "$10", "invalidate", "*1", "$1", "k"} {
+			equal(t, "message", c.line(), want)
+		}
+	}
+	for _, c := range readers[2:] {
+		equal(t, "PING of another organization", c.ask("PING\r\n"), "+PONG")
+	}
+	must(t, owner.Close(t.Context()))
+	for _, c := range readers {
+		c.closed("the end of the node")
 	}
 }
 
@@ -102,10 +138,10 @@ func TestPassedConnectionIsForOneStore(t *testing.T) {
 // TestPassedConnectionIsNotPassedOnAgain has two nodes that both believe that the other one has the files.
 func TestPassedConnectionIsNotPassedOnAgain(t *testing.T) {
 	owner, other := startTwo(t, func(e *Engine) {
-		e.Dial = func(context.Context, *resource.Provisioned, string) (net.Conn, error) {
+		e.Nodes = dialer(func(string) (net.Conn, error) {
 			t.Error("the connection is passed on again")
 			return nil, errs.Unavailablef(nil, "again")
-		}
+		})
 	})
 	p := createThere(owner, other, "org_a")
 	elsewhere := *p
@@ -169,9 +205,7 @@ func TestPassedConnectionsHaveSlotsOnBothNodes(t *testing.T) {
 
 func TestStoreOfDeadNodeIsRefused(t *testing.T) {
 	_, other := startTwo(t, nil)
-	other.Dial = func(context.Context, *resource.Provisioned, string) (net.Conn, error) {
-		return nil, errs.Unavailablef(nil, "node node_x does not answer")
-	}
+	other.Nodes = dialer(func(string) (net.Conn, error) { return nil, errs.Unavailablef(nil, "node node_x does not answer") })
 	p := &resource.Provisioned{
 		ID: id.New(id.KVStore), Type: resource.KV, OrgID: "org_a", Node: "local", State: resource.Active, Password: id.Secret(43),
 	}

@@ -90,6 +90,42 @@ func TestStalledRequestsHoldTheShareOfTheirOrganization(t *testing.T) {
 	}
 }
 
+// TestNamesHoldTheShareOfTheirOrganization has clients of one organization subscribe, watch and set prefixes until all are
+// refused. Another organization subscribes and writes.
+func TestNamesHoldTheShareOfTheirOrganization(t *testing.T) {
+	f := start(t, smallKeyMemory)
+	long := strings.Repeat("x", 100<<10)
+	refused := "-ERR the clients of the store watch and subscribe to more than there is memory for"
+	for _, command := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "WATCH", "CLIENT TRACKING ON BCAST PREFIX"} {
+		p := f.createOf("org_a")
+		n := 0
+		for answer := ""; answer != refused; n++ {
+			if n > 1000 {
+				t.Fatalf("%s: nothing is refused", command)
+			}
+			name := fmt.Sprint(n, long)
+			if strings.HasPrefix(command, "CLIENT") {
+				name = name[:4<<10]
+			}
+			c := f.login(p)
+			c.speakRESP3()
+			var request strings.Builder
+			words := append(strings.Fields(command), name)
+			fmt.Fprintf(&request, "*%d\r\n", len(words))
+			for _, word := range words {
+				fmt.Fprintf(&request, "$%d\r\n%s\r\n", len(word), word)
+			}
+			answer = c.ask(request.String())
+		}
+	}
+	if u := f.KeyMemory.Usage(); u.Common+u.Reserve > u.Total/2 || u.Owners != 1 {
+		t.Errorf("%+v", u)
+	}
+	c := f.login(f.createOf("org_b"))
+	equal(t, "SET", c.ask("SET k v\r\n"), "+OK")
+	equal(t, "SUBSCRIBE", c.ask("SUBSCRIBE news\r\n"), "*3")
+}
+
 // TestSlowSendersAreCutByTheirPace sends a byte at a time, which a deadline for each read would allow.
 func TestSlowSendersAreCutByTheirPace(t *testing.T) {
 	pace := budget.Pace{Grace: 500 * time.Millisecond, Rate: 1 << 20, Limit: time.Minute}

@@ -66,7 +66,7 @@ func (e *Engine) used(ctx context.Context) []*resource.Provisioned {
 			continue
 		}
 		p, err := e.ByID(ctx, filepath.Base(filepath.Dir(file)))
-		if err != nil || p.Node != e.Node || e.active(ctx, p) != nil {
+		if err != nil || p.Node != e.Node || e.Active.Check(ctx, p.OrgID) != nil {
 			continue // its first client learns why
 		}
 		all = append(all, store{Provisioned: p, opened: info.ModTime()})

@@ -61,8 +61,11 @@ func (c *Copier) copyStreamState(ctx context.Context, k key) error {
 	if err != nil {
 		return err
 	}
-	if k.size == 0 {
-		if err := s.createEmpty(ctx); err != nil {
+	if k.size == 0 { // no entry has created it
+		if err := s.To.XGroupCreateMkStream(ctx, s.to, "kvcopy", "0").Err(); err != nil {
+			return err
+		}
+		if err := s.To.XGroupDestroy(ctx, s.to, "kvcopy").Err(); err != nil {
 			return err
 		}
 	}
@@ -87,14 +90,6 @@ func (c *Copier) copyStreamState(ctx context.Context, k key) error {
 type streamState struct {
 	*Copier
 	from, to string
-}
-
-// createEmpty creates a stream without entries.
-func (s streamState) createEmpty(ctx context.Context) error {
-	if err := s.To.XGroupCreateMkStream(ctx, s.to, "kvcopy", "0").Err(); err != nil {
-		return err
-	}
-	return s.To.XGroupDestroy(ctx, s.to, "kvcopy").Err()
 }
 
 // copyGroup copies a group with its consumers and pending entries.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/account/organization"
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/disk"
@@ -21,6 +22,12 @@ import (
 	"steward/internal/resource"
 	"steward/internal/sqlite"
 )
+
+// Nodes forwards a request to another node. It is a node.Client.
+type Nodes interface {
+	// Forward returns an error if it has not written a response.
+	Forward(w http.ResponseWriter, r *http.Request, body []byte, node string) error
+}
 
 // Engine serves the databases in a directory. It implements resource.Databases.
 type Engine struct {
@@ -32,12 +39,11 @@ type Engine struct {
 	BaseURL string
 	// Lookup returns a usable database, or NotFound.
 	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
-	// Active returns Forbidden if an organization was deleted. It may be nil.
-	Active func(ctx context.Context, orgID string) error
-	// Forward forwards a request to the node that has the database's files. It returns an error if it has
-	// not written a response. If Forward is nil, we refuse such requests.
-	Forward func(w http.ResponseWriter, r *http.Request, body []byte, node string) error
-	Limits  Limits
+	// Active refuses the databases of deleted organizations.
+	Active *organization.Active
+	// Nodes reaches the nodes that have other databases' files. If it is nil, we refuse such requests.
+	Nodes  Nodes
+	Limits Limits
 	// Begin, if not nil, is called when a statement begins, with "statement". It may return a function to
 	// call when the statement has ended, after the commit if it shares one.
 	Begin func(ctx context.Context, operation string) (end func(error))

@@ -19,7 +19,7 @@ func (e *Engine) ServeForwarded(w http.ResponseWriter, r *http.Request) {
 
 // forward forwards a request to the node that has the database.
 func (e *Engine) forward(w http.ResponseWriter, r *http.Request, p *resource.Provisioned) error {
-	if e.Forward == nil || r.Context().Value(forwardedKey{}) != nil {
+	if e.Nodes == nil || r.Context().Value(forwardedKey{}) != nil {
 		return e.onThisNode(p)
 	}
 	slot := e.forwards.Charge(p.OrgID, p.ID)
@@ -40,7 +40,7 @@ func (e *Engine) forward(w http.ResponseWriter, r *http.Request, p *resource.Pro
 	}
 	use := e.usage.Of(p.OrgID, p.ID)
 	use.in.Add(int64(len(body)))
-	err = e.Forward(&countingWriter{w, &use.out}, r.WithContext(ctx), body, p.Node)
+	err = e.Nodes.Forward(&countingWriter{w, &use.out}, r.WithContext(ctx), body, p.Node)
 	if err != nil && ctx.Err() != nil {
 		return errClosed.withStatus(http.StatusServiceUnavailable) // cut by us, or the client has gone
 	}

@@ -24,7 +24,7 @@ func startTwo(t *testing.T, limits libsql.Limits) (here, there *database) {
 	t.Cleanup(forwarded.Close)
 	address, err := url.Parse(forwarded.URL)
 	owner.must(err)
-	other := startEngine(t, &libsql.Engine{Dir: t.TempDir(), Limits: limits, Forward: func(w http.ResponseWriter, r *http.Request, body []byte, _ string) error {
+	other := startEngine(t, &libsql.Engine{Dir: t.TempDir(), Limits: limits, Nodes: forwarder(func(w http.ResponseWriter, r *http.Request, body []byte) error {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		var failed error
 		proxy := httputil.NewSingleHostReverseProxy(address)
@@ -33,9 +33,16 @@ func startTwo(t *testing.T, limits libsql.Limits) (here, there *database) {
 		}
 		proxy.ServeHTTP(w, r)
 		return failed
-	}})
+	})})
 	here = owner.create()
 	return here, here.at(other)
+}
+
+// forwarder forwards requests to the other node.
+type forwarder func(w http.ResponseWriter, r *http.Request, body []byte) error
+
+func (f forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte, _ string) error {
+	return f(w, r, body)
 }
 
 // at returns a database as clients of another node have it.
@@ -107,10 +114,10 @@ func TestForgetEndsPassedRequests(t *testing.T) {
 
 func TestPassedRequestIsNotPassedOnAgain(t *testing.T) {
 	here, there := startTwo(t, libsql.Limits{})
-	here.Forward = func(http.ResponseWriter, *http.Request, []byte, string) error {
+	here.Nodes = forwarder(func(http.ResponseWriter, *http.Request, []byte) error {
 		t.Error("the request is passed on again")
 		return nil
-	}
+	})
 	elsewhere := *here.p
 	elsewhere.Node = "node_third"
 	here.set(&elsewhere)
@@ -145,9 +152,9 @@ func TestPassedRequestsOfATenantDelayNoOther(t *testing.T) {
 
 func TestDatabaseOfDeadNodeIsUnavailable(t *testing.T) {
 	_, there := startTwo(t, libsql.Limits{})
-	there.Forward = func(http.ResponseWriter, *http.Request, []byte, string) error {
+	there.Nodes = forwarder(func(http.ResponseWriter, *http.Request, []byte) error {
 		return errs.Unavailablef(nil, "node node_owner does not answer")
-	}
+	})
 	got := there.pipeline(nil, execute("SELECT 1"))
 	if got.status != 503 || !strings.Contains(got.Message, "node_owner") {
 		t.Errorf("%d: %s", got.status, got.raw)

@@ -137,7 +137,7 @@ func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Pro
 	if !tokenOf(p.Password).equal(tokenOf(strings.TrimSpace(password))) {
 		return nil, refused
 	}
-	err = e.active(r.Context(), p)
+	err = e.Active.Check(r.Context(), p.OrgID)
 	if errs.KindOf(err) == errs.Forbidden {
 		return nil, failf("FORBIDDEN", "%s", err).withStatus(http.StatusForbidden)
 	}
@@ -145,14 +145,6 @@ func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Pro
 		return nil, err
 	}
 	return p, nil
-}
-
-// active returns Forbidden if the database's organization was deleted.
-func (e *Engine) active(ctx context.Context, p *resource.Provisioned) error {
-	if e.Active == nil {
-		return nil
-	}
-	return e.Active(ctx, p.OrgID)
 }
 
 func (e *Engine) lookup(ctx context.Context, databaseID string) (*resource.Provisioned, error) {

@@ -54,7 +54,7 @@ func (e *Engine) verify(ctx context.Context) {
 	for _, d := range e.openDatabases() {
 		p, err := e.lookup(ctx, d.id)
 		if err == nil {
-			err = e.active(ctx, p)
+			err = e.Active.Check(ctx, p.OrgID)
 		}
 		switch {
 		case errs.KindOf(err) == errs.NotFound || errs.KindOf(err) == errs.Forbidden:
@@ -75,7 +75,7 @@ func (e *Engine) verifyPassed(ctx context.Context) {
 	for _, id := range e.passed.ids() {
 		p, err := e.lookup(ctx, id)
 		if err == nil {
-			err = e.active(ctx, p)
+			err = e.Active.Check(ctx, p.OrgID)
 		}
 		switch {
 		case errs.KindOf(err) == errs.NotFound || errs.KindOf(err) == errs.Forbidden:

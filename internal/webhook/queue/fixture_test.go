@@ -73,7 +73,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	f := &fixture{t: t, db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
 	f.store = f.process("rep_1")
 	f.http = &webhook.Handler{Store: f.store, BaseURL: "http://steward.test"}
-	f.sender, f.scheduler = newScheduler(f.store, (&network{}).Send)
+	f.sender, f.scheduler = newScheduler(f.store, &network{})
 	return f
 }
 
@@ -89,9 +89,8 @@ func (f *fixture) process(owner string) *webhook.Store {
 }
 
 // newScheduler returns a scheduler that the store wakes.
-func newScheduler(s *webhook.Store, attempt func(context.Context, send.Request) send.Result) (*webhook.Sender, *queue.Scheduler) {
-	sender := webhook.NewSender(s)
-	sender.Send = attempt
+func newScheduler(s *webhook.Store, n send.Sender) (*webhook.Sender, *queue.Scheduler) {
+	sender := webhook.NewSender(s, n)
 	scheduler := sender.Scheduler(3000, 128<<20)
 	s.Queue.Wake = scheduler.Wake
 	return sender, scheduler
@@ -201,7 +200,7 @@ func claim(t testing.TB, s *webhook.Store, destinationID string, want int) ([]qu
 	for _, row := range due {
 		tasks = append(tasks, &queue.Task{Row: row})
 	}
-	_, err = webhook.NewSender(s).Scheduler(1, 1).Load(context.Background(), destinationID, tasks)
+	_, err = webhook.NewSender(s, nil).Load(context.Background(), destinationID, tasks)
 	must(t, err)
 	var rows []queue.Row
 	for _, t := range tasks {

@@ -38,7 +38,7 @@ func TestLockedRowDelaysNoOtherDestination(t *testing.T) {
 				}
 				return ok()
 			}}
-			h.sender.Send = n.Send
+			h.sender.Network = n
 			hers := h.webhook(alice)
 			to := h.destination(alice, hers.ID, `{"url": "http://alice.test", "max_retries": 0}`)
 			h.accept(hers, alice, "x")

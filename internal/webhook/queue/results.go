@@ -28,26 +28,26 @@ type ended struct {
 // bytes estimates how much the result adds to a transaction.
 func (e ended) bytes() int64 { return 256 + int64(len(e.result.Response)) }
 
-// resultQueue collects results and hands them to flush in batches.
+// resultQueue collects results, which the scheduler writes in batches.
 type resultQueue struct {
-	flush func([]ended)
-	queue chan ended
-	done  chan struct{}
+	scheduler *Scheduler
+	queue     chan ended
+	done      chan struct{}
 
 	mu     sync.RWMutex // put holds it for reading, so that close cannot close queue while it sends
 	closed bool
 }
 
-func newResultQueue(flush func([]ended)) *resultQueue {
-	return &resultQueue{flush: flush, queue: make(chan ended, maxResults), done: make(chan struct{})}
+func newResultQueue(s *Scheduler) *resultQueue {
+	return &resultQueue{scheduler: s, queue: make(chan ended, maxResults), done: make(chan struct{})}
 }
 
-// run flushes results until close was called and the queue is empty.
+// run writes results until close was called and the queue is empty.
 func (q *resultQueue) run() {
 	defer close(q.done)
 	for first := range q.queue {
 		q.collect()
-		q.flush(q.batch(first))
+		q.scheduler.finish(q.batch(first))
 	}
 }
 
@@ -94,7 +94,7 @@ func (q *resultQueue) put(e ended) bool {
 	return true
 }
 
-// close refuses further results and waits until all others are flushed.
+// close refuses further results and waits until all others are written.
 func (q *resultQueue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -155,7 +155,7 @@ func (s *Scheduler) write(batch []ended) (locked []Result, err error) {
 	for i, e := range batch {
 		results[i] = e.result
 	}
-	_, locked, err = s.Finish(context.Background(), results)
+	_, locked, err = s.Deliveries.Finish(context.Background(), results)
 	return locked, err
 }
 

@@ -33,23 +33,28 @@ const (
 	logEvery = 10 * time.Second
 )
 
+// Deliveries knows what the queue's rows stand for. It is a webhook.Sender.
+type Deliveries interface {
+	// Load fills in a destination's tasks, so that they can be sent, and returns the destination's
+	// concurrency. It leaves ReceiptKey empty in a task whose row is gone or malformed.
+	Load(ctx context.Context, destinationID string, tasks []*Task) (concurrency int, err error)
+	// Attempt makes one attempt. It returns when ctx ends. An error means that no attempt was made, or
+	// that it was cut off.
+	Attempt(ctx context.Context, t *Task) (Result, error)
+	// Finish writes in one transaction how attempts ended. It skips results unless the destination is
+	// leased to this process and the delivery is pending. It returns the results it wrote, and
+	// separately those whose delivery another transaction has locked.
+	Finish(ctx context.Context, results []Result) (counted, locked []Result, err error)
+}
+
 // Scheduler sends deliveries. The queue table is its only source of work: it discovers destinations
 // with due rows, leases them, reads their queues in order, sends the deliveries and writes the
 // results. Discovering, leasing and reading run in separate goroutines, so that a slow query delays
 // nothing else.
 type Scheduler struct {
-	Store *Store
-	// Load fills in a destination's tasks, so that they can be sent, and returns the destination's
-	// concurrency. It leaves ReceiptKey empty in a task whose row is gone or malformed.
-	Load func(ctx context.Context, destinationID string, tasks []*Task) (concurrency int, err error)
-	// Attempt makes one attempt. It returns when ctx ends. An error means that no attempt was made, or
-	// that it was cut off.
-	Attempt func(ctx context.Context, t *Task) (Result, error)
-	// Finish writes in one transaction how attempts ended. It skips results unless the destination is
-	// leased to this process and the delivery is pending. It returns the results it wrote, and
-	// separately those whose delivery another transaction has locked.
-	Finish func(ctx context.Context, results []Result) (counted, locked []Result, err error)
-	Log    *slog.Logger
+	Store      *Store
+	Deliveries Deliveries
+	Log        *slog.Logger
 	// Exclusive reports whether no other process uses the database. Then any leases found at the start
 	// come from a process that died.
 	Exclusive bool
@@ -70,10 +75,13 @@ type Scheduler struct {
 
 // NewScheduler returns a scheduler. At any time it has at most the given number of open sockets, and
 // about that many bytes of payload in memory.
-func NewScheduler(s *Store, sockets int, bytes int64) *Scheduler {
-	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets, bytes), poll: make(chan struct{}, 1), noLease: make(chan []string, 1)}
+func NewScheduler(s *Store, d Deliveries, log *slog.Logger, sockets int, bytes int64) *Scheduler {
+	c := &Scheduler{
+		Store: s, Deliveries: d, Log: log, lanes: newLanes(s.Now, sockets, bytes),
+		poll: make(chan struct{}, 1), noLease: make(chan []string, 1),
+	}
 	c.spawn = func(t *Task) { go c.deliver(t) }
-	c.results = newResultQueue(c.finish)
+	c.results = newResultQueue(c)
 	s.DB.Watch(changed, func() { signal(c.poll) })
 	return c
 }
@@ -293,7 +301,7 @@ func (s *Scheduler) due(ctx context.Context, n *lane, p Portion) ([]Row, error) 
 // load reads the deliveries for rows that are not in flight, and starts those that can be sent.
 func (s *Scheduler) load(ctx context.Context, n *lane, rows []Row, more bool) {
 	chosen, left := s.lanes.choose(n, rows)
-	concurrency, err := s.Load(ctx, n.id, chosen)
+	concurrency, err := s.Deliveries.Load(ctx, n.id, chosen)
 	if err != nil {
 		s.lanes.failRead(n, chosen)
 		s.logError("read the deliveries of a destination", err)
@@ -313,7 +321,7 @@ func (s *Scheduler) start(tasks []*Task) {
 // because the process stops, it stays in the queue.
 func (s *Scheduler) deliver(t *Task) {
 	defer s.lanes.attempts.Done()
-	result, err := s.Attempt(s.cut, t)
+	result, err := s.Deliveries.Attempt(s.cut, t)
 	next := s.lanes.sent(t, int64(len(result.Response)))
 	if err != nil || !s.results.put(ended{task: t, result: result}) {
 		s.lanes.untried(t)

@@ -25,7 +25,7 @@ func TestPendingDeliveriesEndWithTheirDestination(t *testing.T) {
 		h := newFixture(t, d)
 		release := make(chan struct{})
 		n := &network{respond: func(context.Context, send.Request) send.Result { <-release; return ok() }}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		h.run()
 		w := h.webhook(alice)
 		gone := h.destination(alice, w.ID, `{"url": "http://gone.test", "concurrency": 1}`)
@@ -63,7 +63,7 @@ func TestStopFinishesWhatIsBeingSent(t *testing.T) {
 			<-release
 			return ok()
 		}}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		w := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 2}`)
 		h.accept(w, alice, numbered(20)...)
@@ -95,7 +95,7 @@ func TestResultsWaitForTheDatabase(t *testing.T) {
 	n := &network{respond: func(context.Context, send.Request) send.Result {
 		return send.Result{Response: &send.Response{Status: 200, Body: strings.Repeat("x", 16<<10)}}
 	}}
-	h.sender.Send = n.Send
+	h.sender.Network = n
 	w := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 	h.accept(w, alice, "first") // which takes the lease
@@ -148,7 +148,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		h := newFixture(t, d)
 		release := make(chan struct{})
 		n := &network{respond: func(context.Context, send.Request) send.Result { <-release; return ok() }}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		h.run()
 		var hooks []webhook.Webhook
 		for i := range 3 {

@@ -24,7 +24,7 @@ func TestDeliveriesWaitForTheDisk(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		n := &network{}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		const reserve = 1 << 60 // more than any disk has
 		var checks, reusable atomic.Int64
 		h.scheduler.Disk = &disk.Space{Dir: t.TempDir(), Reserve: reserve, Reusable: func() (int64, error) {
@@ -49,7 +49,7 @@ func TestDeliveriesStartInOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		n := &network{}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		h.run()
 		w := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 1}`)
@@ -81,7 +81,7 @@ func TestSlowDestinationDelaysNoOther(t *testing.T) {
 			}
 			return ok()
 		}}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		h.run()
 		w := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://hangs.test", "concurrency": 3}`)
@@ -108,7 +108,7 @@ func TestUnreadableDestinationDelaysNoOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		n := &network{}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		w := h.webhook(alice)
 		bad := h.destination(alice, w.ID, `{"url": "http://bad.test"}`)
 		good := h.destination(alice, w.ID, `{"url": "http://good.test"}`)
@@ -187,7 +187,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 			<-release
 			return ok()
 		}}
-		h.sender.Send = n.Send
+		h.sender.Network = n
 		h.run()
 		w := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://slow.test"}`)
@@ -234,7 +234,7 @@ func TestExclusiveProcessDropsLeases(t *testing.T) {
 		t.Fatal("the lease was not taken")
 	}
 	n := &network{}
-	h.sender.Send = n.Send
+	h.sender.Network = n
 	h.scheduler.Exclusive = true
 	h.run() // and the clock stands still
 	h.waitFor(alice, w, webhook.Success, 1)
@@ -265,7 +265,7 @@ func TestReplicasDeliverEverythingOnce(t *testing.T) {
 		return ok()
 	}}
 	for _, one := range []*fixture{h, other} {
-		one.sender, one.scheduler = newScheduler(one.store, n.Send)
+		one.sender, one.scheduler = newScheduler(one.store, n)
 		one.run()
 	}
 	var hooks []webhook.Webhook
@@ -308,8 +308,8 @@ func TestReplicasKeepOrder(t *testing.T) {
 	h := newFixture(t, d)
 	other := h.process("rep_2")
 	n := &network{}
-	h.sender.Send = n.Send
-	_, second := newScheduler(other, n.Send)
+	h.sender.Network = n
+	_, second := newScheduler(other, n)
 	h.run()
 	run(t, second)
 	w := h.webhook(alice)

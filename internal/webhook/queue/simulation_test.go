@@ -49,7 +49,7 @@ func (s *simulation) pick(n int, what string) int { return int(rapid.Uint32().Dr
 func (s *simulation) newReplica() *replica {
 	s.started++
 	store := s.process(fmt.Sprintf("rep_%d_%s", s.started, s.caller.OrgID))
-	_, scheduler := newScheduler(store, s.send)
+	_, scheduler := newScheduler(store, s)
 	r := &replica{Replica: queue.NewReplica(s.fixture.t, scheduler), store: store}
 	r.OnStart(func(t *queue.Task, leased bool) {
 		if !leased {
@@ -65,8 +65,8 @@ type replica struct {
 	store *webhook.Store
 }
 
-// send is the network.
-func (s *simulation) send(_ context.Context, r send.Request) send.Result {
+// Send is the network.
+func (s *simulation) Send(_ context.Context, r send.Request) send.Result {
 	s.sent[r.DeliveryID]++
 	if s.sent[r.DeliveryID] > 1 && s.calm {
 		s.rt.Fatalf("%s was sent twice", r.DeliveryID)

@@ -108,8 +108,7 @@ func (f *fixture) arrived(path string) []string {
 
 // runScheduler sends deliveries until the test ends.
 func (f *fixture) runScheduler() {
-	sender := webhook.NewSender(f.hooks.Store)
-	sender.Send = send.New(send.Egress{Loopback: true}, time.Now).Send
+	sender := webhook.NewSender(f.hooks.Store, send.New(send.Egress{Loopback: true}, time.Now))
 	scheduler := sender.Scheduler(1000, 128<<20)
 	f.hooks.Store.Queue.Wake = scheduler.Wake
 	f.run(scheduler.Run)

@@ -38,9 +38,8 @@ type Store struct {
 	// Audit records who did something, in the same transaction.
 	Audit *audit.Store
 	Hooks *webhook.Store
-	// Wake, if not nil, is called after a replay was created.
-	Wake func()
 
+	worker *Worker // this process's; nil if it has none
 	// counting is held while we count a page, so that long dry runs take turns and use one core.
 	counting sync.Mutex
 }
@@ -138,8 +137,8 @@ func (s *Store) insert(tx *db.Tx, r Replay) error {
 		return fmt.Errorf("insert replay: %w", err)
 	}
 	tx.OnCommit(func() {
-		if s.Wake != nil {
-			s.Wake()
+		if s.worker != nil {
+			s.worker.signal()
 		}
 		s.DB.Notify(changed)
 	})

@@ -46,7 +46,7 @@ func NewWorker(s *Store, log *slog.Logger, owner string) *Worker {
 		Store: s, Log: log, wake: make(chan struct{}, 1),
 		lease: &job.Lease{DB: s.DB, Now: s.Now, Name: "webhook replays", Owner: owner, TTL: leaseFor},
 	}
-	s.Wake = w.signal
+	s.worker = w
 	s.DB.Watch(changed, w.signal)
 	return w
 }

@@ -74,6 +74,11 @@ type Response struct {
 	DurationMS int64             `json:"duration_ms" example:"84"`
 }
 
+// Sender makes attempts: a Client, or a network that a test makes up. Send returns when ctx ends.
+type Sender interface {
+	Send(ctx context.Context, r Request) Result
+}
+
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
 	transport *http.Transport

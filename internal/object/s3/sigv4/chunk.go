@@ -242,7 +242,9 @@ func (c *chunkReader) trailer() (signed string, err error) {
 		if err != nil {
 			return "", err
 		}
-		left -= len(line) + 2
+		if left -= len(line) + 2; left <= 0 {
+			return "", malformed
+		}
 		if line == "" {
 			if c.hasTrailer && c.signer != nil && signed == "" {
 				if _, err := c.r.Peek(1); err == nil {
@@ -255,7 +257,7 @@ func (c *chunkReader) trailer() (signed string, err error) {
 		name = strings.ToLower(strings.TrimSpace(name))
 		value = strings.TrimSpace(value)
 		switch {
-		case !ok || !c.hasTrailer || value == "" || left <= 0:
+		case !ok || !c.hasTrailer || value == "":
 			return "", malformed
 		case name == trailerSignature && c.signer != nil && signed == "":
 			signed = value

@@ -145,7 +145,8 @@ func IsV2(header http.Header, query url.Values) bool {
 
 // Parse returns a request's signature without verifying it, or nil if the request has none. It refuses a
 // signature that is malformed, too old, in the future or for another region, or that leaves out a header
-// that must be signed.
+// that must be signed. It also refuses repeated names: a signature covers a header's values joined by commas
+// and the query sorted, so it would fit another split or order, too.
 func Parse(r *http.Request, query url.Values, region string, now time.Time) (*Signature, error) {
 	authorizations := r.Header.Values("Authorization")
 	presigned := query.Has(querySignature) || query.Has(queryAlgorithm) || query.Has(queryAccess)
@@ -170,6 +171,11 @@ func Parse(r *http.Request, query url.Values, region string, now time.Time) (*Si
 	}
 	if err := checkPayload(s.Payload); err != nil {
 		return nil, err
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return nil, refuse("InvalidArgument", "The query parameter %s occurs more than once.", strconv.Quote(name))
+		}
 	}
 	s.AccessKey = s.scope.access
 	return s, s.checkHeaders(r.Header)
@@ -285,15 +291,29 @@ func checkPayload(payload string) error {
 }
 
 // checkHeaders refuses a request with an unsigned S3 header, because somebody else may have added it.
-// X-Amz-Cf-Id may be unsigned: CloudFront adds it.
+// X-Amz-Cf-Id may be unsigned: CloudFront adds it. Only headers that are read as lists may be repeated.
 func (s *Signature) checkHeaders(header http.Header) error {
 	if !slices.Contains(s.headers, "host") {
 		return refuse("AccessDenied", "The header host must be signed.")
 	}
-	for name := range header {
+	signed := map[string]bool{}
+	for _, name := range s.headers { // each adds a header's value to what we hash
+		if signed[name] || name != strings.ToLower(name) {
+			return refuse("InvalidArgument", "SignedHeaders must name each header once, in lower case.")
+		}
+		signed[name] = true
+	}
+	for name, values := range header {
 		name = strings.ToLower(name)
-		if strings.HasPrefix(name, "x-amz-") && name != "x-amz-cf-id" && !slices.Contains(s.headers, name) {
+		if !strings.HasPrefix(name, "x-amz-") || name == "x-amz-cf-id" {
+			continue
+		}
+		if !signed[name] {
 			return refuse("AccessDenied", "There were headers present in the request which were not signed: %s", name)
+		}
+		isList := strings.HasPrefix(name, "x-amz-meta-") || name == "x-amz-object-attributes"
+		if len(values) > 1 && !isList {
+			return refuse("InvalidArgument", "The header %s occurs more than once.", name)
 		}
 	}
 	return nil

@@ -194,6 +194,21 @@ func TestChangedChunksAreRefused(t *testing.T) {
 	}
 }
 
+// TestTrailerIsBounded has a client send empty lines before the trailer's signature, one of which may be there.
+func TestTrailerIsBounded(t *testing.T) {
+	r, body := chunkedExample(true)
+	for lines, want := range map[int]string{0: "", 1: "", maxTrailer: "MalformedTrailerError"} {
+		s, err := verify(r, exampleSecret, exampleTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.Replace(body, trailerSignature, strings.Repeat("\n", lines)+trailerSignature, 1)
+		if _, err := io.ReadAll(s.Body(strings.NewReader(changed), 66560, r.Header.Get("X-Amz-Trailer"))); code(err) != want {
+			t.Errorf("%d empty lines: %v, want %q", lines, err, want)
+		}
+	}
+}
+
 // TestDecodedSizeIsEnforced has a body that is longer or shorter than announced.
 func TestDecodedSizeIsEnforced(t *testing.T) {
 	body := "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n"
@@ -213,24 +228,26 @@ func TestDowngradesAreRefused(t *testing.T) {
 			"host;range;x-amz-content-sha256;x-amz-date", "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")
 	}
 	for what, r := range map[string]*http.Request{
-		"unsigned payload":     change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", Unsigned) }),
-		"unsigned chunks":      change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", UnsignedChunksTrailer) }),
-		"another size":         change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Decoded-Content-Length", "1") }),
-		"a header more":        change(get(), func(r *http.Request) { r.Header.Set("X-Amz-Acl", "public-read") }),
-		"another method":       change(get(), func(r *http.Request) { r.Method = "DELETE" }),
-		"another host":         change(get(), func(r *http.Request) { r.Host = "other" }),
-		"another path":         change(get(), func(r *http.Request) { r.URL.Path = "/other" }),
-		"a query":              change(get(), func(r *http.Request) { r.URL.RawQuery = "acl" }),
-		"another range":        change(get(), func(r *http.Request) { r.Header.Set("Range", "bytes=0-99") }),
-		"the query, too":       change(get(), func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=0" }),
-		"two authorizations":   change(get(), func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }),
-		"two signatures":       replaced(get(), ",Signature=", ",Signature=00,Signature="),
-		"no host signed":       replaced(get(), "host;", ""),
-		"ECDSA":                replaced(get(), algorithm, "AWS4-ECDSA-P256-SHA256"),
-		"another service":      replaced(get(), "/s3/", "/iam/"),
-		"another region":       replaced(get(), "us-east-1", "eu-west-1"),
-		"another day":          replaced(get(), "20130524", "20130525"),
-		"a signature in upper": change(get(), func(r *http.Request) { r.Header.Set("Authorization", strings.ToUpper(r.Header.Get("Authorization"))) }),
+		"unsigned payload":      change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", Unsigned) }),
+		"unsigned chunks":       change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Content-Sha256", UnsignedChunksTrailer) }),
+		"another size":          change(signed(), func(r *http.Request) { r.Header.Set("X-Amz-Decoded-Content-Length", "1") }),
+		"a header more":         change(get(), func(r *http.Request) { r.Header.Set("X-Amz-Acl", "public-read") }),
+		"another method":        change(get(), func(r *http.Request) { r.Method = "DELETE" }),
+		"another host":          change(get(), func(r *http.Request) { r.Host = "other" }),
+		"another path":          change(get(), func(r *http.Request) { r.URL.Path = "/other" }),
+		"a query":               change(get(), func(r *http.Request) { r.URL.RawQuery = "acl" }),
+		"another range":         change(get(), func(r *http.Request) { r.Header.Set("Range", "bytes=0-99") }),
+		"the query, too":        change(get(), func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=0" }),
+		"two authorizations":    change(get(), func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }),
+		"two signatures":        replaced(get(), ",Signature=", ",Signature=00,Signature="),
+		"no host signed":        replaced(get(), "host;", ""),
+		"a header signed twice": replaced(get(), "host;range;", "host;range;range;"),
+		"in two cases":          replaced(get(), "host;range;", "host;Range;range;"),
+		"ECDSA":                 replaced(get(), algorithm, "AWS4-ECDSA-P256-SHA256"),
+		"another service":       replaced(get(), "/s3/", "/iam/"),
+		"another region":        replaced(get(), "us-east-1", "eu-west-1"),
+		"another day":           replaced(get(), "20130524", "20130525"),
+		"a signature in upper":  change(get(), func(r *http.Request) { r.Header.Set("Authorization", strings.ToUpper(r.Header.Get("Authorization"))) }),
 		"an empty signature": change(get(), func(r *http.Request) {
 			r.Header.Set("Authorization", strings.Split(r.Header.Get("Authorization"), ",Sig")[0]+",Signature=")
 		}),
@@ -240,6 +257,16 @@ func TestDowngradesAreRefused(t *testing.T) {
 	} {
 		if s, err := verify(r, exampleSecret, exampleTime); code(err) == "" {
 			t.Errorf("%s: %+v, %v", what, s, err)
+		}
+	}
+}
+
+// TestSignedHeadersCannotMultiplyARequest names one long header again and again. Nobody has signed this request.
+func TestSignedHeadersCannotMultiplyARequest(t *testing.T) {
+	for _, names := range []string{strings.Repeat(";range", 600), ";Range;rAnge;raNge;ranGe;rangE"} {
+		r := example("GET", "/test.txt", bucketHost, map[string]string{"Range": strings.Repeat("x", 4<<10)}, "host;x-amz-content-sha256;x-amz-date"+names, "00")
+		if _, err := verify(r, exampleSecret, exampleTime); code(err) != "InvalidArgument" {
+			t.Errorf("%.20s: %v", names, err)
 		}
 	}
 }

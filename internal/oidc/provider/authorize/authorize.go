@@ -25,6 +25,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
 )
 
 // Handler serves the authorization endpoint.
@@ -46,10 +47,7 @@ type Handler struct {
 	// Documents requests the documents that describe clients; nil if clients cannot register
 	// themselves.
 	Documents *clientauth.Keys
-	// ShowSignIn renders the sign-in page, with an email address filled in.
-	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
-	// ReachableLevel returns the strongest acr that a user can sign in with.
-	ReachableLevel func(ctx context.Context, userID string) (level string, err error)
+	SignIn    *signin.Handler
 
 	throttle oauth.Throttle
 }
@@ -157,7 +155,7 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) 
 	if req.Prompt(flow.PromptNone) {
 		return h.refuse(w, r, req, oauth.NewError(oauth.LoginRequired, "the user is not signed in"))
 	}
-	return h.ShowSignIn(w, r, f, req.LoginHint)
+	return h.SignIn.ShowSignIn(w, r, f, req.LoginHint)
 }
 
 // client returns a request's client, which may have changed since we validated the request.
@@ -191,7 +189,7 @@ func (h *Handler) wantsStronger(ctx context.Context, f *flow.Flow, s *session.Se
 	if f.SignedIn == s.ID || s.Methods.Reach(f.Request.Level) {
 		return false, nil
 	}
-	reachable, err := h.ReachableLevel(ctx, s.UserID)
+	reachable, err := h.SignIn.ReachableLevel(ctx, s.UserID)
 	if err != nil {
 		return false, err
 	}

@@ -44,7 +44,7 @@ func (h *Handler) documented(w http.ResponseWriter, r *http.Request, form url.Va
 		return nil, oauth.NewError(oauth.LoginRequired, "the user is not signed in")
 	}
 	if user == nil {
-		return nil, h.ShowSignIn(w, r, h.Flows.ToPath(again), form.Get("login_hint"))
+		return nil, h.SignIn.ShowSignIn(w, r, h.Flows.ToPath(again), form.Get("login_hint"))
 	}
 	orgs, err := h.Clients.OrgsOf(r.Context(), user.ID)
 	if err != nil {

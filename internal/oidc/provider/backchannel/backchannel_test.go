@@ -23,6 +23,7 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/page"
 	"steward/internal/waittest"
+	"steward/internal/webhook/send"
 )
 
 // relyingParty takes logout tokens at the URI of its client.
@@ -59,15 +60,28 @@ type network struct {
 	answer func(uri string) (int, error)
 }
 
-func (n *network) send(_ context.Context, uri string, form url.Values) (int, error) {
+// Send answers a request that has a logout token.
+func (n *network) Send(_ context.Context, r send.Request) send.Result {
+	form, err := url.ParseQuery(string(r.Body))
+	if err != nil {
+		return send.Result{Error: err.Error()}
+	}
 	n.mu.Lock()
 	n.tokens = append(n.tokens, form.Get("logout_token"))
 	answer := n.answer
 	n.mu.Unlock()
-	if answer != nil {
-		return answer(uri)
+	if answer == nil {
+		return send.Result{Response: &send.Response{Status: http.StatusOK}}
 	}
-	return http.StatusOK, nil
+	status, err := answer(r.URL)
+	var result send.Result
+	if status != 0 {
+		result.Response = &send.Response{Status: status}
+	}
+	if err != nil {
+		result.Error = err.Error()
+	}
+	return result
 }
 
 func (n *network) answers(answer func(uri string) (int, error)) {
@@ -99,7 +113,7 @@ func connect(f *providertest.Fixture) *network {
 	f.T.Helper()
 	n := &network{t: f.T}
 	p := f.NewProvider()
-	p.SendLogout = n.send
+	p.Sender = n
 	f.Serve(p)
 	f.Accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
 	return n
@@ -310,7 +324,7 @@ func TestReplicasSendOnce(t *testing.T) {
 		var replicas sync.WaitGroup
 		for range 2 {
 			p := f.NewProvider()
-			p.SendLogout = n.send
+			p.Sender = n
 			providertest.Must(t, p.Open(t.Context()))
 			replicas.Go(func() {
 				if err := p.SendLogouts(t.Context()); err != nil {
@@ -426,7 +440,8 @@ func TestQueueOfAClientIsBounded(t *testing.T) {
 		w.DB, w.Now, w.Clients, w.Tokens = f.DB, f.Clock.Now, f.Clients.Store, f.Issuer()
 		w.Log = f.NewProvider().Log
 		w.MaxQueued = 3
-		w.Send = func(context.Context, string, url.Values) (int, error) { return 0, errors.New("no answer") }
+		n := &network{t: t, answer: func(string) (int, error) { return 0, errors.New("no answer") }}
+		w.Sender, w.Observer = n, oauth.NewObserver()
 		providertest.Must(t, w.SendDue(t.Context()))
 		left, err := db.Collect(f.DB.Read(t.Context()), db.Value[string], `SELECT session_id FROM oidc_logouts ORDER BY session_id`)
 		providertest.Must(t, err)

@@ -2,7 +2,9 @@ package backchannel
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -13,7 +15,9 @@ import (
 	"steward/internal/job"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/stamp"
+	"steward/internal/webhook/send"
 )
 
 const (
@@ -37,11 +41,9 @@ type Worker struct {
 	Log     *slog.Logger
 	Clients *oidc.Store
 	Tokens  *jwt.Issuer
-	// Send posts a form. It returns the response's status, or 0 if there is none, and an error unless
-	// the status is 2xx.
-	Send func(ctx context.Context, uri string, form url.Values) (status int, err error)
-	// Sent, if set, is called after each attempt. taken reports whether the client accepted the token.
-	Sent func(taken bool)
+	// Sender sends the tokens, with the connections and the egress check of deliveries.
+	Sender   send.Sender
+	Observer *oauth.Observer
 	// MaxQueued caps one client's waiting logouts.
 	MaxQueued int
 
@@ -180,13 +182,25 @@ func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (s
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	status, err = w.Send(ctx, *client.BackchannelLogoutURI, url.Values{"logout_token": {token}})
-	if w.Sent != nil {
-		w.Sent(err == nil)
-	}
+	status, err = w.post(ctx, *client.BackchannelLogoutURI, url.Values{"logout_token": {token}})
+	w.Observer.LogoutSent(err == nil)
 	return status, err
+}
+
+// post posts a form. It returns the response's status, or 0 if there is none, and an error unless the
+// status is 2xx.
+func (w *Worker) post(ctx context.Context, uri string, form url.Values) (status int, err error) {
+	result := w.Sender.Send(ctx, send.Request{
+		Method: http.MethodPost, URL: uri, Body: []byte(form.Encode()), Timeout: sendTimeout,
+		Headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+	})
+	if result.Response != nil {
+		status = result.Response.Status
+	}
+	if result.Error != "" {
+		return status, errors.New(result.Error)
+	}
+	return status, nil
 }
 
 // finish stores a batch's results, even when the process stops.

@@ -21,6 +21,7 @@ import (
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -37,8 +38,7 @@ type Handler struct {
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
 	Audiences *grant.Audiences
-	// ShowSignIn renders the sign-in page, with an email address filled in.
-	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
+	SignIn    *signin.Handler
 
 	throttle oauth.Throttle
 }

@@ -35,7 +35,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	}
 	signIn := func() error {
 		query := url.Values{"user_code": {typed[:min(len(typed), maxTyped)]}}
-		return h.ShowSignIn(w, r, h.Flows.ToPath(oauth.PathDevice+"?"+query.Encode()), "")
+		return h.SignIn.ShowSignIn(w, r, h.Flows.ToPath(oauth.PathDevice+"?"+query.Encode()), "")
 	}
 	if s == nil {
 		return signIn()

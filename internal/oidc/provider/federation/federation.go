@@ -13,9 +13,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/admission"
-	"steward/internal/oidc/provider/attempt"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -26,12 +23,6 @@ import (
 	"steward/internal/stamp"
 )
 
-// Upstreams has the providers that users can sign in with, and Client talks to them.
-type Upstreams struct {
-	signin.Upstreams
-	Client *relying.Client
-}
-
 // Handler serves the sign-in with a provider.
 type Handler struct {
 	Now       func() time.Time
@@ -39,8 +30,10 @@ type Handler struct {
 	Sessions  *session.Manager
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
-	Attempts  *attempt.Limiter
-	Upstreams *Upstreams
+	Attempts  *signin.Limiter
+	Upstreams *signin.Upstreams
+	// Client talks to the providers.
+	Client *relying.Client
 	// Linked is called when a user whom StartLink has sent comes back, with that user's session.
 	Linked func(w http.ResponseWriter, r *http.Request, sessionID string, i upstream.Identity) error
 }
@@ -127,13 +120,13 @@ func (h *Handler) startSignIn(w http.ResponseWriter, r *http.Request, u upstream
 		return err
 	}
 	demanded := f.Request != nil && (f.Request.MaxAge != nil || f.Request.Prompt(flow.PromptLogin))
-	return h.leave(w, r, u, visit{Flow: f, Attempt: h.Upstreams.Client.NewAttempt(demanded || s != nil)})
+	return h.leave(w, r, u, visit{Flow: f, Attempt: h.Client.NewAttempt(demanded || s != nil)})
 }
 
 // StartLink sends a session's user to a provider to link the account there.
 func (h *Handler) StartLink(w http.ResponseWriter, r *http.Request, u upstream.Upstream, sessionID string) error {
 	return h.leave(w, r, u, visit{
-		Flow: h.Flows.ToPath(oauth.PathAccount), Session: sessionID, Attempt: h.Upstreams.Client.NewAttempt(false),
+		Flow: h.Flows.ToPath(oauth.PathAccount), Session: sessionID, Attempt: h.Client.NewAttempt(false),
 	})
 }
 
@@ -155,12 +148,12 @@ func (h *Handler) Callback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	claims, err := h.Upstreams.Client.Finish(r.Context(), reg, v.Attempt, r.URL.Query())
+	claims, err := h.Client.Finish(r.Context(), reg, v.Attempt, r.URL.Query())
 	if err != nil {
 		return err
 	}
 	if v.Session != "" {
-		return h.Linked(w, r, v.Session, admission.Identity(u, claims))
+		return h.Linked(w, r, v.Session, signin.Identity(u, claims))
 	}
 	arrival, err := h.Upstreams.Arrive(r.Context(), u, claims)
 	if err != nil {
@@ -175,21 +168,20 @@ func (h *Handler) Callback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // admit signs in the user who has arrived.
-func (h *Handler) admit(w http.ResponseWriter, r *http.Request, f *flow.Flow, a admission.Arrival) error {
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request, f *flow.Flow, a signin.Arrival) error {
 	err := h.SignIn.Complete(w, r, f, signin.Proof{
 		Methods: a.Methods(),
-		Commit: func(tx *db.Tx) (string, error) {
-			userID, known, err := h.Upstreams.Enter(tx, a)
-			if errs.KindOf(err) == errs.NotFound {
-				return "", ErrNoUpstream
-			}
-			if err != nil || !known {
-				return userID, err
-			}
-			return userID, h.SignIn.NotifyDevice(tx, r, browser.Owner{UserID: userID, Upstream: f.Upstream})
-		},
+	}, func(tx *db.Tx) (string, error) {
+		userID, known, err := h.Upstreams.Enter(tx, a)
+		if errs.KindOf(err) == errs.NotFound {
+			return "", ErrNoUpstream
+		}
+		if err != nil || !known {
+			return userID, err
+		}
+		return userID, h.SignIn.NotifyDevice(tx, r, signin.BrowserOwner{UserID: userID, Upstream: f.Upstream})
 	})
-	if errors.Is(err, admission.ErrNotAdmitted) {
+	if errors.Is(err, signin.ErrNotAdmitted) {
 		return h.SignIn.Show(w, r, http.StatusForbidden, signin.Form{Flow: f, Problem: notAdmitted})
 	}
 	return err

@@ -13,7 +13,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/oidc/provider/providertest"
-	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
 	"steward/internal/page"
 	"steward/internal/webhook/send"
@@ -355,7 +354,9 @@ func TestEgressGuardAppliesToProviders(t *testing.T) {
 	f := providertest.OnSQLite(t)
 	s := f.NewStranger()
 	u := f.NewUpstream(s.Welcoming())
-	f.Provider.Upstreams.Client = relying.New(send.Egress{}.Transport(), f.URL+upstream.PathCallback, f.Clock.Now)
+	p := f.NewProvider()
+	p.Egress = send.Egress{}.Transport()
+	f.Serve(p)
 	r := f.Browser().Get(f.URL + upstream.PathSignIn + "/" + u.ID).Want(http.StatusBadGateway)
 	if !strings.Contains(r.Body, "not allowed: it is in a loopback range") || strings.Contains(r.Body, "127.0.0.1") {
 		t.Errorf("the page says %s", r.Body)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"steward/internal/id"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/signin"
 	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
 	"steward/internal/seal"
@@ -35,9 +35,9 @@ type visit struct {
 
 // leave sends the browser to a provider.
 func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstream, v visit) error {
-	if wait := h.Attempts.Take(startLimit(attempt.Network(r))); wait > 0 {
-		attempt.SetRetryAfter(w, wait)
-		return attempt.ErrTooMany
+	if wait := h.Attempts.Take(startLimit(signin.Network(r))); wait > 0 {
+		signin.SetRetryAfter(w, wait)
+		return signin.ErrTooMany
 	}
 	reg, err := h.registration(u)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstr
 	v.UpstreamID = u.ID
 	v.Issuer = u.Issuer
 	v.Cookie = seal.Hash(cookie)
-	location, err := h.Upstreams.Client.AuthURL(r.Context(), reg, v.Attempt, h.seal(v))
+	location, err := h.Client.AuthURL(r.Context(), reg, v.Attempt, h.seal(v))
 	if err != nil {
 		return err
 	}

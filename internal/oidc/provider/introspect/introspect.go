@@ -22,24 +22,22 @@ import (
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/upstream"
 )
 
 // Handler serves the endpoints that take tokens.
 type Handler struct {
-	DB       *db.DB
-	Now      func() time.Time
-	Issuer   string
-	Clients  *oidc.Store
-	Auth     *clientauth.Authenticator
-	Tokens   *jwt.Issuer
-	Proofs   *dpop.Verifier
-	Grants   *grant.Store
-	Accounts *account.Store
-	// Organization returns the claims about a user in an organization, or nil if the user is not an
-	// enabled member.
-	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
-	// Note counts a client's access; the user is empty for a client_credentials token.
-	Note func(clientID, userID string)
+	DB        *db.DB
+	Now       func() time.Time
+	Issuer    string
+	Clients   *oidc.Store
+	Auth      *clientauth.Authenticator
+	Tokens    *jwt.Issuer
+	Proofs    *dpop.Verifier
+	Grants    *grant.Store
+	Accounts  *account.Store
+	Upstreams *upstream.Store
+	Activity  *oidc.Activity
 
 	roles    db.Cache[member, auth.Role]
 	profiles db.Cache[string, account.User]
@@ -137,7 +135,7 @@ func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, toke
 	if err != nil {
 		return Response{}, err
 	}
-	h.Note(a.Client(), a.UserID())
+	h.Activity.Note(a.Client(), a.UserID())
 	return Response{
 		Active: true, Scope: a.Scope, ClientID: a.ClientID, TokenType: a.TokenType(), Subject: a.Subject,
 		ExpiresAt: a.ExpiresAt.Time().Unix(), IssuedAt: a.IssuedAt.Time().Unix(),
@@ -162,7 +160,7 @@ func (h *Handler) introspectRefresh(ctx context.Context, c *oidc.Registered, tok
 	if err != nil || !active {
 		return Response{}, err
 	}
-	h.Note(g.ClientID, g.UserID)
+	h.Activity.Note(g.ClientID, g.UserID)
 	return Response{
 		Active: true, Scope: strings.Join(g.Scopes, " "), ClientID: c.ProtocolID(), Subject: g.UserID,
 		ExpiresAt: g.RefreshExpiresAt.Std().Unix(), IssuedAt: g.CreatedAt.Std().Unix(),

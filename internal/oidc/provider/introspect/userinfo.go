@@ -91,7 +91,7 @@ func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) (scheme strin
 			return a.TokenType(), nil, err
 		}
 	}
-	h.Note(a.Client(), user.ID)
+	h.Activity.Note(a.Client(), user.ID)
 	return "", info, nil
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/signin"
@@ -36,9 +35,9 @@ func (h *Resets) Request(w http.ResponseWriter, r *http.Request) error {
 	if problem := account.EmailProblem(email); problem != "" {
 		return h.showForgot(w, r, http.StatusBadRequest, problem)
 	}
-	limits := attempt.Mail(email, attempt.Network(r))
+	limits := signin.MailLimits(email, signin.Network(r))
 	if wait := h.Attempts.Take(limits...); wait > 0 {
-		attempt.SetRetryAfter(w, wait)
+		signin.SetRetryAfter(w, wait)
 		return h.showForgot(w, r, http.StatusTooManyRequests,
 			"Too many links were asked for. Look into your mailbox, or try again later.")
 	}

@@ -8,12 +8,10 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
-	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 )
@@ -33,9 +31,9 @@ type Invitations struct {
 	Sessions  *session.Manager
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
-	Passwords *password.Hasher
+	Passwords *signin.Hasher
 	Passkeys  *passkey.Manager
-	Attempts  *attempt.Limiter
+	Attempts  *signin.Limiter
 	Upstreams *signin.Upstreams
 }
 
@@ -53,7 +51,7 @@ func (h *Invitations) Page(w http.ResponseWriter, r *http.Request) error {
 func (h *Invitations) show(w http.ResponseWriter, r *http.Request, invitation account.Invitation, problem string) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
-		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: h.Passwords.MinLength,
+		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: account.MinPassword,
 		Passkeys: h.Passkeys.Unavailable() == "", Unproved: invitation.Unproved,
 	}
 	if opensAccount(r, invitation) {
@@ -150,7 +148,7 @@ func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitatio
 		return h.show(w, r, invitation, signin.NoPassword)
 	}
 	password := r.PostForm.Get("password")
-	if problem := h.Passwords.Problem(invitation.Email, password); problem != "" {
+	if problem := account.PasswordProblem(invitation.Email, password); problem != "" {
 		return h.show(w, r, invitation, problem)
 	}
 	hash, err := h.Passwords.Hash(r.Context(), password)
@@ -159,13 +157,12 @@ func (h *Invitations) register(w http.ResponseWriter, r *http.Request, invitatio
 	}
 	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
 		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
-		Commit: func(tx *db.Tx) (string, error) {
-			userID, err := h.Accounts.Register(tx, r.PathValue("token"), hash)
-			if err != nil {
-				return "", err
-			}
-			return userID, h.Accounts.Audit.RecordUser(tx, signin.ActionPassword, userID, userID)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		userID, err := h.Accounts.Register(tx, r.PathValue("token"), hash)
+		if err != nil {
+			return "", err
+		}
+		return userID, h.Accounts.Audit.RecordUser(tx, signin.ActionPassword, userID, userID)
 	})
 }
 
@@ -206,7 +203,7 @@ func (h *Invitations) answer(w http.ResponseWriter, r *http.Request, invitation 
 // address.
 func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i account.Invitation, s *session.Session) error {
 	password := r.PostForm.Get("password")
-	if problem := h.Passwords.Problem(i.Email, password); problem != "" {
+	if problem := account.PasswordProblem(i.Email, password); problem != "" {
 		return h.show(w, r, i, problem)
 	}
 	hash, err := h.Passwords.Hash(r.Context(), password)
@@ -215,11 +212,10 @@ func (h *Invitations) claim(w http.ResponseWriter, r *http.Request, i account.In
 	}
 	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
 		Methods: s.Methods, PasswordHash: hash,
-		Commit: func(tx *db.Tx) (string, error) {
-			if err := h.Accounts.Claim(tx, r.PathValue("token"), s.UserID, hash); err != nil {
-				return "", err
-			}
-			return s.UserID, h.Accounts.Changed(tx, s.UserID, signin.ActionPassword, mail.PasswordChanged)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		if err := h.Accounts.Claim(tx, r.PathValue("token"), s.UserID, hash); err != nil {
+			return "", err
+		}
+		return s.UserID, h.Accounts.Changed(tx, s.UserID, signin.ActionPassword, mail.PasswordChanged)
 	})
 }

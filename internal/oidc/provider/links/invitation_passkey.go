@@ -89,15 +89,14 @@ func (h *Invitations) registerPasskey(w http.ResponseWriter, r *http.Request) er
 	}
 	return h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), signin.Proof{
 		Methods: passkey.Methods(),
-		Commit: func(tx *db.Tx) (string, error) {
-			userID, err := h.Accounts.Register(tx, token, "")
-			if err != nil {
-				return "", err
-			}
-			if err := h.Passkeys.Add(tx, userID, created); err != nil {
-				return "", err
-			}
-			return userID, h.Accounts.Audit.RecordUser(tx, signin.ActionPasskey, userID, userID)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		userID, err := h.Accounts.Register(tx, token, "")
+		if err != nil {
+			return "", err
+		}
+		if err := h.Passkeys.Add(tx, userID, created); err != nil {
+			return "", err
+		}
+		return userID, h.Accounts.Audit.RecordUser(tx, signin.ActionPasskey, userID, userID)
 	})
 }

@@ -8,11 +8,9 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/signin"
 )
 
@@ -25,8 +23,8 @@ type Resets struct {
 	Accounts  *account.Store
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
-	Passwords *password.Hasher
-	Attempts  *attempt.Limiter
+	Passwords *signin.Hasher
+	Attempts  *signin.Limiter
 }
 
 // errReset is the same for links that never existed, were used or replaced, or have expired.
@@ -45,7 +43,7 @@ func (h *Resets) Page(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Resets) show(w http.ResponseWriter, r *http.Request, user account.User, problem string) error {
-	view := &pages.Reset{Email: user.Email, Path: oauth.PathReset + r.PathValue("token"), MinPassword: h.Passwords.MinLength}
+	view := &pages.Reset{Email: user.Email, Path: oauth.PathReset + r.PathValue("token"), MinPassword: account.MinPassword}
 	return h.Pages.RenderForm(w, r, view, problem)
 }
 
@@ -80,7 +78,7 @@ func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 		return h.show(w, r, user, signin.NoPassword)
 	}
 	password := r.PostForm.Get("password")
-	if problem := h.Passwords.Problem(user.Email, password); problem != "" {
+	if problem := account.PasswordProblem(user.Email, password); problem != "" {
 		return h.show(w, r, user, problem)
 	}
 	hash, err := h.Passwords.Hash(r.Context(), password)
@@ -90,19 +88,18 @@ func (h *Resets) Use(w http.ResponseWriter, r *http.Request) error {
 	f := h.Flows.ToPath(oauth.PathConsoleSignIn)
 	err = h.SignIn.Complete(w, r, f, signin.Proof{
 		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
-		Commit: func(tx *db.Tx) (string, error) {
-			userID, mailed, err := h.Accounts.UseReset(tx, r.PathValue("token"), hash)
-			if err != nil {
-				return "", err
-			}
-			if mailed {
-				f.Mailed = userID
-			}
-			if err := signin.SignOut(tx, userID, "", h.Now()); err != nil {
-				return "", err
-			}
-			return userID, h.Accounts.Changed(tx, userID, signin.ActionPassword, mail.PasswordChanged)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		userID, mailed, err := h.Accounts.UseReset(tx, r.PathValue("token"), hash)
+		if err != nil {
+			return "", err
+		}
+		if mailed {
+			f.Mailed = userID
+		}
+		if err := signin.SignOut(tx, userID, "", h.Now()); err != nil {
+			return "", err
+		}
+		return userID, h.Accounts.Changed(tx, userID, signin.ActionPassword, mail.PasswordChanged)
 	})
 	if errs.KindOf(err) == errs.NotFound {
 		return errReset // another request has used it

@@ -8,12 +8,10 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
-	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/signin"
 )
 
@@ -23,9 +21,9 @@ type Setup struct {
 	SignIn       *signin.Handler
 	Flows        *flow.Sealer
 	Pages        *pages.Renderer
-	Passwords    *password.Hasher
+	Passwords    *signin.Hasher
 	Passkeys     *passkey.Manager
-	Attempts     *attempt.Limiter
+	Attempts     *signin.Limiter
 }
 
 const (
@@ -54,7 +52,7 @@ func (h *Setup) Page(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Setup) showSetup(w http.ResponseWriter, r *http.Request, status int, view pages.Setup) error {
-	view.MinPassword = h.Passwords.MinLength
+	view.MinPassword = account.MinPassword
 	view.NoPasskeys = h.Passkeys.Unavailable()
 	return h.Pages.Render(w, r, status, &view)
 }
@@ -84,7 +82,7 @@ func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	password := r.PostForm.Get("password")
-	if problem := h.Passwords.Problem(choice.Email, password); problem != "" {
+	if problem := account.PasswordProblem(choice.Email, password); problem != "" {
 		return h.showSetupProblem(w, r, choice, problem)
 	}
 	hash, err := h.Passwords.Hash(r.Context(), password)
@@ -93,9 +91,8 @@ func (h *Setup) Password(w http.ResponseWriter, r *http.Request) error {
 	}
 	return h.completeSetup(w, r, choice, signin.Proof{
 		Methods: oauth.Methods{oauth.MethodPassword}, PasswordHash: hash,
-		Commit: func(tx *db.Tx) (string, error) {
-			return h.Installation.Complete(tx, choice.Token, firstAccount(choice), hash)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		return h.Installation.Complete(tx, choice.Token, firstAccount(choice), hash)
 	})
 }
 
@@ -105,11 +102,11 @@ func (h *Setup) checkSetup(w http.ResponseWriter, r *http.Request) (c pages.Setu
 		Token: r.PostForm.Get("token"), Email: strings.TrimSpace(r.PostForm.Get("email")),
 		Org: strings.TrimSpace(r.PostForm.Get("organization")),
 	}
-	limit := setupLimit(attempt.Network(r))
+	limit := setupLimit(signin.Network(r))
 	if wait := h.Attempts.Take(limit); wait > 0 {
-		attempt.SetRetryAfter(w, wait)
+		signin.SetRetryAfter(w, wait)
 		view := pages.Setup{SetupChoice: c}
-		view.Problem = attempt.TooMany
+		view.Problem = signin.TooMany
 		return c, true, h.showSetup(w, r, http.StatusTooManyRequests, view)
 	}
 	if err := h.Installation.Check(r.Context(), c.Token); err != nil {
@@ -126,18 +123,18 @@ func firstAccount(c pages.SetupChoice) account.FirstAccount {
 	return account.FirstAccount{Email: c.Email, OrgName: c.Org}
 }
 
-// completeSetup signs the owner in with a proof whose commit completes the setup, and opens the
-// console.
-func (h *Setup) completeSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, p signin.Proof) error {
-	complete := p.Commit
-	p.Commit = func(tx *db.Tx) (string, error) {
+// completeSetup signs the owner in, whom complete creates, and opens the console.
+func (h *Setup) completeSetup(
+	w http.ResponseWriter, r *http.Request, c pages.SetupChoice, p signin.Proof, complete func(*db.Tx) (userID string, err error),
+) error {
+	err := h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), p, func(tx *db.Tx) (string, error) {
 		userID, err := complete(tx)
 		if err != nil {
 			return "", err
 		}
 		return userID, h.Installation.Store.Audit.RecordUser(tx, actionSetup, userID, userID)
-	}
-	if err := h.SignIn.Complete(w, r, h.Flows.ToPath(oauth.PathConsoleSignIn), p); err != nil {
+	})
+	if err != nil {
 		return h.refuseSetup(w, r, c, err)
 	}
 	return nil

@@ -57,15 +57,14 @@ func (h *Setup) completePasskey(w http.ResponseWriter, r *http.Request, c pages.
 	}
 	return h.completeSetup(w, r, c, signin.Proof{
 		Methods: passkey.Methods(),
-		Commit: func(tx *db.Tx) (string, error) {
-			userID, err := h.Installation.Complete(tx, c.Token, firstAccount(c), "")
-			if err != nil {
-				return "", err
-			}
-			if err := h.Passkeys.Add(tx, userID, created); err != nil {
-				return "", err
-			}
-			return userID, h.Installation.Store.Audit.RecordUser(tx, signin.ActionPasskey, userID, userID)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		userID, err := h.Installation.Complete(tx, c.Token, firstAccount(c), "")
+		if err != nil {
+			return "", err
+		}
+		if err := h.Passkeys.Add(tx, userID, created); err != nil {
+			return "", err
+		}
+		return userID, h.Installation.Store.Audit.RecordUser(tx, signin.ActionPasskey, userID, userID)
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/name"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
 )
 
 // maxName caps a passkey's name, in characters.
@@ -38,7 +38,7 @@ func NameOf(r *http.Request) (string, error) {
 
 // defaultName names a passkey after the browser that created it.
 func defaultName(userAgent string) string {
-	if found := browser.Name(userAgent); found != "" {
+	if found := pages.BrowserName(userAgent); found != "" {
 		return "Passkey of " + found
 	}
 	return "Passkey"

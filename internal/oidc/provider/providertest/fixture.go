@@ -5,9 +5,6 @@ package providertest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -28,13 +25,9 @@ import (
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/jwt"
-	"steward/internal/oidc/provider/password"
-	"steward/internal/oidc/registration"
 	"steward/internal/seal"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
-
-	"golang.org/x/crypto/argon2"
 )
 
 // Clock is a clock that tests advance.
@@ -72,26 +65,19 @@ type Fixture struct {
 	UserID   string
 	Ctx      context.Context // the owner's
 
-	// Calls records the provider's calls through its func fields.
-	Calls Recorder
+	// Observed records the token endpoint's responses.
+	Observed Recorder
 	// Checked counts password checks.
 	Checked atomic.Int64
 
-	ring *seal.Ring
-	mux  atomic.Pointer[http.ServeMux] // Provider's
+	stores *provider.Stores
+	mux    atomic.Pointer[http.ServeMux] // Provider's
 }
 
-// Recorder records calls to func fields.
+// Recorder records what an observer is told.
 type Recorder struct {
 	mu    sync.Mutex
-	users []string // from Note
-	lines []string // from Issued and Refused
-}
-
-func (r *Recorder) note(_, userID string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.users = append(r.users, userID)
+	lines []string
 }
 
 func (r *Recorder) add(line string) {
@@ -100,13 +86,24 @@ func (r *Recorder) add(line string) {
 	r.lines = append(r.lines, line)
 }
 
-// Take returns the calls recorded since the last Take.
-func (r *Recorder) Take() (users, lines []string) {
+// Take returns what was recorded since the last Take.
+func (r *Recorder) Take() (lines []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	users, lines = r.users, r.lines
-	r.users, r.lines = nil, nil
-	return users, lines
+	lines, r.lines = r.lines, nil
+	return lines
+}
+
+// Activity returns the accesses of a client and its users so far.
+func (f *Fixture) Activity(clientID string) (total int64, users []string) {
+	f.T.Helper()
+	ctx := f.T.Context()
+	Must(f.T, f.stores.Activity.Flush(ctx))
+	Must(f.T, f.DB.Read(ctx).Row(`SELECT coalesce(sum(total), 0) FROM oidc_client_days WHERE client_id = $1`, clientID).Scan(&total))
+	users, err := db.Collect(f.DB.Read(ctx), db.Value[string],
+		`SELECT DISTINCT user_id FROM oidc_client_day_users WHERE client_id = $1 ORDER BY user_id`, clientID)
+	Must(f.T, err)
+	return total, users
 }
 
 // The organization's owner, and the URIs that clients have registered.
@@ -135,18 +132,12 @@ func New(t *testing.T, d *db.DB) *Fixture {
 	c := &Clock{now: time.Now().Truncate(time.Millisecond)}
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	Must(t, err)
-	lines := &audit.Store{DB: d, Now: c.Now, Request: func(ctx context.Context) (string, string) {
-		return web.Request(ctx).ID, web.Request(ctx).RemoteAddr
-	}}
+	lines := &audit.Store{DB: d, Now: c.Now}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines}
-	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines, Accounts: accounts}
-	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines}
-	d.Watch(oidc.Cache, store.Forget)
-	d.Watch(auth.Callers, store.Forget)
-	d.Watch(keys.Cache, signing.Forget)
+	stores := provider.NewStores(accounts, ring, slog.New(slog.DiscardHandler), map[string]string{})
 	f := &Fixture{
-		T: t, DB: d, ring: ring, Clock: c, Accounts: accounts, Audit: lines, Keys: signing,
-		Clients: &oidc.Handler{Store: store, Keys: signing},
+		T: t, DB: d, stores: stores, Clock: c, Accounts: accounts, Audit: lines, Keys: stores.Keys,
+		Clients: &oidc.Handler{Store: stores.Clients, Keys: stores.Keys},
 	}
 	Must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 		first, err := bootstrap(accounts, tx, strings.ToUpper(OwnerEmail), OwnerPassword) // stored in lower case
@@ -168,24 +159,17 @@ func New(t *testing.T, d *db.DB) *Fixture {
 // NewProvider returns a provider on the fixture's stores. A test may change its settings before it
 // calls Serve.
 func (f *Fixture) NewProvider() *provider.Provider {
-	return &provider.Provider{
-		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
-		Log:    slog.New(slog.DiscardHandler),
-		Egress: send.Egress{Loopback: true}.Transport(),
-		Passwords: password.Policy{
-			Compare: func(hash, password string) bool {
-				f.Checked.Add(1)
-				return account.CheckPassword(hash, password)
-			},
-			Derive: cheapHash, Problem: account.PasswordProblem, MinLength: account.MinPassword,
-		},
-		Accounts: f.Accounts, Upstreams: f.upstreams(),
-		APIKeys: &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit, Accounts: f.Accounts},
-		Tokens:  &registration.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit},
-		Note:    f.Calls.note,
-		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
-		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },
+	p := provider.New(f.stores, f.URL)
+	p.APIKeys = &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit, Accounts: f.Accounts}
+	p.Egress = send.Egress{Loopback: true}.Transport()
+	p.Passwords.Compare = func(hash, password string) bool {
+		f.Checked.Add(1)
+		return account.CheckPassword(hash, password)
 	}
+	p.Passwords.Cost = cheap
+	p.Observer.Issued = func(grantType string) { f.Observed.add("issued " + grantType) }
+	p.Observer.Refused = func(grantType, code string) { f.Observed.add("refused " + grantType + " " + code) }
+	return p
 }
 
 // Serve opens a provider in place of the previous one, as if the process had restarted.
@@ -215,7 +199,7 @@ func (f *Fixture) Issuer() *jwt.Issuer {
 // SetupToken returns the current setup link's token.
 func (f *Fixture) SetupToken() string {
 	f.T.Helper()
-	link, err := (&account.Setup{Store: f.Accounts, Ring: f.ring}).Link(f.T.Context(), f.URL)
+	link, err := (&account.Setup{Store: f.Accounts, Ring: f.stores.Ring}).Link(f.T.Context(), f.URL)
 	Must(f.T, err)
 	_, token, _ := strings.Cut(link.Link, "#")
 	return token
@@ -251,19 +235,13 @@ func bootstrap(accounts *account.Store, tx *db.Tx, email, password string) (acco
 	if err != nil {
 		return first, err
 	}
-	_, err = tx.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, first.UserID, cheapHash(password))
+	_, err = tx.Exec(`UPDATE users SET password_hash = $2 WHERE id = $1`, first.UserID, cheap.Hash(password))
 	return first, err
 }
 
-// cheapHash hashes a password as package account does, but with parameters that make it a thousand
-// times cheaper: most tests check passwords, and few test the cost.
-func cheapHash(password string) string {
-	salt := make([]byte, 16)
-	rand.Read(salt)
-	key := argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)
-	encode := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=8,t=1,p=1$%s$%s", argon2.Version, encode(salt), encode(key))
-}
+// cheap makes hashing a password a thousand times cheaper: most tests check passwords, and few test the
+// cost.
+var cheap = account.PasswordCost{Memory: 8, Passes: 1}
 
 // Userinfo presents an access token to the userinfo endpoint.
 func (f *Fixture) Userinfo(token string) *Response {

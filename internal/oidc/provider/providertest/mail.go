@@ -14,7 +14,7 @@ type Mail struct{ fixture *Fixture }
 // ServeWithMail serves a provider on a server that sends mail.
 func (f *Fixture) ServeWithMail() *Mail {
 	f.T.Helper()
-	f.Accounts.Mail = &mail.Store{DB: f.DB, Ring: f.ring, Now: f.Clock.Now}
+	f.Accounts.Mail = &mail.Store{DB: f.DB, Ring: f.stores.Ring, Now: f.Clock.Now}
 	f.Serve(f.NewProvider())
 	return &Mail{f}
 }
@@ -45,7 +45,7 @@ func (m *Mail) scan(row db.Row) (string, error) {
 	if err := row.Scan(&kind, &body); err != nil {
 		return "", err
 	}
-	body, err := m.fixture.ring.Open("mail", body)
+	body, err := m.fixture.stores.Ring.Open("mail", body)
 	if err != nil {
 		return "", err
 	}

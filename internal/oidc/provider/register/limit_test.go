@@ -83,7 +83,7 @@ func TestRequestsAtOnceDoNotExceedTheUsesOfAToken(t *testing.T) {
 	each(t, registration.ByToken, func(t *testing.T, f *fixture) {
 		token := f.token(registration.NewToken{Uses: new(int64(room))}).Value
 		wantRoom(t, errs.Unauthorized, func() error {
-			return f.enrol(f.Ctx, func(tx *db.Tx) error { return f.Provider.Tokens.Use(tx, token) })
+			return f.enrol(f.Ctx, func(tx *db.Tx) error { return f.Provider.Registrations.Use(tx, token) })
 		})
 	})
 }
@@ -98,7 +98,7 @@ func TestRequestsAtOnceDoNotExceedTheNumberOfClients(t *testing.T) {
 func TestRequestsAtOnceDoNotExceedTheNumberOfTokens(t *testing.T) {
 	each(t, registration.ByToken, func(t *testing.T, f *fixture) {
 		create := func(ctx context.Context) error {
-			_, err := f.Provider.Tokens.Create(ctx, auth.From(f.Ctx), registration.NewToken{})
+			_, err := f.Provider.Registrations.Create(ctx, auth.From(f.Ctx), registration.NewToken{})
 			return err
 		}
 		f.fill(100-room, create)

@@ -50,7 +50,7 @@ func open(f *providertest.Fixture, mode registration.Mode) *fixture {
 // token creates an initial access token.
 func (f *fixture) token(n registration.NewToken) registration.Created {
 	f.T.Helper()
-	made, err := f.Provider.Tokens.Create(f.Ctx, auth.From(f.Ctx), n)
+	made, err := f.Provider.Registrations.Create(f.Ctx, auth.From(f.Ctx), n)
 	providertest.Must(f.T, err)
 	return made
 }
@@ -174,7 +174,7 @@ func TestRegistrationNeedsAToken(t *testing.T) {
 		if len(list.Items) != 1 || list.Items[0].Registration != oidc.WithToken || list.Items[0].IsPublic {
 			t.Errorf("got %+v", list.Items)
 		}
-		providertest.Must(t, f.Provider.Tokens.Delete(f.Ctx, auth.From(f.Ctx), once.ID))
+		providertest.Must(t, f.Provider.Registrations.Delete(f.Ctx, auth.From(f.Ctx), once.ID))
 		f.app(made).Tokens() // the client stays
 	})
 }
@@ -344,7 +344,7 @@ func TestScopesOfTheAPI(t *testing.T) {
 	scoped := strings.Replace(site, `"client_name"`, `"scope": "openid thread:read", "client_name"`, 1)
 	caller := *auth.From(f.Ctx)
 	caller.Scopes = []string{"oauth:write"}
-	weak, err := f.Provider.Tokens.Create(f.Ctx, &caller, registration.NewToken{})
+	weak, err := f.Provider.Registrations.Create(f.Ctx, &caller, registration.NewToken{})
 	providertest.Must(t, err)
 	f.register(scoped, weak.Value).WantRefused("invalid_client_metadata")
 	plain := f.app(f.register(site, weak.Value).Want(http.StatusCreated))

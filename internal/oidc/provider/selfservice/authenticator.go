@@ -8,7 +8,6 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -166,14 +165,14 @@ func (s *Authenticator) confirm(v visit) (problem string, wait time.Duration, er
 	case err != nil || correct:
 		return "", 0, err
 	case wait > 0:
-		return attempt.TooMany, wait, nil
+		return signin.TooMany, wait, nil
 	}
 	return "The password is wrong.", 0, nil
 }
 
 func (s *Authenticator) refuse(w http.ResponseWriter, v visit, problem string, wait time.Duration) error {
 	if wait > 0 {
-		attempt.SetRetryAfter(w, wait)
+		signin.SetRetryAfter(w, wait)
 		return s.showProblem(w, v, http.StatusTooManyRequests, problem)
 	}
 	return s.showProblem(w, v, http.StatusBadRequest, problem)

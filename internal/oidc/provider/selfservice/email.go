@@ -8,7 +8,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/signin"
@@ -43,11 +42,11 @@ func (s *Email) Change(w http.ResponseWriter, v visit) error {
 	if email == v.user.Email {
 		return s.showProblem(w, v, http.StatusBadRequest, "This is your email address already.")
 	}
-	network := attempt.Network(v.Request)
-	limits := append(attempt.Mail(email, network), attempt.Device(v.session.ID, network)...)
+	network := signin.Network(v.Request)
+	limits := append(signin.MailLimits(email, network), signin.DeviceLimits(v.session.ID, network)...)
 	if wait := s.Attempts.Take(limits...); wait > 0 {
-		attempt.SetRetryAfter(w, wait)
-		return s.showProblem(w, v, http.StatusTooManyRequests, attempt.TooMany)
+		signin.SetRetryAfter(w, wait)
+		return s.showProblem(w, v, http.StatusTooManyRequests, signin.TooMany)
 	}
 	problem, err := s.identityProblem(v)
 	if err != nil {

@@ -7,25 +7,22 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/attempt"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
-	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/signin"
 )
 
 // Confirmation lets users confirm a change with their password.
 type Confirmation struct {
-	Passwords *password.Hasher
-	Attempts  *attempt.Limiter
+	Passwords *signin.Hasher
+	Attempts  *signin.Limiter
 }
 
 // try reports whether a text is the user's password. After too many wrong ones it returns the time to
 // wait.
 func (c Confirmation) try(v visit, typed string) (correct bool, wait time.Duration, err error) {
-	limits := attempt.Device(v.session.ID, attempt.Network(v.Request)) // the session shows that the user has signed in with this browser
+	limits := signin.DeviceLimits(v.session.ID, signin.Network(v.Request)) // the session shows that the user has signed in with this browser
 	if wait := c.Attempts.Take(limits...); wait > 0 {
 		return false, wait, nil
 	}
@@ -43,11 +40,11 @@ type Password struct {
 	DB       *db.DB
 	Accounts *account.Store
 	Passkeys *passkey.Manager
-	Browsers *browser.Recognizer
+	Browsers *signin.Recognizer
 }
 
 func (s *Password) fill(v visit, view *pages.Account) error {
-	view.MinPassword = s.Passwords.MinLength
+	view.MinPassword = account.MinPassword
 	view.HasPassword = v.user.PasswordHash != ""
 	return nil
 }
@@ -67,8 +64,8 @@ func (s *Password) Change(w http.ResponseWriter, v visit) error {
 		return err
 	}
 	if wait > 0 {
-		attempt.SetRetryAfter(w, wait)
-		return s.showProblem(w, v, http.StatusTooManyRequests, attempt.TooMany)
+		signin.SetRetryAfter(w, wait)
+		return s.showProblem(w, v, http.StatusTooManyRequests, signin.TooMany)
 	}
 	if !correct {
 		return s.showProblem(w, v, http.StatusBadRequest, "The current password is wrong.")
@@ -79,7 +76,7 @@ func (s *Password) Change(w http.ResponseWriter, v visit) error {
 // replace sets the new password in a form.
 func (s *Password) replace(w http.ResponseWriter, v visit) error {
 	chosen := v.PostForm.Get("new_password")
-	if problem := s.Passwords.Problem(v.user.Email, chosen); problem != "" {
+	if problem := account.PasswordProblem(v.user.Email, chosen); problem != "" {
 		return s.showProblem(w, v, http.StatusBadRequest, problem)
 	}
 	hash, err := s.Passwords.Hash(v.Context(), chosen)
@@ -106,7 +103,7 @@ func (s *Password) replace(w http.ResponseWriter, v visit) error {
 		return err
 	}
 	v.user.PasswordHash = hash
-	s.Browsers.Remember(w, browser.Owner{UserID: v.user.ID, PasswordHash: hash})
+	s.Browsers.Remember(w, signin.BrowserOwner{UserID: v.user.ID, PasswordHash: hash})
 	return s.show(w, v, http.StatusOK, pages.Account{
 		Done: "Your password was changed, and you were signed out everywhere else.",
 	})
@@ -131,7 +128,7 @@ func (s *Password) Remove(w http.ResponseWriter, v visit) error {
 		return s.Accounts.Changed(tx, v.user.ID, actionPasswordRemove, mail.PasswordChanged)
 	})
 	if err == nil {
-		s.Browsers.Remember(w, browser.Owner{UserID: v.user.ID})
+		s.Browsers.Remember(w, signin.BrowserOwner{UserID: v.user.ID})
 	}
 	return s.showRemoved(w, v, err)
 }

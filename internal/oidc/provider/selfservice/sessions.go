@@ -2,22 +2,19 @@ package selfservice
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 
 	"steward/internal/db"
-	"steward/internal/oidc/provider/browser"
+	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 )
 
 // Sessions is the section with the browsers in which a user is signed in.
 type Sessions struct {
 	*Page
-	DB *db.DB
-	// Frames returns the URLs that a browser loads when its session ends, to tell applications.
-	Frames func(ctx context.Context, s *session.Session) ([]string, error)
+	DB           *db.DB
+	FrontChannel *logout.FrontChannel
 }
 
 func (s *Sessions) fill(v visit, view *pages.Account) error {
@@ -29,7 +26,7 @@ func (s *Sessions) fill(v visit, view *pages.Account) error {
 	for _, one := range list {
 		view.Sessions = append(view.Sessions, pages.Session{
 			ID: one.ID, Address: one.RemoteAddr, Current: one.ID == v.session.ID,
-			Agent: cmp.Or(browser.Name(one.UserAgent), one.UserAgent, "Unknown browser"),
+			Agent: cmp.Or(pages.BrowserName(one.UserAgent), one.UserAgent, "Unknown browser"),
 			Since: one.CreatedAt.Std().Format(layout), Seen: one.LastSeenAt.Std().Format(layout),
 		})
 	}
@@ -44,7 +41,7 @@ func (s *Sessions) End(w http.ResponseWriter, v visit) error {
 		}
 		return toAccount(w, v)
 	}
-	frames, err := s.Frames(v.Context(), v.session)
+	frames, err := s.FrontChannel.Frames(v.Context(), v.session)
 	if err != nil {
 		return err
 	}
@@ -59,7 +56,7 @@ func (s *Sessions) End(w http.ResponseWriter, v visit) error {
 // SignOutEverywhere serves POST /account/sign-out: it ends all of the user's sessions, and the access
 // of applications and devices without a session.
 func (s *Sessions) SignOutEverywhere(w http.ResponseWriter, v visit) error {
-	frames, err := s.Frames(v.Context(), v.session)
+	frames, err := s.FrontChannel.Frames(v.Context(), v.session)
 	if err != nil {
 		return err
 	}

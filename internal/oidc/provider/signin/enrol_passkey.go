@@ -55,21 +55,20 @@ func (h *Handler) enrolPasskey(w http.ResponseWriter, r *http.Request, e enrolme
 	}
 	return h.Complete(w, r, e.flow, Proof{
 		PasswordHash: user.PasswordHash, Methods: passkey.Methods(),
-		Commit: func(tx *db.Tx) (string, error) {
-			if _, err := h.Accounts.PasswordHash(tx, user.ID); err != nil {
-				return "", err
-			}
-			count, err := h.Passkeys.Count(tx, user.ID)
-			if err != nil {
-				return "", err
-			}
-			if count > 0 { // a user who has one signs in with it
-				return "", flow.ErrExpired
-			}
-			if err := h.Passkeys.Add(tx, user.ID, created); err != nil {
-				return "", err
-			}
-			return user.ID, h.Accounts.Changed(tx, user.ID, ActionPasskey, mail.PasskeyAdded)
-		},
+	}, func(tx *db.Tx) (string, error) {
+		if _, err := h.Accounts.PasswordHash(tx, user.ID); err != nil {
+			return "", err
+		}
+		count, err := h.Passkeys.Count(tx, user.ID)
+		if err != nil {
+			return "", err
+		}
+		if count > 0 { // a user who has one signs in with it
+			return "", flow.ErrExpired
+		}
+		if err := h.Passkeys.Add(tx, user.ID, created); err != nil {
+			return "", err
+		}
+		return user.ID, h.Accounts.Changed(tx, user.ID, ActionPasskey, mail.PasskeyAdded)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
@@ -42,7 +41,7 @@ func (h *Handler) showFactor(w http.ResponseWriter, r *http.Request, form factor
 	}
 	if form.wait > 0 {
 		view.Problem = form.problem
-		attempt.SetRetryAfter(w, form.wait)
+		SetRetryAfter(w, form.wait)
 		return h.Pages.Render(w, r, http.StatusTooManyRequests, view)
 	}
 	return h.Pages.RenderForm(w, r, view, form.problem)
@@ -67,8 +66,7 @@ func (h *Handler) Factor(w http.ResponseWriter, r *http.Request) error {
 	}
 	return h.Complete(w, r, f, Proof{
 		PasswordHash: user.PasswordHash, Methods: f.Proved.Methods.WithCode(),
-		Commit: func(*db.Tx) (string, error) { return user.ID, nil },
-	})
+	}, func(*db.Tx) (string, error) { return user.ID, nil })
 }
 
 // recoveryLimit bounds the writes caused by guessing recovery codes. Nobody can guess one.
@@ -82,7 +80,7 @@ func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Durat
 	if factor.IsAppCode(code) {
 		return h.Factors.UseCode(r.Context(), userID, code)
 	}
-	limit := recoveryLimit(userID, attempt.Network(r))
+	limit := recoveryLimit(userID, Network(r))
 	if wait := h.Attempts.Take(limit); wait > 0 {
 		return wait, nil
 	}
@@ -140,12 +138,11 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 	var codes []string
 	left, err := h.start(w, r, f, Proof{
 		PasswordHash: user.PasswordHash, Methods: f.Proved.Methods.WithCode(),
-		Commit: func(tx *db.Tx) (userID string, err error) {
-			if codes, err = h.Factors.Add(tx, user.ID, setup, r.PostForm.Get("code")); err != nil {
-				return "", err
-			}
-			return user.ID, h.Accounts.Changed(tx, user.ID, ActionFactorAdd, mail.FactorChanged)
-		},
+	}, func(tx *db.Tx) (userID string, err error) {
+		if codes, err = h.Factors.Add(tx, user.ID, setup, r.PostForm.Get("code")); err != nil {
+			return "", err
+		}
+		return user.ID, h.Accounts.Changed(tx, user.ID, ActionFactorAdd, mail.FactorChanged)
 	})
 	switch {
 	case errors.Is(err, factor.ErrCode):

@@ -5,7 +5,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -17,15 +16,15 @@ var ErrNoMail = &oauth.Error{
 }
 
 // ownerIn returns the owner for a user's browser.
-func ownerIn(f *flow.Flow, userID, passwordHash string) browser.Owner {
+func ownerIn(f *flow.Flow, userID, passwordHash string) BrowserOwner {
 	if f.Upstream != "" {
-		return browser.Owner{UserID: userID, Upstream: f.Upstream}
+		return BrowserOwner{UserID: userID, Upstream: f.Upstream}
 	}
-	return browser.Owner{UserID: userID, PasswordHash: passwordHash}
+	return BrowserOwner{UserID: userID, PasswordHash: passwordHash}
 }
 
 // NotifyDevice tells a user about a sign-in from a browser we have not seen before.
-func (h *Handler) NotifyDevice(tx *db.Tx, r *http.Request, o browser.Owner) error {
+func (h *Handler) NotifyDevice(tx *db.Tx, r *http.Request, o BrowserOwner) error {
 	if _, known := h.Browsers.Recognize(r, o); known {
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/attempt"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/passkey"
 )
@@ -17,10 +16,10 @@ func (h *Handler) Passkey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit := attempt.Address(attempt.Network(r))
+	limit := addressLimit(Network(r))
 	if wait := h.Attempts.Take(limit); wait > 0 {
-		attempt.SetRetryAfter(w, wait)
-		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Problem: attempt.TooMany})
+		SetRetryAfter(w, wait)
+		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Problem: TooMany})
 	}
 	err = h.usePasskey(w, r, f)
 	var problem passkey.Problem
@@ -49,12 +48,11 @@ func (h *Handler) usePasskey(w http.ResponseWriter, r *http.Request, f *flow.Flo
 	}
 	err = h.Complete(w, r, f, Proof{
 		PasswordHash: user.PasswordHash, Methods: passkey.Methods(),
-		Commit: func(tx *db.Tx) (string, error) {
-			if err := h.Passkeys.Use(tx, assertion); err != nil {
-				return "", err
-			}
-			return user.ID, h.NotifyDevice(tx, r, ownerIn(f, user.ID, user.PasswordHash))
-		},
+	}, func(tx *db.Tx) (string, error) {
+		if err := h.Passkeys.Use(tx, assertion); err != nil {
+			return "", err
+		}
+		return user.ID, h.NotifyDevice(tx, r, ownerIn(f, user.ID, user.PasswordHash))
 	})
 	if !errors.Is(err, passkey.ErrCounter) {
 		return err

@@ -7,8 +7,6 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/db"
-	"steward/internal/oidc/provider/attempt"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/session"
@@ -31,12 +29,12 @@ func SignOut(tx *db.Tx, userID, keepSession string, now time.Time) error {
 func (h *Handler) takeTry(
 	r *http.Request, email string, user account.User,
 ) (taken []oauth.Limit, wait time.Duration, err error) {
-	network := attempt.Network(r)
-	if device, ok := h.Browsers.Recognize(r, browser.Owner{UserID: user.ID, PasswordHash: user.PasswordHash}); ok {
-		taken = attempt.Device(device, network)
+	network := Network(r)
+	if device, ok := h.Browsers.Recognize(r, BrowserOwner{UserID: user.ID, PasswordHash: user.PasswordHash}); ok {
+		taken = DeviceLimits(device, network)
 		return taken, h.Attempts.Take(taken...), nil
 	}
-	taken = attempt.Password(email, network)
+	taken = passwordLimits(email, network)
 	wait = h.Attempts.Take(taken...)
 	if wait == 0 {
 		return taken, 0, nil
@@ -45,7 +43,7 @@ func (h *Handler) takeTry(
 	if err != nil || !known {
 		return nil, wait, err
 	}
-	taken = attempt.KnownAddress(email, network)
+	taken = knownAddressLimits(email, network)
 	return taken, h.Attempts.Take(taken...), nil
 }
 

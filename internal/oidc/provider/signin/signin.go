@@ -18,15 +18,12 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/attempt"
-	"steward/internal/oidc/provider/browser"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/passkey"
-	"steward/internal/oidc/provider/password"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/stamp"
 )
@@ -41,9 +38,9 @@ type Handler struct {
 	Sessions  *session.Manager
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
-	Passwords *password.Hasher
-	Browsers  *browser.Recognizer
-	Attempts  *attempt.Limiter
+	Passwords *Hasher
+	Browsers  *Recognizer
+	Attempts  *Limiter
 	Passkeys  *passkey.Manager
 	Factors   *factor.Store
 	Upstreams *Upstreams
@@ -131,13 +128,13 @@ func (h *Handler) Password(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wait > 0 {
-		attempt.SetRetryAfter(w, wait)
-		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Email: email, Problem: attempt.TooMany})
+		SetRetryAfter(w, wait)
+		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Email: email, Problem: TooMany})
 	}
 	correct, err := h.Passwords.Check(r.Context(), user.PasswordHash, r.PostForm.Get("password"))
-	if errors.Is(err, password.ErrBusy) {
+	if errors.Is(err, ErrBusy) {
 		h.Attempts.Refund(taken...)
-		attempt.SetRetryAfter(w, password.MaxWait)
+		SetRetryAfter(w, MaxWait)
 		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Email: email, Problem: tooManySignIns})
 	}
 	if err != nil {
@@ -157,9 +154,8 @@ func (h *Handler) Password(w http.ResponseWriter, r *http.Request) error {
 	}
 	return h.Complete(w, r, f, Proof{
 		PasswordHash: user.PasswordHash, Methods: oauth.Methods{oauth.MethodPassword},
-		Commit: func(tx *db.Tx) (string, error) {
-			return user.ID, h.NotifyDevice(tx, r, ownerIn(f, user.ID, user.PasswordHash))
-		},
+	}, func(tx *db.Tx) (string, error) {
+		return user.ID, h.NotifyDevice(tx, r, ownerIn(f, user.ID, user.PasswordHash))
 	})
 }
 
@@ -188,16 +184,18 @@ type Proof struct {
 	// PasswordHash is the hash of the user's password, or "". It ties the browser to the password and
 	// voids the proof once the password changes. Users who come from a provider do not need it.
 	PasswordHash string
-	// Commit returns the user's id, and may create or change the user first. It runs in the session's
-	// transaction.
-	Commit func(tx *db.Tx) (userID string, err error)
 }
 
 // Complete starts a session for the user who has given a proof, remembers the browser, and continues
 // the flow. If the proof is not enough, it shows the page for the next step. Every way to sign in ends
 // here.
-func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) error {
-	left, err := h.start(w, r, f, p)
+//
+// In the session's transaction it calls commit, which may create or change the user and returns the
+// user's id.
+func (h *Handler) Complete(
+	w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof, commit func(*db.Tx) (userID string, err error),
+) error {
+	left, err := h.start(w, r, f, p, commit)
 	if err != nil {
 		return err
 	}
@@ -211,11 +209,13 @@ func (h *Handler) Complete(w http.ResponseWriter, r *http.Request, f *flow.Flow,
 // start starts a session for the user who has given a proof, and remembers the browser. If the proof is
 // not enough, it still commits the proof's changes, but it starts no session and returns the remaining
 // step.
-func (h *Handler) start(w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof) (left remaining, err error) {
+func (h *Handler) start(
+	w http.ResponseWriter, r *http.Request, f *flow.Flow, p Proof, commit func(*db.Tx) (userID string, err error),
+) (left remaining, err error) {
 	var hash string
 	started := session.WithOrigin(r, session.Origin{OrgID: f.Upstream, AuthTime: f.AuthTime})
 	s, err := h.Sessions.Start(w, started, p.Methods, func(tx *db.Tx, previous *session.Session) (string, error) {
-		userID, err := p.Commit(tx)
+		userID, err := commit(tx)
 		if err != nil {
 			return "", err
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/admission"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
@@ -13,19 +12,14 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// Upstreams knows the organizations' providers and the users they sign in.
-type Upstreams struct {
-	admission.Admission
-}
-
 // ForEmail returns the provider for an e-mail address, or NotFound.
-func (u *Upstreams) ForEmail(ctx context.Context, email string) (upstream.Upstream, error) {
-	return u.Store.ForDomain(ctx, upstream.DomainOf(email))
+func (s *Upstreams) ForEmail(ctx context.Context, email string) (upstream.Upstream, error) {
+	return s.Store.ForDomain(ctx, upstream.DomainOf(email))
 }
 
 // Buttons returns an organization's providers for a page to offer.
-func (u *Upstreams) Buttons(ctx context.Context, orgID string) ([]pages.Provider, error) {
-	list, err := u.Store.Enabled(ctx, orgID)
+func (s *Upstreams) Buttons(ctx context.Context, orgID string) ([]pages.Provider, error) {
+	list, err := s.Store.Enabled(ctx, orgID)
 	if err != nil {
 		return nil, err
 	}

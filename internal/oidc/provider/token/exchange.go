@@ -68,7 +68,7 @@ func checkExchange(req *request) error {
 // or for its audience. If it is bound to a key, the request must prove possession.
 func (e *Endpoint) subject(ctx context.Context, req *request) (*jwt.AccessClaims, error) {
 	c := req.client
-	a, err := e.Live(ctx, req.subjectToken)
+	a, err := e.Introspect.LiveForAny(ctx, req.subjectToken)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !a.IsFor(c) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "subject_token is invalid, has expired, or was not issued to or for this client")
 	}

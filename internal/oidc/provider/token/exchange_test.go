@@ -51,7 +51,7 @@ func TestExchangeWithinScopesAndLifetime(t *testing.T) {
 		tokens := app.Tokens("resource", apiAudience, "scope", "openid profile email webhook:read webhook:write")
 		subject := providertest.Claims(t, tokens["access_token"])
 		f.Clock.Add(45 * time.Minute)
-		f.Calls.Take()
+		f.Observed.Take()
 		r := exchange(api, tokens["access_token"], "audience", otherAudience, "requested_token_type", accessTokenType).
 			Want(http.StatusOK)
 		body := r.JSON()
@@ -67,8 +67,9 @@ func TestExchangeWithinScopesAndLifetime(t *testing.T) {
 			claims["acr"] != subject["acr"] || claims["auth_time"] != subject["auth_time"] {
 			t.Errorf("got %v for %v", claims, subject)
 		}
-		if users, lines := f.Calls.Take(); len(users) != 1 || users[0] != f.UserID || len(lines) != 1 {
-			t.Errorf("noted %v, %v", users, lines)
+		total, users := f.Activity(api.ID)
+		if lines := f.Observed.Take(); total != 1 || len(users) != 1 || users[0] != f.UserID || len(lines) != 1 {
+			t.Errorf("%d accesses of %v, and %v", total, users, lines)
 		}
 		described := api.Post("/introspect", "token", r.Text("access_token")).Want(http.StatusOK).JSON()
 		if got, _ := described["act"].(map[string]any); described["active"] != true || got["sub"] != api.ID {

@@ -91,7 +91,7 @@ func (e *Endpoint) issueID(
 	c.SignIn = jwt.NewSignIn(g.Methods)
 	c.ProfileClaims = jwt.NewProfileClaims(user, scopes)
 	if slices.Contains(scopes, oidc.ScopeOrganization) {
-		c.OrganizationClaims, err = e.Organization(ctx, req.client.OrgID, g.UserID)
+		c.OrganizationClaims, err = e.Introspect.Organization(ctx, req.client.OrgID, g.UserID)
 		if err != nil {
 			return "", err
 		}

@@ -6,15 +6,16 @@
 package token
 
 import (
-	"context"
 	"net/http"
 	"time"
 
 	"steward/internal/account"
 	"steward/internal/db"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/introspect"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -29,19 +30,11 @@ type Endpoint struct {
 	// Audiences finds the audience that a request names.
 	Audiences *grant.Audiences
 	Grants    *grant.Store
-	// Live returns the claims in an access token for any audience. It returns jwt.ErrInvalid if the
-	// token is invalid, has expired or was revoked.
-	Live     func(ctx context.Context, token string) (*jwt.AccessClaims, error)
-	Accounts *account.Store
-	// Organization returns the claims about a user in an organization, or nil if the user is not an
-	// enabled member.
-	Organization func(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error)
-	// Note counts a client's access; the user is empty for client_credentials.
-	Note func(clientID, userID string)
-	// Issued and Refused, if set, are called for each response. The grant type is "unknown" unless we
-	// support it.
-	Issued  func(grantType string)
-	Refused func(grantType, code string)
+	// Introspect checks the tokens that are exchanged.
+	Introspect *introspect.Handler
+	Accounts   *account.Store
+	Activity   *oidc.Activity
+	Observer   *oauth.Observer
 }
 
 // ServeHTTP serves POST /oauth/token.
@@ -49,15 +42,11 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response, err := e.serve(w, r)
 	if err != nil {
 		refused := oauth.AsError(r.Context(), err)
-		if e.Refused != nil {
-			e.Refused(grantTypeLabel(r), refused.Code)
-		}
+		e.Observer.Refused(grantTypeLabel(r), refused.Code)
 		oauth.WriteError(w, r, refused)
 		return
 	}
-	if e.Issued != nil {
-		e.Issued(grantTypeLabel(r))
-	}
+	e.Observer.Issued(grantTypeLabel(r))
 	oauth.WriteJSON(w, http.StatusOK, response)
 }
 
@@ -98,6 +87,6 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 	if err := e.Proofs.Use(r.Context(), proof); err != nil {
 		return nil, err
 	}
-	e.Note(req.client.ID, response.userID)
+	e.Activity.Note(req.client.ID, response.userID)
 	return response, nil
 }

@@ -83,7 +83,7 @@ func TestTokenResponsesAreCounted(t *testing.T) {
 		"issued authorization_code", "issued refresh_token", "refused refresh_token invalid_grant",
 		"refused unknown unsupported_grant_type", "refused refresh_token invalid_client", "refused unknown invalid_request",
 	}
-	if _, lines := f.Calls.Take(); !slices.Equal(lines, want) {
+	if lines := f.Observed.Take(); !slices.Equal(lines, want) {
 		t.Errorf("got %q, want %q", lines, want)
 	}
 }

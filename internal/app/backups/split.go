@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,8 @@ import (
 	"steward/internal/errs"
 )
 
-// dividing splits a whole backup into blobs and an archive that refers to them.
-type dividing struct {
+// splitter splits a whole backup into blobs and an archive that refers to them.
+type splitter struct {
 	to  *repository
 	in  *backup.Reader
 	out *backup.Writer
@@ -36,9 +35,9 @@ type dividing struct {
 	stored map[string]backup.Info
 }
 
-// divide reads a whole backup, stores its blobs and their list, and writes an archive that refers to
+// split reads a whole backup, stores its blobs and their list, and writes an archive that refers to
 // them.
-func (r *repository) divide(ctx context.Context, archiveID string, from io.Reader, to io.Writer) error {
+func (r *repository) split(ctx context.Context, archiveID string, from io.Reader, to io.Writer) error {
 	in, err := backup.NewReader(from)
 	if err != nil {
 		return err
@@ -49,119 +48,111 @@ func (r *repository) divide(ctx context.Context, archiveID string, from io.Reade
 		return err
 	}
 	defer out.Abort()
-	d := &dividing{to: r, in: in, out: out, base: ctx, stored: map[string]backup.Info{}}
-	if r.cipher.ForRecipients() {
-		err = d.runWithList(archiveID)
-	} else {
-		err = d.run()
+	s := &splitter{to: r, in: in, out: out, base: ctx, stored: map[string]backup.Info{}}
+	if !r.cipher.ForRecipients() {
+		if err := s.run(); err != nil {
+			return err
+		}
+		return out.Close(in.Summary())
 	}
-	if err != nil {
-		return err
-	}
-	return out.Close(in.Summary())
-}
-
-// runWithList also stores a list of the blobs, before the archive is complete.
-func (d *dividing) runWithList(archiveID string) error {
 	file, err := newSpool(os.TempDir())
 	if err != nil {
 		return err
 	}
 	defer file.close()
-	if d.list, err = backup.NewWriter(file.out, backup.Header{CreatedAt: d.in.Header().CreatedAt}); err != nil {
+	if s.list, err = backup.NewWriter(file.out, backup.Header{CreatedAt: in.Header().CreatedAt}); err != nil {
 		return err
 	}
-	defer d.list.Abort()
-	if err := d.run(); err != nil {
+	defer s.list.Abort()
+	if err := s.run(); err != nil {
 		return err
 	}
-	if err := d.list.Close(backup.Summary{}); err != nil {
+	if err := s.list.Close(backup.Summary{}); err != nil {
 		return err
 	}
 	if err := file.rewind(); err != nil {
 		return err
 	}
-	if err := d.to.lists.Put(d.base, archiveID, file.file, -1); err != nil {
+	if err := r.lists.Put(ctx, archiveID, file.file, -1); err != nil { // before the archive is complete
 		return fmt.Errorf("store the list of blobs: %w", err)
 	}
-	return nil
+	return out.Close(in.Summary())
 }
 
 // run copies all parts.
-func (d *dividing) run() error {
-	d.in.External = func(backup.Info) error { return nil }
-	d.in.Listed = d.listed
-	d.begin()
-	err := readAll(d.in, func(p *backup.Part) error {
+func (s *splitter) run() error {
+	s.in.External = func(backup.Info) error { return nil }
+	s.in.Listed = s.listed
+	s.begin()
+	err := readAll(s.in, func(p *backup.Part) error {
 		if p.Section == backup.Blobs {
-			return d.keep(p)
+			return s.keep(p)
 		}
-		return d.out.Add(p.Name, p.Size, p)
+		return s.out.Add(p.Name, p.Size, p)
 	})
-	if failed := d.group.Wait(); failed != nil { // causes err, if that is a canceled context
+	if failed := s.group.Wait(); failed != nil { // causes err, if that is a canceled context
 		return failed
 	}
 	return err
 }
 
-func (d *dividing) begin() {
-	d.group, d.ctx = errgroup.WithContext(d.base)
-	d.group.SetLimit(blobsAtOnce)
-	d.pending = false
+func (s *splitter) begin() {
+	s.group, s.ctx = errgroup.WithContext(s.base)
+	s.group.SetLimit(blobsAtOnce)
+	s.pending = false
 }
 
 // keep stores a blob. It stores several small ones at a time.
-func (d *dividing) keep(p *backup.Part) error {
-	if err := d.ctx.Err(); err != nil {
+func (s *splitter) keep(p *backup.Part) error {
+	if err := s.ctx.Err(); err != nil {
 		return err
 	}
+	ctx := s.ctx
+	put := func(content io.Reader) error {
+		info, err := s.to.put(ctx, p, content)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stored[p.Name] = info
+		return nil
+	}
 	if p.Size > smallBlob {
-		return d.put(d.ctx, p, p)
+		return put(p)
 	}
 	content, err := io.ReadAll(p)
 	if err != nil {
 		return err
 	}
-	ctx := d.ctx
-	d.pending = true
-	d.group.Go(func() error { return d.put(ctx, p, bytes.NewReader(content)) })
-	return nil
-}
-
-func (d *dividing) put(ctx context.Context, p *backup.Part, content io.Reader) error {
-	info, err := d.to.put(ctx, p, content)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stored[p.Name] = info
+	s.pending = true
+	s.group.Go(func() error { return put(bytes.NewReader(content)) })
 	return nil
 }
 
 // listed refers to a blob once we have read its index: the blobs in that index are stored by then.
-func (d *dividing) listed(info backup.Info) error {
+func (s *splitter) listed(info backup.Info) error {
 	if section, _, _ := backup.Parse(info.Name); section != backup.Blobs {
 		return nil
 	}
-	if d.pending {
-		if err := d.group.Wait(); err != nil {
+	if s.pending {
+		if err := s.group.Wait(); err != nil {
 			return err
 		}
-		d.begin()
+		s.begin()
 	}
-	if stored, ok := d.stored[info.Name]; ok {
-		delete(d.stored, info.Name)
-		if d.to.cipher != nil {
+	if stored, ok := s.stored[info.Name]; ok {
+		delete(s.stored, info.Name)
+		if s.to.cipher != nil {
 			info = stored
 		}
 	}
-	if d.list != nil {
-		if err := d.list.Refer(info); err != nil {
+	if s.list != nil {
+		if err := s.list.Refer(info); err != nil {
 			return err
 		}
 	}
-	return d.out.Refer(info)
+	return s.out.Refer(info)
 }
 
 // put stores a blob, and returns its stored size and hash. If a failed backup left the blob behind,
@@ -182,11 +173,11 @@ func (r *repository) put(ctx context.Context, p *backup.Part, content io.Reader)
 	if err != nil {
 		return backup.Info{}, err
 	}
-	sum := sha256.New()
-	if err := r.blobs.Put(ctx, p.ID, io.TeeReader(sealed, sum), size); err != nil {
+	stored := newHashed(sealed)
+	if err := r.blobs.Put(ctx, p.ID, stored, size); err != nil {
 		return backup.Info{}, fmt.Errorf("store blob %s: %w", p.ID, err)
 	}
-	return backup.Info{Name: p.Name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+	return stored.info(p.Name), nil
 }
 
 // compare returns a stored blob's size and hash. It removes one that has other bytes, as far as it
@@ -200,40 +191,29 @@ func (r *repository) compare(ctx context.Context, p *backup.Part, content io.Rea
 		return info, fmt.Errorf("read blob %s: %w", p.ID, err)
 	}
 	defer func() { _ = from.Close() }()
-	sum := sha256.New()
-	size := &counter{}
-	stored := io.TeeReader(from, io.MultiWriter(sum, size))
+	stored := newHashed(from)
 	if r.cipher.CanDecrypt() {
+		there, wanted := sha256.New(), sha256.New()
 		plain, err := r.cipher.Decrypt(p.Name, stored)
 		if err == nil {
-			err = sameBytes(plain, content)
+			_, err = io.Copy(there, plain)
 		}
-		if err != nil && !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrDecrypt) {
-			return info, fmt.Errorf("read blob %s: %w", p.ID, err)
+		if err == nil {
+			_, err = io.Copy(wanted, content)
 		}
-		if err != nil {
+		if err == nil && !bytes.Equal(there.Sum(nil), wanted.Sum(nil)) {
+			err = backup.ErrDamaged
+		}
+		if errors.Is(err, backup.ErrDamaged) || errors.Is(err, backup.ErrDecrypt) {
 			return info, errors.Join(errs.New(errs.Conflict, "the blob %s that was there had other bytes; it is removed, so try again", p.ID),
 				r.blobs.Delete(ctx, p.ID))
+		}
+		if err != nil {
+			return info, fmt.Errorf("read blob %s: %w", p.ID, err)
 		}
 	}
 	if _, err := io.Copy(io.Discard, stored); err != nil {
 		return info, fmt.Errorf("read blob %s: %w", p.ID, err)
 	}
-	return backup.Info{Name: p.Name, Size: size.n, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
-}
-
-// sameBytes returns an error unless two readers have the same bytes.
-func sameBytes(a, b io.Reader) error {
-	sumA := sha256.New()
-	if _, err := io.Copy(sumA, a); err != nil {
-		return err
-	}
-	sumB := sha256.New()
-	if _, err := io.Copy(sumB, b); err != nil {
-		return err
-	}
-	if !bytes.Equal(sumA.Sum(nil), sumB.Sum(nil)) {
-		return backup.ErrDamaged
-	}
-	return nil
+	return stored.info(p.Name), nil
 }

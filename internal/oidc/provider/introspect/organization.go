@@ -1,4 +1,4 @@
-package provider
+package introspect
 
 import (
 	"context"
@@ -7,21 +7,21 @@ import (
 	"steward/internal/oidc/provider/jwt"
 )
 
-// organization returns the claims about a user in the client's organization, or nil if the user is not
+// Organization returns the claims about a user in the client's organization, or nil if the user is not
 // an enabled member there.
-func (p *Provider) organization(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error) {
-	role, err := p.Accounts.Role(ctx, orgID, userID)
+func (h *Handler) Organization(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error) {
+	role, err := h.Accounts.Role(ctx, orgID, userID)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	name, err := p.Accounts.OrgName(ctx, orgID)
+	name, err := h.Accounts.OrgName(ctx, orgID)
 	if err != nil {
 		return nil, err
 	}
-	groups, err := p.Upstreams.Store.Groups(ctx, orgID, userID)
+	groups, err := h.Upstreams.Groups(ctx, orgID, userID)
 	if err != nil {
 		return nil, err
 	}

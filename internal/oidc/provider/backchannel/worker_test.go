@@ -1,4 +1,4 @@
-package app
+package backchannel
 
 import (
 	"net/http"
@@ -24,12 +24,12 @@ func TestLogoutTokensPassTheEgressCheck(t *testing.T) {
 	}))
 	defer client.Close()
 	form := url.Values{"logout_token": {"a.b.c"}}
-	if status, err := sendLogout(send.New(send.Egress{}, time.Now).Send)(t.Context(), client.URL, form); err == nil ||
+	if status, err := (&Worker{Sender: send.New(send.Egress{}, time.Now)}).post(t.Context(), client.URL, form); err == nil ||
 		status != 0 || !strings.Contains(err.Error(), "loopback") || len(got) > 0 {
 		t.Errorf("got %d, %v", status, err)
 	}
-	allowed := sendLogout(send.New(send.Egress{Loopback: true}, time.Now).Send)
-	if status, err := allowed(t.Context(), client.URL, form); err != nil || status != http.StatusOK {
+	allowed := &Worker{Sender: send.New(send.Egress{Loopback: true}, time.Now)}
+	if status, err := allowed.post(t.Context(), client.URL, form); err != nil || status != http.StatusOK {
 		t.Errorf("got %d, %v", status, err)
 	}
 	if len(got) != 1 || got[0].Get("Content-Type") != "application/x-www-form-urlencoded" ||
@@ -37,7 +37,7 @@ func TestLogoutTokensPassTheEgressCheck(t *testing.T) {
 		t.Errorf("got headers %v", got)
 	}
 	status = http.StatusBadRequest
-	if status, err := allowed(t.Context(), client.URL, form); err == nil || status != http.StatusBadRequest {
+	if status, err := allowed.post(t.Context(), client.URL, form); err == nil || status != http.StatusBadRequest {
 		t.Errorf("got %d, %v", status, err)
 	}
 }

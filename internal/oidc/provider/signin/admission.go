@@ -1,10 +1,4 @@
-// Package admission decides which user in an organization an identity at the organization's provider
-// signs in.
-//
-// Whoever manages a provider controls everything it says. So a new identity never attaches to an
-// existing user, and a known one opens no account that has another way in, unless the user has linked
-// it.
-package admission
+package signin
 
 import (
 	"context"
@@ -18,8 +12,13 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// Admission admits users who come back from a provider.
-type Admission struct {
+// Upstreams knows the organizations' providers, and decides which user in an organization an identity
+// at its provider signs in.
+//
+// Whoever manages a provider controls everything it says. So a new identity never attaches to an
+// existing user, and a known one opens no account that has another way in, unless the user has linked
+// it.
+type Upstreams struct {
 	Store    *upstream.Store
 	Accounts *account.Store
 }
@@ -40,8 +39,8 @@ func (a Arrival) Methods() oauth.Methods { return a.claims.Methods }
 // Arrive returns a user's arrival. A new account gets the address only if the provider has verified it
 // and the operator has granted its domain to the organization. Otherwise an organization could take any
 // address, and others could not invite its real owner.
-func (d *Admission) Arrive(ctx context.Context, u upstream.Upstream, c relying.Claims) (Arrival, error) {
-	granted, err := d.Store.Domains.Has(ctx, u.OrgID, upstream.DomainOf(c.Email))
+func (s *Upstreams) Arrive(ctx context.Context, u upstream.Upstream, c relying.Claims) (Arrival, error) {
+	granted, err := s.Store.Domains.Has(ctx, u.OrgID, upstream.DomainOf(c.Email))
 	return Arrival{upstreamID: u.ID, claims: c, newcomer: account.Newcomer{
 		OrgID: u.OrgID, Email: c.Email, OwnAddress: c.EmailVerified && granted, FirstName: c.FirstName, LastName: c.LastName,
 	}}, err
@@ -52,18 +51,18 @@ func (d *Admission) Arrive(ctx context.Context, u upstream.Upstream, c relying.C
 // default role. It never attaches to an existing user. Nor does an identity sign in a user who has a
 // password or belongs to another organization, unless that user has linked it. Enter returns
 // ErrNotAdmitted, or NotFound if the provider was switched off in the meantime.
-func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err error) {
-	u, err := d.Store.ByIDIn(tx, a.upstreamID)
+func (s *Upstreams) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err error) {
+	u, err := s.Store.ByIDIn(tx, a.upstreamID)
 	if err != nil {
 		return "", false, err
 	}
-	identity, err := d.Store.Identity(tx, u, a.claims.Subject)
+	identity, err := s.Store.Identity(tx, u, a.claims.Subject)
 	known = err == nil
 	switch {
 	case errs.KindOf(err) == errs.NotFound:
-		userID, err = d.admitNew(tx, u, a)
+		userID, err = s.admitNew(tx, u, a)
 	case known:
-		userID, err = d.admitKnown(tx, a, identity)
+		userID, err = s.admitKnown(tx, a, identity)
 	}
 	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
 		return "", false, ErrNotAdmitted
@@ -73,12 +72,12 @@ func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err 
 	}
 	i := Identity(u, a.claims)
 	i.UserID = userID
-	if err := d.Store.PutIdentity(tx, i); err != nil {
+	if err := s.Store.PutIdentity(tx, i); err != nil {
 		return "", false, err
 	}
 	if role := u.Role(a.claims.Groups); role != "" {
 		change := account.RoleChange{OrgID: u.OrgID, UserID: userID, Role: role, Owners: u.GivesOwner()}
-		if err := d.Accounts.SetRole(tx, change); err != nil {
+		if err := s.Accounts.SetRole(tx, change); err != nil {
 			return "", false, err
 		}
 	}
@@ -87,8 +86,8 @@ func (d *Admission) Enter(tx *db.Tx, a Arrival) (userID string, known bool, err 
 
 // admitKnown returns the user for a known identity. A user who was removed needs an invitation to come
 // back.
-func (d *Admission) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (userID string, err error) {
-	standing, err := d.Accounts.Standing(tx, known.OrgID, known.UserID)
+func (s *Upstreams) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (userID string, err error) {
+	standing, err := s.Accounts.Standing(tx, known.OrgID, known.UserID)
 	if err != nil {
 		return "", err
 	}
@@ -103,19 +102,19 @@ func (d *Admission) admitKnown(tx *db.Tx, a Arrival, known upstream.Identity) (u
 	}
 	n := a.newcomer
 	n.UserID = known.UserID
-	return d.Accounts.AcceptVerified(tx, n)
+	return s.Accounts.AcceptVerified(tx, n)
 }
 
 // admitNew returns the user for an identity that we do not know yet.
-func (d *Admission) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID string, err error) {
+func (s *Upstreams) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID string, err error) {
 	err = errs.New(errs.NotFound, "no verified address")
 	if a.claims.EmailVerified {
-		userID, err = d.Accounts.AcceptVerified(tx, a.newcomer)
+		userID, err = s.Accounts.AcceptVerified(tx, a.newcomer)
 	}
 	if errs.KindOf(err) == errs.NotFound && u.DefaultRole != nil {
 		n := a.newcomer
 		n.Role = *u.DefaultRole
-		userID, err = d.Accounts.Admit(tx, n)
+		userID, err = s.Accounts.Admit(tx, n)
 	}
 	return userID, err
 }

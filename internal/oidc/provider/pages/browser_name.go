@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import "strings"
 
@@ -8,8 +8,8 @@ var products = []struct{ token, name string }{
 	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
 }
 
-// Name returns the name of the browser that sends a User-Agent header, or "" if unknown.
-func Name(userAgent string) string {
+// BrowserName returns the name of the browser that sends a User-Agent header, or "" if unknown.
+func BrowserName(userAgent string) string {
 	for _, p := range products {
 		if strings.Contains(userAgent, p.token) {
 			return p.name

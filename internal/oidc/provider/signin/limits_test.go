@@ -1,4 +1,4 @@
-package attempt
+package signin
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func eachEmail(i int) string { return fmt.Sprintf("u%d@example.com", i) }
 // guess tries n passwords and returns how many tries were allowed.
 func guess(l *oauth.Throttle, now time.Time, n int, email, address func(i int) string) (allowed int) {
 	for i := range n {
-		if l.Take(now, Password(email(i), oauth.Network(address(i)))...) == 0 {
+		if l.Take(now, passwordLimits(email(i), oauth.Network(address(i)))...) == 0 {
 			allowed++
 		}
 	}

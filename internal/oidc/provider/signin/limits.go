@@ -1,7 +1,4 @@
-// Package attempt limits how often browsers try passwords, codes and links.
-//
-// All pages share one Limiter, since an address's limits cover everything tried from there.
-package attempt
+package signin
 
 import (
 	"math"
@@ -22,7 +19,8 @@ var ErrTooMany = &oauth.Error{
 	Description: "too many attempts: wait a minute, then try again",
 }
 
-// Limiter counts attempts.
+// Limiter counts the attempts of browsers to use passwords, codes and links. All pages share one, since
+// an address's limits cover everything tried from there.
 type Limiter struct {
 	Now func() time.Time
 
@@ -56,3 +54,41 @@ func SetRetryAfter(w http.ResponseWriter, wait time.Duration) {
 
 // Network returns the network of the browser behind a request.
 func Network(r *http.Request) string { return oauth.Network(web.Request(r.Context()).RemoteAddr) }
+
+// addressLimit returns the limit for guessing passwords from one network, for any accounts.
+func addressLimit(network string) oauth.Limit {
+	return oauth.Limit{Key: "address " + network, Burst: 300, Every: 500 * time.Millisecond}
+}
+
+// knownAddressLimits returns the limits for guessing a password from a network where the account was used:
+// one for the account from this network, and one for the network.
+func knownAddressLimits(email, network string) []oauth.Limit {
+	return []oauth.Limit{
+		{Key: "pair " + network + " " + email, Burst: 10, Every: 20 * time.Second},
+		addressLimit(network),
+	}
+}
+
+// passwordLimits returns the limits for guessing a password from anywhere. They add one for the account,
+// across all networks.
+func passwordLimits(email, network string) []oauth.Limit {
+	account := oauth.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
+	return append(knownAddressLimits(email, network), account)
+}
+
+// DeviceLimits returns the limits for guessing a password in a browser where its user has signed in before.
+// Nobody else's guesses count against the first one.
+func DeviceLimits(device, network string) []oauth.Limit {
+	return []oauth.Limit{
+		{Key: "device " + device, Burst: 10, Every: 20 * time.Second},
+		addressLimit(network),
+	}
+}
+
+// MailLimits returns the limits for requesting links to an email address, and from a network.
+func MailLimits(email, network string) []oauth.Limit {
+	return []oauth.Limit{
+		{Key: "forgot " + email, Burst: 3, Every: 20 * time.Minute},
+		{Key: "forgot from " + network, Burst: 20, Every: time.Minute},
+	}
+}

@@ -1,4 +1,4 @@
-package browser
+package signin
 
 import (
 	"net/http"
@@ -15,7 +15,7 @@ func recognizer(now *time.Time) *Recognizer {
 }
 
 // remembered returns a request of a browser in which an owner has signed in.
-func remembered(c *Recognizer, o Owner) *http.Request {
+func remembered(c *Recognizer, o BrowserOwner) *http.Request {
 	w := httptest.NewRecorder()
 	c.Remember(w, o)
 	r := httptest.NewRequest("POST", oauth.PathSignIn, nil)
@@ -28,12 +28,12 @@ func remembered(c *Recognizer, o Owner) *http.Request {
 func TestBrowserIsKnownForItsOwnerOnly(t *testing.T) {
 	now := time.Now()
 	c := recognizer(&now)
-	owner := Owner{UserID: "usr_1", PasswordHash: "hash"}
+	owner := BrowserOwner{UserID: "usr_1", PasswordHash: "hash"}
 	r := remembered(c, owner)
-	if id, ok := c.Recognize(r, owner); !ok || len(id) != idSize {
+	if id, ok := c.Recognize(r, owner); !ok || len(id) != browserIDSize {
 		t.Errorf("the browser of the owner is not recognized: %q", id)
 	}
-	for name, other := range map[string]Owner{
+	for name, other := range map[string]BrowserOwner{
 		"another user":        {UserID: "usr_2", PasswordHash: "hash"},
 		"a new password":      {UserID: "usr_1", PasswordHash: "new hash"},
 		"with another method": {UserID: "usr_1", Upstream: "org_1"},
@@ -43,7 +43,7 @@ func TestBrowserIsKnownForItsOwnerOnly(t *testing.T) {
 			t.Errorf("%s: the browser is recognized", name)
 		}
 	}
-	if _, ok := c.Recognize(remembered(c, Owner{}), Owner{}); ok {
+	if _, ok := c.Recognize(remembered(c, BrowserOwner{}), BrowserOwner{}); ok {
 		t.Error("a browser is known for nobody")
 	}
 	c.Key = oauth.Key("another key")
@@ -55,26 +55,14 @@ func TestBrowserIsKnownForItsOwnerOnly(t *testing.T) {
 func TestBrowserIsForgottenAfterAYear(t *testing.T) {
 	now := time.Now()
 	c := recognizer(&now)
-	owner := Owner{UserID: "usr_1", Upstream: "org_1"}
+	owner := BrowserOwner{UserID: "usr_1", Upstream: "org_1"}
 	r := remembered(c, owner)
-	now = now.Add(lifetime - time.Minute)
+	now = now.Add(browserLifetime - time.Minute)
 	if _, ok := c.Recognize(r, owner); !ok {
 		t.Error("the browser is forgotten too early")
 	}
 	now = now.Add(2 * time.Minute)
 	if _, ok := c.Recognize(r, owner); ok {
 		t.Error("the browser is still recognized")
-	}
-}
-
-func TestNamesOfBrowsers(t *testing.T) {
-	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
-	for agent, want := range map[string]string{
-		chrome: "Chrome", chrome + " Edg/140.0.0.0": "Edge", "curl/8.5.0": "", "": "",
-		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0": "Firefox",
-	} {
-		if got := Name(agent); got != want {
-			t.Errorf("%q: got %q, want %q", agent, got, want)
-		}
 	}
 }

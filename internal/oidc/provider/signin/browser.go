@@ -1,12 +1,4 @@
-// Package browser recognizes the browsers in which a user has signed in before, and names them.
-//
-// A browser in which a user has signed in keeps a cookie for that user, `<seconds since 1970>.<random
-// id>.<MAC>`. It gives no access. It only proves that the user has signed in with this browser, so that
-// guesses from other browsers cannot lock this one out, and so that we can tell the user about sign-ins
-// in new browsers. We store nothing, so the cookie is valid on all replicas. The MAC covers the
-// password's hash: a new password voids the cookies. A sign-in with an organization's provider has its
-// own cookie, since whoever manages the provider must not get one that helps to guess passwords.
-package browser
+package signin
 
 import (
 	"crypto/subtle"
@@ -23,12 +15,12 @@ import (
 )
 
 const (
-	lifetime = 365 * 24 * time.Hour
-	idSize   = 22
+	browserLifetime = 365 * 24 * time.Hour
+	browserIDSize   = 22
 )
 
-// Owner is the user that we recognize a browser for.
-type Owner struct {
+// BrowserOwner is the user that we recognize a browser for.
+type BrowserOwner struct {
 	UserID string
 	// PasswordHash is the hash of the user's password, or "".
 	PasswordHash string
@@ -37,7 +29,14 @@ type Owner struct {
 	Upstream string
 }
 
-// Recognizer sets and reads the cookies for known browsers.
+// Recognizer recognizes the browsers in which a user has signed in before.
+//
+// A browser in which a user has signed in keeps a cookie for that user, `<seconds since 1970>.<random
+// id>.<MAC>`. It gives no access. It only proves that the user has signed in with this browser, so that
+// guesses from other browsers cannot lock this one out, and so that we can tell the user about sign-ins
+// in new browsers. We store nothing, so the cookie is valid on all replicas. The MAC covers the
+// password's hash: a new password voids the cookies. A sign-in with an organization's provider has its
+// own cookie, since whoever manages the provider must not get one that helps to guess passwords.
 type Recognizer struct {
 	Now     func() time.Time
 	Key     oauth.Key
@@ -45,18 +44,18 @@ type Recognizer struct {
 }
 
 // Remember sets the cookie that proves its owner has signed in.
-func (c *Recognizer) Remember(w http.ResponseWriter, o Owner) {
+func (c *Recognizer) Remember(w http.ResponseWriter, o BrowserOwner) {
 	issued := strconv.FormatInt(c.Now().Unix(), 10)
-	device := id.Secret(idSize)
+	device := id.Secret(browserIDSize)
 	http.SetCookie(w, &http.Cookie{
 		Name: c.cookie(o), Value: issued + "." + device + "." + c.cookieMAC(issued, device, o),
-		Path: oauth.PathSignIn, MaxAge: int(lifetime.Seconds()),
+		Path: oauth.PathSignIn, MaxAge: int(browserLifetime.Seconds()),
 		HttpOnly: true, Secure: c.Cookies.Secure, SameSite: http.SameSiteLaxMode,
 	})
 }
 
 // Recognize returns a browser's id if its owner has signed in with it before.
-func (c *Recognizer) Recognize(r *http.Request, o Owner) (device string, ok bool) {
+func (c *Recognizer) Recognize(r *http.Request, o BrowserOwner) (device string, ok bool) {
 	cookie, err := r.Cookie(c.cookie(o))
 	if err != nil || o.UserID == "" {
 		return "", false
@@ -70,14 +69,14 @@ func (c *Recognizer) Recognize(r *http.Request, o Owner) (device string, ok bool
 		return "", false
 	}
 	seconds, err := strconv.ParseInt(issued, 10, 64)
-	if err != nil || c.Now().Sub(time.Unix(seconds, 0)) > lifetime {
+	if err != nil || c.Now().Sub(time.Unix(seconds, 0)) > browserLifetime {
 		return "", false
 	}
 	return device, true
 }
 
 // cookie returns the cookie's name for an owner. A browser's users have different names.
-func (c *Recognizer) cookie(o Owner) string {
+func (c *Recognizer) cookie(o BrowserOwner) string {
 	name := "steward_device_" + hex.EncodeToString(c.mac("device cookie", o, o.UserID)[:8])
 	if c.Cookies.Secure {
 		return "__Secure-" + name
@@ -85,13 +84,13 @@ func (c *Recognizer) cookie(o Owner) string {
 	return name
 }
 
-func (c *Recognizer) cookieMAC(issued, device string, o Owner) string {
+func (c *Recognizer) cookieMAC(issued, device string, o BrowserOwner) string {
 	return base64.RawURLEncoding.EncodeToString(c.mac("device", o, issued, device, o.UserID, o.PasswordHash))
 }
 
 // mac returns the MAC over parts and, if there is one, the organization whose provider the owner signs
 // in with.
-func (c *Recognizer) mac(purpose string, o Owner, parts ...string) []byte {
+func (c *Recognizer) mac(purpose string, o BrowserOwner, parts ...string) []byte {
 	if o.Upstream != "" {
 		parts = append(parts, o.Upstream)
 	}
