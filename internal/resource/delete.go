@@ -41,8 +41,8 @@ func (m *Manager) Delete(ctx context.Context, caller *auth.Caller, region *Regio
 	return nil
 }
 
-// named returns the databases and key-value stores that a request names, including those that are already
-// being deleted.
+// named returns the databases and key-value stores that a request names, including those whose deletion has
+// failed and is due again soon. One that another request is deleting right now is not found.
 func (m *Manager) named(ctx context.Context, caller *auth.Caller, region *Region, named []Named) ([]*Provisioned, error) {
 	var found []*Provisioned
 	for _, n := range named {
@@ -50,7 +50,8 @@ func (m *Manager) named(ctx context.Context, caller *auth.Caller, region *Region
 			continue
 		}
 		full := fullName{orgID: caller.OrgID, region: region.Region, of: n.Type, name: n.Name}
-		p, err := m.Store.named(m.Store.DB.Read(ctx), full, ` AND state <> 'creating'`)
+		p, err := m.Store.named(m.Store.DB.Read(ctx), full, ` AND state <> 'creating' AND (state <> 'deleting' OR until <= $5)`,
+			m.Store.now().Add(retryAfter))
 		if err != nil {
 			return nil, err
 		}

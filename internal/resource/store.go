@@ -81,10 +81,10 @@ type fullName struct {
 	name          string
 }
 
-// named returns a resource by name, if it meets the condition, or NotFound.
-func (s *Store) named(q db.Querier, n fullName, condition string) (*Provisioned, error) {
+// named returns a resource by name, if it meets the condition, or NotFound. The condition's arguments begin at $5.
+func (s *Store) named(q db.Querier, n fullName, condition string, args ...any) (*Provisioned, error) {
 	p, err := s.one(q, `WHERE org_id = $1 AND region = $2 AND type = $3 AND name = $4`+condition,
-		n.orgID, n.region, n.of, n.name)
+		append([]any{n.orgID, n.region, n.of, n.name}, args...)...)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, errs.Missing(n.of.noun(), n.name)
 	}

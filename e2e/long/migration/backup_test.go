@@ -15,6 +15,7 @@ func TestBackupCommands(t *testing.T) {
 	s := installation.Start(t, "sqlite")
 	b := openCopyBucket(s)
 	content, _ := b.fill(t)
+	h := s.NewHook("orders")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "encrypted")
 	run := func(env string, args ...string) (string, error) {
@@ -61,6 +62,9 @@ func TestBackupCommands(t *testing.T) {
 	s.Dir = restored
 	s.Start()
 	openCopyBucket(s).mustHave(t, content)
+	if got := s.Call("GET", "/webhook/url/"+h.ID, nil).Want(200).Text("url"); got != s.URL+h.Path {
+		t.Errorf("the URL of the webhook is %s, want %s", got, h.Path)
+	}
 	s.Stop()
 	must("A=", "has", "backup", filepath.Join(dir, "offline")) // no server is running
 }

@@ -58,6 +58,7 @@ form.addEventListener('submit', async (event) => {
   }
 });
 
+form.querySelector('button').disabled = false; // without this script, there is nothing to send
 if (window.PublicKeyCredential) {
   form.hidden = false;
   offer();
