@@ -242,6 +242,7 @@ for _ in range(200):
 		for range 2 {
 			c.run(program, "replicate", "-config", config, "-exec", "/usr/bin/python3 "+write+" "+database)
 		}
+		c.run(program, "replicate", "-config", config, "-once") // it may have ended before the last second's writes were sent
 		restored := filepath.Join(c.home, "restored.db")
 		c.run(program, "restore", "-config", config, "-o", restored, database)
 		const query = `import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*), sum(length(x)) FROM t").fetchone())`
