@@ -61,6 +61,7 @@ func TestRoutes(t *testing.T) {
 			{"GET /storage/presign/photos?key=k&expiry_seconds=604801", "", 422, "query.expiry_seconds"},
 			{"GET /storage/presign/photos?key=k&expiry_seconds=0", "", 422, "query.expiry_seconds"},
 			{"GET /storage/presign/photos", "", 422, "query.key"},
+			{"GET /storage/presign/photos?key=a/../k", "", 422, "HTTP clients remove the segments . and .. from URLs"},
 			{"GET /storage/stats/photos", "", 200, `"object_count":1,"total_size":3`},
 			{"GET /storage/analytics", "", 200, `"days":180,"priced":false}`},
 			{"GET /storage/analytics?days=1", "", 200, `"daily":[{"date":"2026-11-15","total_object_count":1,"total_size":3`},

@@ -38,7 +38,9 @@ func NewSender(s *Store, network send.Sender) *Sender {
 // Scheduler returns a scheduler for the store's queue. At any time it has at most the given number of
 // open sockets, and about that many bytes of payload in memory.
 func (s *Sender) Scheduler(sockets int, bytes int64) *queue.Scheduler {
-	return queue.NewScheduler(s.Store.Queue, s, s.Store.Log, sockets, bytes)
+	scheduler := queue.NewScheduler(s.Store.Queue, s, sockets, bytes)
+	scheduler.Log = s.Store.Log
+	return scheduler
 }
 
 // target is a destination reduced to the fields a delivery needs.

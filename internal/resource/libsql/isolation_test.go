@@ -178,6 +178,9 @@ func TestWhatClientsNeedIsAllowed(t *testing.T) {
 	if v := d.exec("PRAGMA user_version").only(t); v != "7" {
 		t.Errorf("user_version is %v", v)
 	}
+	if rows := d.exec("PRAGMA busy_timeout = 7").Rows; len(rows) > 0 { // SQLite answers with the new timeout
+		t.Errorf("busy_timeout was set: %v", rows)
+	}
 }
 
 // TestConnectionsAreNotSharedWithTheirState checks that nothing that a client sets for its stream is

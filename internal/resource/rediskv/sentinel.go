@@ -63,9 +63,9 @@ func (a *address) askSentinel(ctx context.Context, host string) ([]string, error
 	return addrs, err
 }
 
-// isDown reports whether a replica's flags say that it cannot be reached.
+// isDown reports whether a replica's flags say that it cannot be reached. One that is only disconnected may
+// serve clients: sentinels cut their own connections to it when they make it a replica. If we skipped it,
+// it would keep deleted users and old passwords.
 func isDown(flags string) bool {
-	return slices.ContainsFunc(strings.Split(flags, ","), func(flag string) bool {
-		return flag == "s_down" || flag == "o_down" || flag == "disconnected"
-	})
+	return slices.ContainsFunc(strings.Split(flags, ","), func(flag string) bool { return flag == "s_down" || flag == "o_down" })
 }

@@ -75,9 +75,9 @@ type Scheduler struct {
 
 // NewScheduler returns a scheduler. At any time it has at most the given number of open sockets, and
 // about that many bytes of payload in memory.
-func NewScheduler(s *Store, d Deliveries, log *slog.Logger, sockets int, bytes int64) *Scheduler {
+func NewScheduler(s *Store, d Deliveries, sockets int, bytes int64) *Scheduler {
 	c := &Scheduler{
-		Store: s, Deliveries: d, Log: log, lanes: newLanes(s.Now, sockets, bytes),
+		Store: s, Deliveries: d, Log: slog.Default(), lanes: newLanes(s.Now, sockets, bytes),
 		poll: make(chan struct{}, 1), noLease: make(chan []string, 1),
 	}
 	c.spawn = func(t *Task) { go c.deliver(t) }
