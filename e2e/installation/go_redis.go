@@ -229,4 +229,11 @@ func (g *goRedis) scans() {
 		}
 		wantReply(g, count)(len(found), scan.pages.Err())
 	}
+	_, err = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range count {
+			p.Unlink(ctx, g.key("many:"+strconv.Itoa(i)))
+		}
+		return nil
+	})
+	wantReply[any](g, nil)(nil, err)
 }
