@@ -26,7 +26,7 @@ test: deps ## install what the tests need, and run all but the long ones; random
 redis-groups = TestStrings|TestBitmaps|TestHyperLogLog|TestHashes|TestLists|TestSets|TestSortedSets|TestGeo|TestStreams|TestKeys|TestSort|TestTransactions|TestPubSub|TestBlocking|TestConnection|TestServer|TestDifferential
 
 .PHONY: test-long
-test-long: deps ## run the long tests (e2e/long): every page, clients in other languages, faults, loads, upgrades
+test-long: deps ## run the long tests (e2e/long): every page, clients in other languages, faults, loads, upgrades; and random tests with 300 cases
 	$(GO) run ./tools/test -p 4 ./e2e/long/...
 	$(GO) run ./tools/test $$(./tools/random-tests '$(redis-groups)') -rapid.checks=300
 
