@@ -257,6 +257,8 @@ func (s *Server) Routes() []web.Route {
 				auth.ReadWebhooks, 200, "Get a receipt", hook.Receipt),
 			web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", "getReceiptPayload",
 				auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),
+			web.On("GET /webhook/rejected-list/{webhookId}", "listRejected",
+				auth.ReadWebhooks, 200, "List requests that could not be verified, newest first", hook.Rejected),
 			web.On("GET /webhook/delivery-list/{webhookId}", "listDeliveries",
 				auth.ReadWebhooks, 200, "List deliveries, newest first", hook.Deliveries),
 			web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", "retryDelivery",

@@ -29,6 +29,8 @@ func webhookNoun() noun.Noun {
 	fields := []noun.Field{
 		{Name: "description", Path: "description", Usage: "`text`; empty removes it"},
 		{Name: "retention", Path: "retention_seconds", Kind: noun.Seconds, Usage: "`duration` for which receipts and deliveries are kept (default: as the server is configured)"},
+		{Name: "verify", Path: "verification", Kind: noun.Object, Usage: "`JSON` of how requests must prove where they come from, such as '{\"type\": \"stripe\"}'; null ends it"},
+		{Name: "verify-secret", Path: "verification.secrets", Kind: noun.Secret, Usage: "`secret` to verify them with; - reads it from standard input, or two, one on each line"},
 	}
 	return noun.Noun{
 		Name: "webhook", Aliases: []string{"wh"}, Thing: "webhook",
@@ -45,12 +47,12 @@ func webhookNoun() noun.Noun {
 			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
 			{
 				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
-				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields,
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields, Wrap: splitSecrets,
 				Note: "Send requests to the url. `steward webhook url` shows it again.",
 			},
 			{
 				Name: "update", Short: "Change a webhook", Route: "PUT /webhook/update/{webhook}",
-				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "new `name`"}}, fields...),
+				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "new `name`"}}, fields...), Wrap: splitSecrets,
 			},
 			{
 				Name: "delete", Short: "Delete a webhook and everything in it", Route: "DELETE /webhook/delete/{webhook}",
@@ -63,9 +65,19 @@ func webhookNoun() noun.Noun {
 				Note: "The old URL is refused from now on.",
 			},
 		},
-		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), deliveryNoun()},
+		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), rejectedNoun(), deliveryNoun()},
 		More:  []func(*session.Env) *cobra.Command{tailCommand, replayCommand, recordCommand, playCommand},
 	}
+}
+
+// splitSecrets turns the lines of a secret into a list.
+func splitSecrets(body map[string]any) any {
+	if verification, ok := body["verification"].(map[string]any); ok {
+		if text, ok := verification["secrets"].(string); ok {
+			verification["secrets"] = strings.Fields(text)
+		}
+	}
+	return body
 }
 
 // listWebhooks returns the users' webhooks, and then the system's.
@@ -169,6 +181,20 @@ func receiptNoun() noun.Noun {
 					return err
 				},
 			},
+		},
+	}
+}
+
+func rejectedNoun() noun.Noun {
+	return noun.Noun{
+		Name: "rejected", Thing: "rejected request", Short: "Show the requests of the last day that could not be verified",
+		Columns: append([]output.Column{
+			output.Handle("ID", "id"), noun.Column("REASON", "reason"), noun.Column("METHOD", "method"), noun.Column("FROM", "remote_addr"),
+			{Title: "SIZE", Path: "size", Kind: output.Bytes},
+			noun.TimeColumn("REJECTED", "date"),
+		}, noun.Wide(noun.Column("CONTENT TYPE", "content_type"), noun.Column("QUERY", "query"))...),
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List rejected requests, newest first", Route: "GET /webhook/rejected-list/{webhook}", List: true},
 		},
 	}
 }
