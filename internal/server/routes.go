@@ -257,6 +257,8 @@ func (s *Server) Routes() []web.Route {
 				auth.ReadWebhooks, 200, "Get a receipt", hook.Receipt),
 			web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", "getReceiptPayload",
 				auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),
+			web.On("POST /webhook/filter-test/{webhookId}", "testFilter",
+				auth.WriteWebhooks, 200, "Test a filter on the last receipts", hook.TestFilter).Small(),
 			web.On("GET /webhook/rejected-list/{webhookId}", "listRejected",
 				auth.ReadWebhooks, 200, "List requests that could not be verified, newest first", hook.Rejected),
 			web.On("GET /webhook/delivery-list/{webhookId}", "listDeliveries",

@@ -44,12 +44,13 @@ type Ingest struct {
 	tokens db.Cache[string, token]
 }
 
-// token is a webhook's organization, its token's hash, and its verifier, which is nil if requests are not
-// verified.
+// token is a webhook's organization and its token's hash, with what happens to its requests before they
+// are stored.
 type token struct {
 	orgID    string
 	hash     [sha256.Size]byte
-	verifier *verify.Verifier
+	verifier *verify.Verifier // nil if requests are not verified
+	filters  []string         // of enabled destinations
 }
 
 // NewIngest returns an Ingest whose requests share the given memory, in bytes, or eight times the
@@ -57,6 +58,7 @@ type token struct {
 func NewIngest(s *Store, limit, memory int64) *Ingest {
 	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*budget.RequestBytes)}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
+	s.DB.Watch(destinationsChanged, in.tokens.Forget)
 	return in
 }
 
@@ -114,6 +116,7 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (answer, error)
 		}
 	}
 	a := in.newArrival(r, hook.orgID, webhookID, body)
+	in.Store.decide(a, hook.filters)
 	err = in.Store.Accept(ctx, a)
 	return answer{"application/json", `{"id": "` + a.receipt.ID + `"}` + "\n"}, err
 }
@@ -146,11 +149,13 @@ func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []by
 			headers = send.With(headers, "traceparent", own)
 		}
 	}
-	return &arrival{receipt: &Receipt{
+	plain := send.MarshalFields(headers)
+	receipt := &Receipt{
 		WebhookID: webhookID, Method: send.CleanText(r.Method), Query: send.CleanText(r.URL.RawQuery),
 		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), ContentType: send.Value(headers, "content-type"),
-		orgID: orgID, body: body, headerText: in.Store.sealHeaders(webhookID, send.MarshalFields(headers)),
-	}}
+		orgID: orgID, body: body, headerText: in.Store.sealHeaders(webhookID, plain),
+	}
+	return &arrival{receipt: receipt, event: eventOf(receipt, plain)}
 }
 
 func countFields(h http.Header) (n int) {

@@ -19,6 +19,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
+	"steward/internal/webhook/filter"
 	"steward/internal/webhook/queue"
 )
 
@@ -41,6 +42,8 @@ type Store struct {
 
 	arrivals   db.Gather[*arrival]
 	rejections db.Gather[*rejection]
+	// filters has compiled filters by their text.
+	filters db.Cache[string, *filter.Filter]
 	large    page.CountCache
 }
 
@@ -312,6 +315,13 @@ func (s *Store) token(ctx context.Context, webhookID string) (t token, err error
 		return t, err
 	}
 	t.hash = [sha256.Size]byte(hash)
-	t.verifier, err = s.verifier(verification)
-	return t, err
+	if t.verifier, err = s.verifier(verification); err != nil {
+		return t, err
+	}
+	t.filters, err = db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT DISTINCT filter FROM webhook_destinations
+		WHERE org_id = $1 AND webhook_id = $2 AND filter IS NOT NULL AND NOT disabled`, t.orgID, webhookID)
+	if err != nil {
+		return t, fmt.Errorf("read filters: %w", err)
+	}
+	return t, nil
 }

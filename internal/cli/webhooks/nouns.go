@@ -58,6 +58,10 @@ func webhookNoun() noun.Noun {
 				Name: "delete", Short: "Delete a webhook and everything in it", Route: "DELETE /webhook/delete/{webhook}",
 				With: " with its destinations, receipts and deliveries",
 			},
+			{
+				Name: "filter-test", Short: "Show which of the last receipts a filter matches", Route: "POST /webhook/filter-test/{webhook}",
+				Args: []noun.Field{{Name: "FILTER", Path: "filter", Kind: noun.Object}}, Run: testFilter,
+			},
 			{Name: "url", Short: "Show the URL to which a webhook's requests are sent", Route: "GET /webhook/url/{webhook}"},
 			{
 				Name: "rotate-url", Short: "Replace the URL of a webhook", Route: "POST /webhook/rotate-url/{webhook}",
@@ -101,6 +105,7 @@ func destinationNoun() noun.Noun {
 		{Name: "retries", Path: "config.max_retries", Kind: noun.Number, Usage: "`number` of retries, up to 20 (default 8)"},
 		{Name: "concurrency", Path: "config.concurrency", Kind: noun.Number, Usage: "`number` of deliveries at once, up to 100 (default 10); 1 keeps the order"},
 		{Name: "disabled", Path: "config.disabled", Kind: noun.Boolean, Usage: "whether nothing is sent"},
+		{Name: "filter", Path: "config.filter", Kind: noun.Object, Usage: "`JSON` of what is sent, such as '{\"body\": {\"type\": \"order.paid\"}}'; null sends everything"},
 	}
 	return noun.Noun{
 		Name: "destination", Aliases: []string{"dest"}, Thing: "destination", Short: "Manage where the requests of a webhook are delivered",
@@ -128,7 +133,13 @@ func destinationNoun() noun.Noun {
 					if err != nil {
 						return nil, err
 					}
-					return noun.Only(raw, "config")
+					body, err := noun.Only(raw, "config")
+					if config, ok := in.Fields["config"].(map[string]any); ok && err == nil {
+						if _, replaces := config["filter"]; replaces { // as a whole
+							delete(body["config"].(map[string]any), "filter")
+						}
+					}
+					return body, err
 				},
 			},
 			{
@@ -295,6 +306,32 @@ func testDestination(ctx context.Context, s *session.Session, in noun.Input) err
 		return &exit.Error{Code: exit.Failed, Message: "the destination did not accept the test event"}
 	}
 	return nil
+}
+
+// testFilter prints which of the last receipts a filter matches.
+func testFilter(ctx context.Context, s *session.Session, in noun.Input) error {
+	path := in.Expand("/webhook/filter-test/{webhook}")
+	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: path, Body: in.Fields})
+	if err != nil {
+		return err
+	}
+	if !s.Printer.Tabular() {
+		return s.Printer.Item(res.Body)
+	}
+	var matches []client.WebhookFilterMatch
+	if err := session.Decode(res.Body, &matches); err != nil {
+		return err
+	}
+	count := 0
+	for _, m := range matches {
+		if m.Matches {
+			count++
+			if err := s.Printer.Text("%s matches", m.ReceiptID); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Printer.Text("%d of the last %s match.", count, output.Plural(int64(len(matches)), "receipt"))
 }
 
 // recoverDestination makes a destination's waiting deliveries due now.
