@@ -185,8 +185,17 @@ func (e *postgresEngine) query(ctx context.Context, sql string, args []any) (Row
 		conn.Release()
 		return nil, err
 	}
-	rows.(*postgresRows).release = conn.Release
+	rows.(*postgresRows).release = func(ctx context.Context) { release(ctx, conn) }
 	return rows, nil
+}
+
+// release returns a connection to the pool. If its context has ended, it closes the connection: pgx may still
+// be reading in the background, and the deadline that pgx sets would fail the next statement.
+func release(ctx context.Context, conn *pgxpool.Conn) {
+	if ctx.Err() != nil {
+		_ = conn.Conn().Close(ctx)
+	}
+	conn.Release()
 }
 
 // postgresRows returns this package's errors. When the rows end, it closes the batch that they came
@@ -196,7 +205,7 @@ type postgresRows struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	batch   pgx.BatchResults
-	release func()
+	release func(context.Context)
 	err     error
 	closed  bool
 }
@@ -229,10 +238,10 @@ func (r *postgresRows) Close() {
 	}
 	r.err = r.Err()
 	r.closed = true
-	r.cancel()
 	if r.release != nil {
-		r.release()
+		r.release(r.ctx)
 	}
+	r.cancel()
 }
 
 // write runs fn until it commits or fails. It retries only if the server asks for that: after a lost
@@ -282,7 +291,7 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Release()
+	defer release(ctx, conn)
 	s := e.session(ctx, conn, "BEGIN")
 	defer s.rollback()
 	t := newTx(ctx, e.db, s, nil)
