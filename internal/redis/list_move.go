@@ -2,13 +2,13 @@ package redis
 
 // listMoveCommands has the commands that move elements between lists, and those that block.
 var listMoveCommands = []*command{
-	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, step: 1, run: lMove, categories: "list"},
-	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, step: 1, run: rPopLPush, categories: "list"},
+	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, run: lMove, categories: "list"},
+	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, run: rPopLPush, categories: "list"},
 	{name: "lmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: lMPop, categories: "list"},
-	{name: "blpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
-	{name: "brpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
-	{name: "blmove", arity: 6, flags: writes | flagBlocking, first: 1, last: 2, step: 1, run: bLMove, categories: "list"},
-	{name: "brpoplpush", arity: 4, flags: writes | flagBlocking, first: 1, last: 2, step: 1, run: bRPopLPush, categories: "list"},
+	{name: "blpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, run: bPop, categories: "list"},
+	{name: "brpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, run: bPop, categories: "list"},
+	{name: "blmove", arity: 6, flags: writes | flagBlocking, first: 1, last: 2, run: bLMove, categories: "list"},
+	{name: "brpoplpush", arity: 4, flags: writes | flagBlocking, first: 1, last: 2, run: bRPopLPush, categories: "list"},
 	{name: "blmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bLMPop, categories: "list"},
 }
 
@@ -29,18 +29,12 @@ func lMove(x *call) error {
 	if err != nil {
 		return err
 	}
-	_, err = x.move(fromLeft, toLeft, func() error {
-		x.out.null()
-		return nil
-	})
+	_, err = x.move(fromLeft, toLeft, x.replyNull)
 	return err
 }
 
 func rPopLPush(x *call) error {
-	_, err := x.move(false, true, func() error {
-		x.out.null()
-		return nil
-	})
+	_, err := x.move(false, true, x.replyNull)
 	return err
 }
 
@@ -68,7 +62,11 @@ func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
 		x.changed(from)
 	}
 	// The push comes first, so that a list with one element keeps its expiry.
-	x.effect(pushName(toLeft), x.args[2], element)
+	if toLeft {
+		x.effect("lpush", x.args[2], element)
+	} else {
+		x.effect("rpush", x.args[2], element)
+	}
 	x.effect(popName(fromLeft), x.args[1])
 	x.out.bulk(element)
 	return true, nil
@@ -79,13 +77,6 @@ func popName(left bool) string {
 		return "lpop"
 	}
 	return "rpop"
-}
-
-func pushName(left bool) string {
-	if left {
-		return "lpush"
-	}
-	return "rpush"
 }
 
 func bLMove(x *call) error {
