@@ -55,6 +55,8 @@ func (x *call) replyOK() error { x.out.ok(); return nil }
 
 func (x *call) replyNull() error { x.out.null(); return nil }
 
+func (x *call) replyNullArray() error { x.out.nullArray(); return nil }
+
 func (x *call) replyInt(n int64) error { x.out.int(n); return nil }
 
 func (x *call) replyLen(n int) error { x.out.len(n); return nil }

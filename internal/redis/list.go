@@ -140,13 +140,9 @@ func pop(x *call) error {
 	if len(x.args) > 3 {
 		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
 	}
-	count := int64(1)
-	if len(x.args) == 3 {
-		n, ok := parseInt(x.args[2])
-		if !ok || n < 0 {
-			return errNegative
-		}
-		count = n
+	count, err := x.popCount()
+	if err != nil {
+		return err
 	}
 	e, err := x.lookupKind(x.args[1], kindList)
 	if err != nil {
@@ -165,6 +161,18 @@ func pop(x *call) error {
 		x.replyPopped(e, x.cmd.name == "lpop", count)
 	}
 	return nil
+}
+
+// popCount reads the count in LPOP, SPOP, ZPOPMIN and the like, or returns 1 if there is none.
+func (x *call) popCount() (int64, error) {
+	if len(x.args) == 2 {
+		return 1, nil
+	}
+	n, ok := parseInt(x.args[2])
+	if !ok || n < 0 {
+		return 0, errNegative
+	}
+	return n, nil
 }
 
 // replyPopped removes elements at one end and appends them to the reply.

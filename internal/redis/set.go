@@ -230,13 +230,9 @@ func sPop(x *call) error {
 	if len(x.args) > 3 {
 		return errSyntax
 	}
-	count := int64(1)
-	if len(x.args) == 3 {
-		n, ok := parseInt(x.args[2])
-		if !ok || n < 0 {
-			return errNegative
-		}
-		count = n
+	count, err := x.popCount()
+	if err != nil {
+		return err
 	}
 	e, err := x.lookupKind(x.args[1], kindSet)
 	if err != nil {

@@ -152,8 +152,7 @@ func execQueue(x *call) error {
 		return errorf("EXECABORT Transaction discarded because of previous errors.")
 	}
 	if broken {
-		x.out.nullArray()
-		return nil
+		return x.replyNullArray()
 	}
 	if err := x.countRefused(x.admitWrite(q.flags)); err != nil {
 		return x.abort(x.client, err)

@@ -383,8 +383,7 @@ func zRank(x *call) error {
 	}
 	switch {
 	case !ok && withScore:
-		x.out.nullArray()
-		return nil
+		return x.replyNullArray()
 	case !ok:
 		return x.replyNull()
 	case withScore:

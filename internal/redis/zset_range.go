@@ -24,7 +24,7 @@ var zsetRangeCommands = []*command{
 	{name: "zmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: zMPop, categories: "sortedset"},
 	{name: "bzpopmin", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, run: bZPop, categories: "sortedset"},
 	{name: "bzpopmax", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, run: bZPop, categories: "sortedset"},
-	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bZMPop, categories: "sortedset"},
+	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: zMPop, categories: "sortedset"},
 }
 
 // order says how to read a range's bounds.
