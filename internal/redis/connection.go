@@ -199,9 +199,7 @@ func isPrintable(text string) bool {
 	return true
 }
 
-func clientID(x *call) error {
-	return x.replyInt(x.client.ID)
-}
+func clientID(x *call) error { return x.replyInt(x.client.ID) }
 
 func clientGetName(x *call) error {
 	if x.client.name == "" {

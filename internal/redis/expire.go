@@ -120,14 +120,10 @@ func persist(x *call) error {
 }
 
 // ttl runs TTL and PTTL.
-func ttl(x *call) error {
-	return x.replyTime(func(at int64) int64 { return max(at-x.now, 0) })
-}
+func ttl(x *call) error { return x.replyTime(func(at int64) int64 { return max(at-x.now, 0) }) }
 
 // expireTime runs EXPIRETIME and PEXPIRETIME.
-func expireTime(x *call) error {
-	return x.replyTime(func(at int64) int64 { return at })
-}
+func expireTime(x *call) error { return x.replyTime(func(at int64) int64 { return at }) }
 
 // replyTime applies f to a key's expiry and appends the result, or -1 if the key does not expire, or -2
 // if there is no key. Commands without a p reply in seconds.

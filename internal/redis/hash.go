@@ -212,9 +212,7 @@ func hStrLen(x *call, h *hash) error {
 
 func hExists(x *call, h *hash) error { return x.replyFlag(h != nil && h.fields.find(x.args[2]) != nil) }
 
-func hKeys(x *call) error {
-	return x.replyFields(func(it *item[string]) string { return it.key })
-}
+func hKeys(x *call) error { return x.replyFields(func(it *item[string]) string { return it.key }) }
 
 func hVals(x *call) error {
 	return x.replyFields(func(it *item[string]) string { return it.value })

@@ -48,9 +48,7 @@ func commandAll(x *call) error {
 	return nil
 }
 
-func commandCount(x *call) error {
-	return x.replyLen(len(x.table))
-}
+func commandCount(x *call) error { return x.replyLen(len(x.table)) }
 
 func commandInfo(x *call) error {
 	if len(x.args) == 2 {

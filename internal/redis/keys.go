@@ -479,6 +479,4 @@ func flushAll(x *call) error {
 	return x.replyOK()
 }
 
-func dbSize(x *call) error {
-	return x.replyLen(x.keys.entries.Len())
-}
+func dbSize(x *call) error { return x.replyLen(x.keys.entries.Len()) }

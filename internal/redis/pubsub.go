@@ -150,9 +150,7 @@ func (s *Store) unsubscribeAll(c *Client) {
 	}
 }
 
-func publish(x *call) error {
-	return x.replyLen(x.publish(x.args[1], x.args[2]))
-}
+func publish(x *call) error { return x.replyLen(x.publish(x.args[1], x.args[2])) }
 
 // publish sends a message to a channel's subscribers, and returns how many there are.
 func (x *call) publish(channel, text string) int {
@@ -165,9 +163,7 @@ func (x *call) publish(channel, text string) int {
 	return n
 }
 
-func sPublish(x *call) error {
-	return x.replyLen(x.send(toShards, x.args[1], x.args[2]))
-}
+func sPublish(x *call) error { return x.replyLen(x.send(toShards, x.args[1], x.args[2])) }
 
 // send sends a message to a name's subscribers, and returns how many there are. For a pattern the
 // message is the channel and a text, otherwise just a text.
@@ -250,6 +246,4 @@ func countSubscribers(kind subscription) func(x *call) error {
 	}
 }
 
-func numPat(x *call) error {
-	return x.replyLen(len(x.patterns))
-}
+func numPat(x *call) error { return x.replyLen(len(x.patterns)) }

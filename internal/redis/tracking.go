@@ -389,9 +389,7 @@ func (c *Client) redirection() int64 {
 	}
 }
 
-func clientGetRedir(x *call) error {
-	return x.replyInt(x.client.redirection())
-}
+func clientGetRedir(x *call) error { return x.replyInt(x.client.redirection()) }
 
 func clientTrackingInfo(x *call) error {
 	t := x.client.tracking
