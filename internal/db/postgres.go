@@ -63,7 +63,7 @@ func (e *postgresEngine) prepare(ctx context.Context, files fs.FS) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	migrator := stdlib.OpenDB(*migrationConfig(e.pool.Config().ConnConfig, e.pooler))
+	migrator := stdlib.OpenDB(*e.connConfig(migrationLimits))
 	return errors.Join(e.migrate(ctx, migrator, files), migrator.Close())
 }
 
@@ -89,15 +89,10 @@ func (e *postgresEngine) check(ctx context.Context) error {
 	if err := conn.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
 		return errors.New("the server has synchronous_commit=off: commits would not be durable")
 	}
-	return e.checkEncoding(ctx, conn)
-}
-
-// checkEncoding returns an error if an empty database cannot store every text. A database in use
-// only gets a Concern.
-func (e *postgresEngine) checkEncoding(ctx context.Context, conn *pgxpool.Conn) error {
+	// An empty database must be able to store every text. One in use only gets a Concern.
 	var encoding string
 	var used bool
-	err := conn.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('meta') IS NOT NULL").Scan(&encoding, &used)
+	err = conn.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('meta') IS NOT NULL").Scan(&encoding, &used)
 	if err == nil && !used && !hasEveryText(encoding) {
 		return fmt.Errorf("the database has the encoding %s; create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
