@@ -90,12 +90,6 @@ func pendingOwner(q db.Querier) (First, error) {
 	if done {
 		return First{}, errSetUp
 	}
-	return ownerWithoutAddress(q)
-}
-
-// ownerWithoutAddress returns the first owner, or Conflict if one of the organization's owners has an
-// address.
-func ownerWithoutAddress(q db.Querier) (First, error) {
 	owner, err := firstOwner(q)
 	if err != nil {
 		return First{}, err

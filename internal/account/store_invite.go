@@ -116,7 +116,15 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
 		if !isInvitation(memberID) {
-			return refuseInvitation(tx, caller, memberID)
+			m, err := member(tx, caller.OrgID, memberID)
+			switch {
+			case err != nil:
+				return err
+			case m.Role == auth.Owner && caller.Role != auth.Owner:
+				return errOwners
+			}
+			return errs.New(errs.Conflict, "this member has accepted the invitation; "+
+				"POST /oidc/org/members/{id}/reset-password makes a link to set a new password")
 		}
 		if m, err = lockInvitation(tx, caller, memberID); err != nil {
 			return err
@@ -137,19 +145,6 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 		return s.Audit.Record(tx, "member.invite", m.ID)
 	})
 	return m, token, err
-}
-
-// refuseInvitation explains why a user cannot be invited again.
-func refuseInvitation(q db.Querier, caller *auth.Caller, userID string) error {
-	m, err := member(q, caller.OrgID, userID)
-	switch {
-	case err != nil:
-		return err
-	case m.Role == auth.Owner && caller.Role != auth.Owner:
-		return errOwners
-	}
-	return errs.New(errs.Conflict, "this member has accepted the invitation; "+
-		"POST /oidc/org/members/{id}/reset-password makes a link to set a new password")
 }
 
 // changeInvitation updates a pending member's role and names. A new role voids the link.
@@ -198,25 +193,6 @@ func updateInvitation(tx *db.Tx, orgID string, m Member) error {
 		return fmt.Errorf("update invitation: %w", err)
 	}
 	return nil
-}
-
-// revokeInvitation deletes an invitation. It returns the same errors as lockInvitation.
-func (s *Store) revokeInvitation(
-	ctx context.Context, caller *auth.Caller, invitationID string, match page.IfMatch,
-) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		m, err := lockInvitation(tx, caller, invitationID)
-		if err != nil {
-			return err
-		}
-		if err := match.Check(m); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND id = $2`, caller.OrgID, invitationID); err != nil {
-			return fmt.Errorf("delete invitation: %w", err)
-		}
-		return s.Audit.Record(tx, "member.revoke", invitationID)
-	})
 }
 
 // purgeBatch caps the rows that one transaction removes.

@@ -132,7 +132,19 @@ func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
 // or revokes an invitation. It returns the same errors as ChangeMember.
 func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, memberID string, match page.IfMatch) error {
 	if isInvitation(memberID) {
-		return s.revokeInvitation(ctx, caller, memberID, match)
+		return s.DB.Write(ctx, func(tx *db.Tx) error {
+			m, err := lockInvitation(tx, caller, memberID)
+			if err != nil {
+				return err
+			}
+			if err := match.Check(m); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND id = $2`, caller.OrgID, memberID); err != nil {
+				return fmt.Errorf("delete invitation: %w", err)
+			}
+			return s.Audit.Record(tx, "member.revoke", memberID)
+		})
 	}
 	return s.removeMember(ctx, caller, memberID, match)
 }

@@ -114,16 +114,6 @@ func (s *Store) remove(ctx context.Context, mailID string) error {
 	return nil
 }
 
-// postpone records a failed attempt and sets the time for the next one.
-func (s *Store) postpone(ctx context.Context, q queued, problem string) error {
-	attempts := q.attempts + 1
-	if _, err := s.DB.Exec(ctx, `UPDATE mails SET attempts = $2, next_at = $3, last_error = $4 WHERE id = $1`,
-		q.id, attempts, stamp.Of(s.Now()).Add(pauseAfter(attempts)), problem); err != nil {
-		return fmt.Errorf("postpone mail: %w", err)
-	}
-	return nil
-}
-
 // Queued returns the number of waiting mails.
 func (s *Store) Queued(ctx context.Context) (n int64, err error) {
 	if err := s.DB.Read(ctx).Row(`SELECT count(*) FROM mails`).Scan(&n); err != nil {

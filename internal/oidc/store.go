@@ -324,16 +324,6 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 
 // remove deletes a client and everything its users created with it, and empties the cache.
 func (s *Store) remove(tx *db.Tx, orgID, clientID string) error {
-	if err := deleteClient(tx, orgID, clientID); err != nil {
-		return err
-	}
-	if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
-		return err
-	}
-	return tx.Invalidate(Cache)
-}
-
-func deleteClient(tx *db.Tx, orgID, clientID string) error {
 	if _, err := tx.Exec(`DELETE FROM oidc_clients WHERE org_id = $1 AND id = $2`, orgID, clientID); err != nil {
 		return fmt.Errorf("delete client: %w", err)
 	}
@@ -341,7 +331,13 @@ func deleteClient(tx *db.Tx, orgID, clientID string) error {
 	if err != nil {
 		return fmt.Errorf("delete client state: %w", err)
 	}
-	return addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true})
+	if err := addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true}); err != nil {
+		return err
+	}
+	if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
+		return err
+	}
+	return tx.Invalidate(Cache)
 }
 
 // ForgetProject removes clients from a deleted project. The clients stay because users have consented

@@ -218,7 +218,20 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion)
 			return nil
 		}
 		session.complete(b, now)
-		return updateCompletion(tx, session, userData)
+		if err := tx.Send(`UPDATE sessions SET thread_id = @thread_id, completed = @completed,
+			completed_at = @completed_at, status_code = @status_code, error = @error, agent_ids = @agent_ids,
+			updated_at = @updated_at, version = @version, metadata = @metadata, user_data_size = @user_data_size,
+			user_data = @user_data WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": session.OrgID, "id": session.ID, "thread_id": session.ThreadID, "completed": true,
+				"completed_at": session.CompletedAt, "status_code": session.StatusCode, "error": session.Error,
+				"agent_ids": encodeAgents(session.AgentIDs), "updated_at": session.UpdatedAt, "version": session.version,
+				"metadata": db.Null(string(session.Metadata)), "user_data_size": userData.size(),
+				"user_data": userData.sealed,
+			}); err != nil {
+			return fmt.Errorf("update session: %w", err)
+		}
+		return nil
 	})
 	return session, err
 }
@@ -240,23 +253,6 @@ func (r *Session) complete(b Completion, now stamp.Time) {
 	if b.Metadata != nil {
 		r.Metadata = b.Metadata
 	}
-}
-
-func updateCompletion(tx *db.Tx, r Session, userData *sealedText) error {
-	if err := tx.Send(`UPDATE sessions SET thread_id = @thread_id, completed = @completed,
-		completed_at = @completed_at, status_code = @status_code, error = @error, agent_ids = @agent_ids,
-		updated_at = @updated_at, version = @version, metadata = @metadata, user_data_size = @user_data_size,
-		user_data = @user_data WHERE org_id = @org_id AND id = @id`,
-		db.Args{
-			"org_id": r.OrgID, "id": r.ID, "thread_id": r.ThreadID, "completed": true,
-			"completed_at": r.CompletedAt, "status_code": r.StatusCode, "error": r.Error,
-			"agent_ids": encodeAgents(r.AgentIDs), "updated_at": r.UpdatedAt, "version": r.version,
-			"metadata": db.Null(string(r.Metadata)), "user_data_size": userData.size(),
-			"user_data": userData.sealed,
-		}); err != nil {
-		return fmt.Errorf("update session: %w", err)
-	}
-	return nil
 }
 
 // completionProject returns the project for a completion that arrives before its start: the caller's,

@@ -142,7 +142,10 @@ func On[I, O any](pattern, id string, p auth.Permission, status int, summary str
 					return &output{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
 				}
 			}
-			request.checkRules(ctx, in)
+			request.checkBody()
+			if request.rules != nil && !request.faults.Full() {
+				request.rules(ctx, in, &request.faults)
+			}
 			return &output{Body: func(hc huma.Context) { send(hc, status, nil, request.faults.Err()) }}, nil
 		})
 	}
@@ -411,13 +414,5 @@ func (p *parsed) checkBody() {
 	if p.schema != nil && !p.isChecked && !p.faults.Full() {
 		p.isChecked = true
 		p.schema.check(p.body, &p.faults)
-	}
-}
-
-// checkRules adds faults from the body's own rules and from the route's. in is the handler's input.
-func (p *parsed) checkRules(ctx context.Context, in any) {
-	p.checkBody()
-	if p.rules != nil && !p.faults.Full() {
-		p.rules(ctx, in, &p.faults)
 	}
 }

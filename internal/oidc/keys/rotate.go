@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -32,7 +33,16 @@ func (s *Store) Maintain(ctx context.Context) error {
 	if err := s.replenish(ctx); err != nil {
 		return err
 	}
-	return s.deleteRetired(ctx)
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		n, err := tx.Exec(`DELETE FROM oidc_keys WHERE state = 'retiring' AND retired_at < $1`, s.now().Add(-RetainTime))
+		if err != nil {
+			return fmt.Errorf("delete signing keys: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		return tx.Invalidate(Cache)
+	})
 }
 
 // expired reports whether an active key has signed for MaxAge.

@@ -57,8 +57,20 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewToken) (Cr
 		if err := makeRoom(tx, caller.OrgID, t.CreatedAt); err != nil {
 			return err
 		}
-		if err := insert(tx, t, grantOf(caller)); err != nil {
-			return err
+		g := grantOf(caller)
+		var scopes *string
+		if g.Restricted {
+			scopes = new(db.ToJSON(g.Scopes))
+		}
+		_, err := tx.Exec(`INSERT INTO oidc_registration_tokens (org_id, id, name, token_hash, scopes, uses, used, expires_at,
+			created_by, created_at) VALUES (@org_id, @id, @name, @token_hash, @scopes, @uses, 0, @expires_at,
+			@created_by, @created_at)`,
+			db.Args{
+				"org_id": g.OrgID, "id": t.ID, "name": t.Name, "token_hash": seal.Hash(t.Value), "scopes": scopes, "uses": t.Uses,
+				"expires_at": t.ExpiresAt, "created_by": t.CreatedBy, "created_at": t.CreatedAt,
+			})
+		if err != nil {
+			return fmt.Errorf("insert registration token: %w", err)
 		}
 		return s.Audit.Record(tx, "registration_token.create", t.ID)
 	})
@@ -83,24 +95,6 @@ func makeRoom(tx *db.Tx, orgID string, now stamp.Time) error {
 	}
 	if count >= maxTokens {
 		return errs.New(errs.Conflict, "an organization can have %d registration tokens", maxTokens)
-	}
-	return nil
-}
-
-func insert(tx *db.Tx, t Created, g Grant) error {
-	var scopes *string
-	if g.Restricted {
-		scopes = new(db.ToJSON(g.Scopes))
-	}
-	_, err := tx.Exec(`INSERT INTO oidc_registration_tokens (org_id, id, name, token_hash, scopes, uses, used, expires_at,
-		created_by, created_at) VALUES (@org_id, @id, @name, @token_hash, @scopes, @uses, 0, @expires_at,
-		@created_by, @created_at)`,
-		db.Args{
-			"org_id": g.OrgID, "id": t.ID, "name": t.Name, "token_hash": seal.Hash(t.Value), "scopes": scopes, "uses": t.Uses,
-			"expires_at": t.ExpiresAt, "created_by": t.CreatedBy, "created_at": t.CreatedAt,
-		})
-	if err != nil {
-		return fmt.Errorf("insert registration token: %w", err)
 	}
 	return nil
 }

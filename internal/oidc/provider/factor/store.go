@@ -132,7 +132,11 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 			return nil
 		}
 		wait = 0
-		step, err := s.stepOfCode(a, code, now)
+		secret, err := s.Ring.Open(secretPurpose, a.secret)
+		if err != nil {
+			return fmt.Errorf("open the secret of an authenticator app: %w", err)
+		}
+		step, err := matchingStep(string(secret), normalize(code), now, a.lastStep)
 		if err != nil {
 			return err
 		}
@@ -145,15 +149,6 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 		return 0, err
 	}
 	return wait, result
-}
-
-// stepOfCode returns an unused code's step, or 0 if the code is wrong.
-func (s *Store) stepOfCode(a authenticator, code string, now time.Time) (int64, error) {
-	secret, err := s.Ring.Open(secretPurpose, a.secret)
-	if err != nil {
-		return 0, fmt.Errorf("open the secret of an authenticator app: %w", err)
-	}
-	return matchingStep(string(secret), normalize(code), now, a.lastStep)
 }
 
 // authenticator is an app's row.

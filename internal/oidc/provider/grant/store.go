@@ -77,17 +77,6 @@ func markRedeemed(tx *db.Tx, g *Grant) (bool, error) {
 	return n == 1, nil
 }
 
-// advance moves a family to its next generation. It returns false if another request has advanced it or
-// revoked the grant.
-func advance(tx *db.Tx, g *Grant, now stamp.Time) (bool, error) {
-	n, err := tx.Exec(`UPDATE oidc_grants SET generation = generation + 1, rotated_at = $3
-		WHERE id = $1 AND generation = $2 AND revoked_at IS NULL`, g.ID, g.Generation, now)
-	if err != nil {
-		return false, fmt.Errorf("advance grant: %w", err)
-	}
-	return n == 1, nil
-}
-
 // Revoke voids everything issued for a grant: its code, its refresh tokens, and its access tokens
 // through the set of revoked ids.
 func Revoke(tx *db.Tx, grantID string, now stamp.Time) error {

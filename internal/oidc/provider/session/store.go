@@ -90,16 +90,6 @@ func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
 		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, args)
 }
 
-// saveTouch stores a session's last use and its new expiry.
-func saveTouch(tx *db.Tx, s *Session) error {
-	_, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
-		s.ID, s.LastSeenAt, s.ExpiresAt)
-	if err != nil {
-		return fmt.Errorf("update session: %w", err)
-	}
-	return nil
-}
-
 func remove(tx *db.Tx, userID, sessionID string) error {
 	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE id = $1 AND user_id = $2`, sessionID, userID)
 	if err != nil {
