@@ -95,9 +95,8 @@ func pendingOwner(q db.Querier) (First, error) {
 		return First{}, err
 	}
 	var addressed bool
-	err = q.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
-		WHERE m.org_id = $1 AND m.role = $2 AND u.email IS NOT NULL)`, owner.OrgID, auth.Owner).Scan(&addressed)
-	if err != nil {
+	if err := q.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
+		WHERE m.org_id = $1 AND m.role = $2 AND u.email IS NOT NULL)`, owner.OrgID, auth.Owner).Scan(&addressed); err != nil {
 		return First{}, fmt.Errorf("find an owner with an address: %w", err)
 	}
 	if addressed {

@@ -202,19 +202,16 @@ const purgeBatch = 500
 // passwords and addresses.
 func (s *Store) PurgeLinks(ctx context.Context) error {
 	now := s.now()
-	err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
-		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now.Add(-invitationRetention))
-	if err != nil {
+	if err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now.Add(-invitationRetention)); err != nil {
 		return fmt.Errorf("delete old invitations: %w", err)
 	}
-	err = s.purge(ctx, `DELETE FROM password_resets WHERE user_id IN (SELECT user_id FROM password_resets
-		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
-	if err != nil {
+	if err := s.purge(ctx, `DELETE FROM password_resets WHERE user_id IN (SELECT user_id FROM password_resets
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now); err != nil {
 		return fmt.Errorf("delete old password resets: %w", err)
 	}
-	err = s.purge(ctx, `DELETE FROM email_changes WHERE user_id IN (SELECT user_id FROM email_changes
-		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
-	if err != nil {
+	if err := s.purge(ctx, `DELETE FROM email_changes WHERE user_id IN (SELECT user_id FROM email_changes
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now); err != nil {
 		return fmt.Errorf("delete old changes of addresses: %w", err)
 	}
 	return nil

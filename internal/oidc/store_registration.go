@@ -74,9 +74,8 @@ func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, err
 		if err := insertClient(tx, c, secret); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE oidc_clients SET registration_hash = $3 WHERE org_id = $1 AND id = $2`,
-			c.OrgID, c.ID, seal.Hash(token))
-		if err != nil {
+		if _, err := tx.Exec(`UPDATE oidc_clients SET registration_hash = $3 WHERE org_id = $1 AND id = $2`,
+			c.OrgID, c.ID, seal.Hash(token)); err != nil {
 			return fmt.Errorf("store registration access token: %w", err)
 		}
 		return s.Audit.Record(tx, "client.register", c.ID)

@@ -60,8 +60,7 @@ func (p *Printer) writeFiltered(raw json.RawMessage) error {
 		case p.Width > 0:
 			line = withoutControls(line)
 		}
-		_, err := io.WriteString(p.Out, line+"\n")
-		if err != nil {
+		if _, err := io.WriteString(p.Out, line+"\n"); err != nil {
 			return err
 		}
 	}

@@ -174,10 +174,9 @@ func (a authenticator) tried(step int64, now time.Time) authenticator {
 // lock locks and returns the row of a user's app, so that no two requests use a code.
 func lock(tx *db.Tx, userID string) (authenticator, error) {
 	a := authenticator{userID: userID}
-	err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1
+	if err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1
 		RETURNING secret, last_step, failures, retry_at`, userID).
-		Scan(&a.secret, &a.lastStep, &a.failures, &a.retryAt)
-	if err != nil {
+		Scan(&a.secret, &a.lastStep, &a.failures, &a.retryAt); err != nil {
 		return a, fmt.Errorf("lock authenticator app: %w", err)
 	}
 	return a, nil

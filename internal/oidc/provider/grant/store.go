@@ -17,11 +17,10 @@ const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoc
 func scan(row db.Row) (*Grant, error) {
 	var g Grant
 	var scopes, methods string
-	err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
+	if err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
 		&g.AuthTime, &methods, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Resource, &g.Salt,
 		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt,
-		&g.SignInSessionID)
-	if err != nil {
+		&g.SignInSessionID); err != nil {
 		return nil, fmt.Errorf("read grant: %w", err)
 	}
 	g.Scopes = strings.Fields(scopes)

@@ -127,9 +127,8 @@ func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 	}
 	m.touch(s, now)
 	return m.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
-			s.ID, s.LastSeenAt, s.ExpiresAt)
-		if err != nil {
+		if _, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
+			s.ID, s.LastSeenAt, s.ExpiresAt); err != nil {
 			return fmt.Errorf("update session: %w", err)
 		}
 		return nil

@@ -91,8 +91,7 @@ func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
 }
 
 func remove(tx *db.Tx, userID, sessionID string) error {
-	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE id = $1 AND user_id = $2`, sessionID, userID)
-	if err != nil {
+	if _, err := tx.Exec(`DELETE FROM oidc_sessions WHERE id = $1 AND user_id = $2`, sessionID, userID); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
 	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE session_id = $1 AND user_id = $2 AND due_at IS NULL`,
@@ -104,8 +103,7 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 
 // RemoveOthers ends all sessions of a user except keep, which may be "".
 func RemoveOthers(tx *db.Tx, userID, keep string) error {
-	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
-	if err != nil {
+	if _, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep); err != nil {
 		return fmt.Errorf("delete sessions: %w", err)
 	}
 	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE user_id = $1 AND session_id <> $2 AND due_at IS NULL`,

@@ -95,9 +95,8 @@ func lease(tx *db.Tx, clientID string, now, until stamp.Time) ([]logout, error) 
 
 // release makes a leased logout due again at the given time.
 func release(tx *db.Tx, clientID, sessionID string, due stamp.Time) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3 WHERE session_id = $1 AND client_id = $2`,
-		sessionID, clientID, due)
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3 WHERE session_id = $1 AND client_id = $2`,
+		sessionID, clientID, due); err != nil {
 		return fmt.Errorf("release logout: %w", err)
 	}
 	return nil
@@ -112,9 +111,8 @@ type postponement struct {
 
 // all postpones all of the client's due logouts, because we could not reach it.
 func (p postponement) all(tx *db.Tx) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, give_up_at = COALESCE(give_up_at, $4)
-		WHERE client_id = $1 AND due_at <= $2`, p.clientID, p.now, p.due, p.giveUp)
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, give_up_at = COALESCE(give_up_at, $4)
+		WHERE client_id = $1 AND due_at <= $2`, p.clientID, p.now, p.due, p.giveUp); err != nil {
 		return fmt.Errorf("postpone logouts: %w", err)
 	}
 	return nil
