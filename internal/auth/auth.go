@@ -63,6 +63,14 @@ func (c *Caller) OnlyOrg() string {
 	return ""
 }
 
+// RequireRecent returns Reauthentication for a browser whose user signed in too long ago.
+func (c *Caller) RequireRecent() error {
+	if c.Stale {
+		return errs.New(errs.Reauthentication, "this needs a sign-in of the last ten minutes: sign in again")
+	}
+	return nil
+}
+
 // Actor returns the id of whoever is responsible for the caller's actions: the user, or the OAuth client
 // that acts as itself.
 func (c *Caller) Actor() string { return cmp.Or(c.UserID, c.ClientID) }

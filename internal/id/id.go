@@ -27,6 +27,7 @@ const (
 	Receipt     = "whrc"
 	Delivery    = "whdv"
 	Replay      = "whrp"
+	Rejected    = "whrj"
 	Request     = "req"
 	Audit       = "aud"
 	Bucket      = "bkt"

@@ -49,7 +49,9 @@ func sources() []source {
 		{table: "oidc_authenticators", key: texts("user_id"), columns: []column{sealed("secret", "oidc.factor.secret")}},
 		{table: "buckets", key: texts("name"), columns: []column{sealed("secret", "bucket.secret")}},
 		{table: "resources", key: texts("id"), columns: []column{sealed("password", "resource.password")}},
-		{table: "webhooks", key: texts("org_id", "id"), columns: []column{sealed("token", "webhook.token")}},
+		{table: "webhooks", key: texts("org_id", "id"), columns: []column{
+			sealed("token", "webhook.token"), sealed("verification_secrets", "webhook.verification"),
+		}},
 		{table: "webhook_destinations", key: texts("org_id", "webhook_id", "id"), columns: []column{
 			sealed("config", "webhook.destination.config"), sealed("secret", "webhook.destination.secret"),
 		}},
@@ -67,6 +69,7 @@ func sources() []source {
 		{table: "webhook_receipts", key: texts("key"), columns: []column{
 			{"headers", base64.RawStdEncoding, receiptPurpose},
 		}, weight: "size"},
+		{table: "webhook_rejected", key: texts("key"), columns: []column{{"headers", base64.RawStdEncoding, receiptPurpose}}},
 	}
 }
 

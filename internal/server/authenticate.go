@@ -118,8 +118,10 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 			return err
 		}
 	}
-	if route.NeedsRecentSignIn() && caller.Stale {
-		return errs.New(errs.Reauthentication, "this needs a sign-in of the last ten minutes: sign in again")
+	if route.NeedsRecentSignIn() {
+		if err := caller.RequireRecent(); err != nil {
+			return err
+		}
 	}
 	if org := r.Header.Get(orgHeader); org != "" && org != caller.OrgID {
 		return errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)

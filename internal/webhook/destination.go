@@ -21,6 +21,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/filter"
 	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
@@ -38,6 +39,7 @@ type Destination struct {
 	Metadata  json.RawMessage `json:"metadata" example:"null"`
 	Secret    string          `json:"secret,omitempty" doc:"Signing secret (Standard Webhooks); shown only when the destination is created" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw0Xn4v1bTzq8="`
 	Failing   *FailingState   `json:"failing,omitempty" doc:"In lists, if deliveries are failing"`
+	Ignored   []string        `json:"ignored,omitempty" doc:"Keys of config that were stored before they meant something, and have no effect until the next update" example:"[\"filter\"]"`
 
 	orgID      string
 	signingKey []byte
@@ -82,7 +84,8 @@ type Config struct {
 	Concurrency    int
 	Disabled       bool
 
-	raw json.RawMessage
+	raw    json.RawMessage
+	filter json.RawMessage // unchecked; nil if there is none
 }
 
 // Defaults and limits for a destination's settings.
@@ -104,6 +107,9 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 	*c = Config{
 		TimeoutSeconds: defaultTimeout, MaxRetries: defaultRetries, Concurrency: queue.DefaultConcurrency, raw: slices.Clone(text),
 	}
+	if isSet(keys["filter"]) {
+		c.filter = keys["filter"]
+	}
 	return errors.Join(
 		pick(keys["url"], &c.URL), pick(keys["headers"], &c.Headers), pick(keys["disabled"], &c.Disabled),
 		pick(keys["timeout_seconds"], (*whole)(&c.TimeoutSeconds)), pick(keys["max_retries"], (*whole)(&c.MaxRetries)),
@@ -112,11 +118,14 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 
 // pick decodes a value unless it is absent or null.
 func pick(value json.RawMessage, into any) error {
-	if len(value) == 0 || string(value) == "null" {
+	if !isSet(value) {
 		return nil
 	}
 	return json.Unmarshal(value, into)
 }
+
+// isSet reports whether a value is neither absent nor null.
+func isSet(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
 // whole accepts an integer in any form JSON allows: 5, 5.0 or 5e0.
 type whole int
@@ -155,6 +164,10 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 		"max_retries":     number(0, 20, defaultRetries, "Retries after the first attempt"),
 		"concurrency":     number(1, 100, queue.DefaultConcurrency, "Deliveries at the same time; with 1 they arrive in order"),
 		"disabled":        {Type: "boolean", Nullable: true, Description: "If true, nothing is forwarded"},
+		"filter": {
+			Type: "object", AdditionalProperties: true, Nullable: true,
+			Description: "Which requests are forwarded: conditions on body, headers, query, path and method, with plain values or the operators $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $exist, $startsWith, $endsWith, $contains, $or, $and and $not",
+		},
 	}}
 	s.Examples = []any{map[string]any{
 		"url": "https://hooks.example.com/orders", "headers": map[string]any{"X-Tenant": "acme"}, "timeout_seconds": 15,
@@ -180,6 +193,10 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(c.TimeoutSeconds >= 1 && c.TimeoutSeconds <= 60, "body.config.timeout_seconds", "expected 1 to 60")
 	faults.Check(c.MaxRetries >= 0 && c.MaxRetries <= 20, "body.config.max_retries", "expected 0 to 20")
 	faults.Check(c.Concurrency >= 1 && c.Concurrency <= 100, "body.config.concurrency", "expected 1 to 100")
+	if c.filter != nil {
+		_, err := filter.Compile(c.filter, "body.config.filter")
+		faults.AddAll(err)
+	}
 	faults.Check(len(c.raw) <= maxConfig, "body.config", "expected at most %d bytes", maxConfig)
 }
 

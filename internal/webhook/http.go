@@ -93,7 +93,13 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 	Body Patch
 },
 ) (Webhook, error) {
-	return h.Store.Update(ctx, auth.From(ctx).OrgID, in.ID, in.Body, in.IfMatch)
+	caller := auth.From(ctx)
+	if in.Body.Verification.Sent {
+		if err := caller.RequireRecent(); err != nil {
+			return Webhook{}, err
+		}
+	}
+	return h.Store.Update(ctx, caller.OrgID, in.ID, in.Body, in.IfMatch)
 }
 
 // IngestURL is the response of GET /webhook/url/{webhookId}.

@@ -15,6 +15,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
+	"steward/internal/webhook/verify"
 )
 
 // maxFields bounds a request's header fields.
@@ -43,10 +44,13 @@ type Ingest struct {
 	tokens db.Cache[string, token]
 }
 
-// token is a webhook's organization and its token's hash.
+// token is a webhook's organization and its token's hash, with what happens to its requests before they
+// are stored.
 type token struct {
-	orgID string
-	hash  [sha256.Size]byte
+	orgID    string
+	hash     [sha256.Size]byte
+	verifier *verify.Verifier // nil if requests are not verified
+	filters  []string         // of enabled destinations
 }
 
 // NewIngest returns an Ingest whose requests share the given memory, in bytes, or eight times the
@@ -54,13 +58,14 @@ type token struct {
 func NewIngest(s *Store, limit, memory int64) *Ingest {
 	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*budget.RequestBytes)}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
+	s.DB.Watch(destinationsChanged, in.tokens.Forget)
 	return in
 }
 
 // ServeHTTP stores a request. It responds with 200 once the receipt, deliveries and counts are
-// durable.
+// durable. A verified challenge gets its answer and is not stored.
 func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	receiptID, err := in.accept(w, r)
+	answer, err := in.accept(w, r)
 	if err != nil {
 		if in.Refused != nil {
 			in.Refused(string(errs.KindOf(err)))
@@ -71,39 +76,69 @@ func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if in.Accepted != nil {
 		in.Accepted(web.Request(r.Context()).OrgID)
 	}
-	w.Header()["Content-Type"] = []string{"application/json"}
-	_, _ = io.WriteString(w, `{"id": "`+receiptID+`"}`+"\n")
+	w.Header()["Content-Type"] = []string{answer.contentType}
+	_, _ = io.WriteString(w, answer.text)
 }
 
-func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error) {
+// answer is the response to a request.
+type answer struct{ contentType, text string }
+
+func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (answer, error) {
 	if r.Method == http.MethodOptions {
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		return "", errs.New(errs.MethodNotAllowed, "every method but OPTIONS is allowed here")
+		return answer{}, errs.New(errs.MethodNotAllowed, "every method but OPTIONS is allowed here")
 	}
 	// A client that goes away must not cancel the write: some close their side of the connection after
 	// the body.
 	ctx := context.WithoutCancel(r.Context())
 	if n := countFields(r.Header); n > maxFields {
-		return "", errs.New(errs.HeadersTooLarge, "the request has %d header fields; at most %d are accepted", n, maxFields)
+		return answer{}, errs.New(errs.HeadersTooLarge, "the request has %d header fields; at most %d are accepted", n, maxFields)
 	}
 	webhookID := r.PathValue("id")
-	orgID, err := in.check(ctx, webhookID, r.PathValue("token"))
+	hook, err := in.check(ctx, webhookID, r.PathValue("token"))
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
-	web.Request(ctx).OrgID = orgID
+	web.Request(ctx).OrgID = hook.orgID
 	if err := in.Disk.Room(); err != nil {
-		return "", err
+		return answer{}, err
 	}
-	memory := in.Memory.Charge(orgID, webhookID)
+	memory := in.Memory.Charge(hook.orgID, webhookID)
 	defer memory.Release()
 	body, err := in.body(w, r, memory)
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
-	a := in.newArrival(r, orgID, webhookID, body)
+	if hook.verifier != nil {
+		challenge, isChallenge, err := in.verify(r, hook, body)
+		if err != nil || isChallenge {
+			return answer{"text/plain; charset=utf-8", challenge}, err
+		}
+	}
+	a := in.newArrival(r, hook.orgID, webhookID, body)
+	in.Store.decide(a, hook.filters)
 	err = in.Store.Accept(ctx, a)
-	return a.receipt.ID, err
+	return answer{"application/json", `{"id": "` + a.receipt.ID + `"}` + "\n"}, err
+}
+
+// verify rejects a request that does not come from the webhook's sender, and keeps it for a day. It
+// returns the answer to a challenge.
+func (in *Ingest) verify(r *http.Request, hook token, body []byte) (challenge string, isChallenge bool, err error) {
+	reason := hook.verifier.Verify(r, body, in.Store.Now())
+	if reason == "" {
+		challenge, isChallenge = hook.verifier.Challenge(r, body)
+		if len(challenge) > verify.MaxChallenge {
+			return "", false, errs.New(errs.Malformed, "the challenge is longer than %d bytes", verify.MaxChallenge)
+		}
+		return challenge, isChallenge, nil
+	}
+	ctx := context.WithoutCancel(r.Context())
+	if err := in.Store.Reject(ctx, in.Store.newRejection(r, hook.orgID, reason, body)); err != nil {
+		web.Log(ctx).Error("a rejected request was not stored", "error", err)
+	}
+	return "", false, &errs.Error{
+		Kind: errs.Unauthorized, Message: "the request could not be verified: " + reason.Message(), Challenge: hook.verifier.Scheme(),
+	}
 }
 
 // newArrival returns a request's receipt. acceptBatch sets its id and date.
@@ -114,11 +149,13 @@ func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []by
 			headers = send.With(headers, "traceparent", own)
 		}
 	}
-	return &arrival{receipt: &Receipt{
+	plain := send.MarshalFields(headers)
+	receipt := &Receipt{
 		WebhookID: webhookID, Method: send.CleanText(r.Method), Query: send.CleanText(r.URL.RawQuery),
 		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), ContentType: send.Value(headers, "content-type"),
-		orgID: orgID, body: body, headerText: in.Store.sealHeaders(webhookID, send.MarshalFields(headers)),
-	}}
+		orgID: orgID, body: body, headerText: in.Store.sealHeaders(webhookID, plain),
+	}
+	return &arrival{receipt: receipt, event: eventOf(receipt, plain)}
 }
 
 func countFields(h http.Header) (n int) {
@@ -179,29 +216,19 @@ func (in *Ingest) tooLarge() error {
 	return errs.New(errs.TooLarge, "the body is larger than %d bytes", in.Limit)
 }
 
-// check compares a token and returns the webhook's organization. All mistakes get the same error, so
-// that a caller cannot probe for ids.
-func (in *Ingest) check(ctx context.Context, webhookID, value string) (string, error) {
-	t, err := in.token(ctx, webhookID)
+// check compares a token and returns its webhook's. All mistakes get the same error, so that a caller
+// cannot probe for ids.
+func (in *Ingest) check(ctx context.Context, webhookID, value string) (token, error) {
+	t, err := in.tokens.Get(webhookID, func() (token, error) { return in.Store.token(ctx, webhookID) })
 	if errors.Is(err, db.ErrNoRows) || errs.KindOf(err) == errs.Invalid {
-		return "", errNoWebhook()
+		return token{}, errNoWebhook()
 	}
 	if err != nil {
-		return "", err
+		return token{}, err
 	}
 	sum := sha256.Sum256([]byte(value))
 	if subtle.ConstantTimeCompare(sum[:], t.hash[:]) != 1 {
-		return "", errNoWebhook()
+		return token{}, errNoWebhook()
 	}
-	return t.orgID, nil
-}
-
-func (in *Ingest) token(ctx context.Context, webhookID string) (token, error) {
-	return in.tokens.Get(webhookID, func() (token, error) {
-		orgID, hash, err := in.Store.token(ctx, webhookID)
-		if err != nil {
-			return token{}, err
-		}
-		return token{orgID: orgID, hash: [sha256.Size]byte(hash)}, nil
-	})
+	return t, nil
 }

@@ -106,7 +106,8 @@ func (r Receipt) AppendJSON(to []byte) ([]byte, error) {
 	if s := r.Deliveries; s != nil {
 		to = strconv.AppendInt(append(to, `,"deliveries":{"succeeded":`...), s.Succeeded, 10)
 		to = strconv.AppendInt(append(to, `,"failing":`...), s.Failing, 10)
-		to = append(strconv.AppendInt(append(to, `,"pending":`...), s.Pending, 10), '}')
+		to = strconv.AppendInt(append(to, `,"pending":`...), s.Pending, 10)
+		to = append(strconv.AppendInt(append(to, `,"filtered":`...), s.Filtered, 10), '}')
 	}
 	return append(to, '}'), nil
 }

@@ -7,10 +7,11 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/webhook/send"
+	"steward/internal/webhook/verify"
 )
 
 // Request headers often carry credentials, so we seal them in the database and hide the values that
-// hasCredential picks from viewers. The column is text: a sealed value in base64, or a plain JSON
+// verify.IsHidden picks from viewers. The column is text: a sealed value in base64, or a plain JSON
 // object in rows from versions that did not seal it. It comes before the body, which lists do not
 // read.
 
@@ -53,20 +54,6 @@ func (s *Store) openListed(r *Receipt) {
 // destinations' headers.
 func MasksCredentials(c *auth.Caller) bool { return c.Role == auth.Viewer || c.Stale }
 
-// hasCredential reports whether a header with this lower-case name carries a credential.
-func hasCredential(name string) bool {
-	switch name {
-	case "authorization", "cookie", "proxy-authorization":
-		return true
-	}
-	for _, suffix := range []string{"-key", "-token", "-secret", "-signature"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
-}
-
 // Masked returns the receipt with *** in place of credentials in its headers.
 func (r Receipt) Masked() (Receipt, error) {
 	fields, err := send.UnmarshalFields(r.headerText)
@@ -74,7 +61,7 @@ func (r Receipt) Masked() (Receipt, error) {
 		return r, err
 	}
 	for i := range fields {
-		if hasCredential(fields[i].Name) {
+		if verify.IsHidden(fields[i].Name) {
 			fields[i].Value = mask
 		}
 	}

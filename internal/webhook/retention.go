@@ -25,8 +25,8 @@ const (
 	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries after their retention, and everything a deleted webhook
-// left. An organization's counters stay forever; a webhook's go with it.
+// Retention removes receipts and deliveries after their retention, rejected requests after a day, and
+// everything a deleted webhook left. An organization's counters stay forever; a webhook's go with it.
 type Retention struct {
 	Store *Store
 	// Keep is the retention for webhooks without their own.
@@ -96,6 +96,8 @@ const (
 	// unusedOnly keeps receipts that a pending delivery still needs.
 	unusedOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
 		WHERE d.receipt_id = '` + id.Receipt + `_' || substr(webhook_receipts.key, 27) AND d.status = 'pending')`
+	// orphansOnly keeps the rows of receipts that we keep.
+	orphansOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_receipts r WHERE r.key = webhook_filtered.key)`
 )
 
 // sweepExpired removes deliveries and receipts beyond a webhook's retention, but neither pending
@@ -113,7 +115,14 @@ func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	if _, err := r.remove(ctx, w, deliveryTable, endedOnly, old); err != nil {
 		return err
 	}
-	_, err := r.remove(ctx, w, receiptTable, unusedOnly, old)
+	if _, err := r.remove(ctx, w, receiptTable, unusedOnly, old); err != nil {
+		return err
+	}
+	if _, err := r.remove(ctx, w, filteredTable, orphansOnly, old); err != nil {
+		return err
+	}
+	before = stamp.Of(r.Store.Now()).Add(-keepRejected)
+	_, err := r.remove(ctx, w, rejectedTable, "", keysOf(w.webhookID, nil, &before))
 	return err
 }
 
@@ -144,7 +153,7 @@ func (r *Retention) sweepLog(ctx context.Context) error {
 
 // sweepDeleted removes everything a deleted webhook left, and finally its tombstone.
 func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
-	for _, table := range []string{queueTable, deliveryTable, receiptTable} {
+	for _, table := range []string{queueTable, deliveryTable, receiptTable, filteredTable, rejectedTable} {
 		all, err := r.remove(ctx, w, table, "", keysOf(w.webhookID, nil, nil))
 		if err != nil || !all {
 			return err
@@ -254,6 +263,8 @@ func (r *Retention) removeBatch(ctx context.Context, w swept, table, condition s
 		case receiptTable:
 			n, err = deleteRows(tx, table, condition, keys)
 			sums.total(w.orgID, w.webhookID, total{receipts: -n})
+		case filteredTable, rejectedTable:
+			n, err = deleteRows(tx, table, condition, keys)
 		}
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
+	"steward/internal/webhook/filter"
 	"steward/internal/webhook/queue"
 )
 
@@ -38,20 +40,27 @@ type Store struct {
 	// transaction.
 	Replayed func(tx *db.Tx, ended []ReplayResult) error
 
-	arrivals db.Gather[*arrival]
+	arrivals   db.Gather[*arrival]
+	rejections db.Gather[*rejection]
+	// filters has compiled filters by their text.
+	filters db.Cache[string, *filter.Filter]
 	large    page.CountCache
 }
 
 // tokensChanged names the cache of ingest tokens.
 const tokensChanged = "webhook.tokens"
 
-const webhookColumns = `id, created_at, updated_at, created_by, name, description, internal, metadata, retention_seconds, version, org_id`
+const webhookColumns = `id, created_at, updated_at, created_by, name, description, internal, metadata, retention_seconds, version, org_id,
+	verification`
 
 func scanWebhook(row db.Row) (w Webhook, err error) {
-	var metadata *string
-	err = row.Scan(&w.ID, &w.CreatedAt, &w.UpdatedAt, &w.CreatedBy, &w.Name, &w.Description, &w.Internal, &metadata, &w.Retention,
-		&w.version, &w.orgID)
+	var metadata, verification *string
+	if err := row.Scan(&w.ID, &w.CreatedAt, &w.UpdatedAt, &w.CreatedBy, &w.Name, &w.Description, &w.Internal, &metadata, &w.Retention,
+		&w.version, &w.orgID, &verification); err != nil {
+		return w, err
+	}
 	w.Metadata = rawOf(metadata)
+	w.Verification, err = shownVerification(verification)
 	return w, err
 }
 
@@ -102,15 +111,20 @@ func (s *Store) CreateInternalTx(tx *db.Tx, by Creator, name string, metadata ma
 
 func (s *Store) insert(tx *db.Tx, w Webhook) (token string, err error) {
 	token = id.Secret(tokenSize)
+	verification, err := s.verificationColumns(tx, w)
+	if err != nil {
+		return "", err
+	}
 	if _, err := tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, token, retention_seconds,
-		created_by, created_at, updated_at, version)
+		created_by, created_at, updated_at, version, verification, verification_secrets)
 		VALUES (@org_id, @id, @name, @description, @internal, @metadata, @token_hash, @token, @retention_seconds,
-		@created_by, @created_at, @updated_at, @version)`,
+		@created_by, @created_at, @updated_at, @version, @verification, @verification_secrets)`,
 		db.Args{
 			"org_id": w.orgID, "id": w.ID, "name": w.Name, "description": w.Description, "internal": w.Internal,
 			"metadata": textOf(w.Metadata), "token_hash": seal.Hash(token),
 			"token": s.Ring.Seal(tokenPurpose, []byte(token)), "retention_seconds": w.Retention,
 			"created_by": w.CreatedBy, "created_at": w.CreatedAt, "updated_at": w.UpdatedAt, "version": w.version,
+			"verification": verification.shown, "verification_secrets": verification.secrets,
 		}); err != nil {
 		return "", fmt.Errorf("insert webhook: %w", err)
 	}
@@ -191,6 +205,11 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 				"updated_at": w.UpdatedAt, "version": w.version,
 			}); err != nil {
 			return fmt.Errorf("update webhook: %w", err)
+		}
+		if p.Verification.Sent {
+			if err := s.updateVerification(tx, &w, p.Verification.Ptr()); err != nil {
+				return err
+			}
 		}
 		return s.Audit.Record(tx, "webhook.update", webhookID)
 	})
@@ -285,10 +304,24 @@ func (s *Store) Token(ctx context.Context, orgID, webhookID string) (string, err
 	return string(token), nil
 }
 
-// token returns a webhook's organization and its token's hash. It returns ErrNoRows if the webhook is
-// gone or its organization was deleted.
-func (s *Store) token(ctx context.Context, webhookID string) (orgID string, hash []byte, err error) {
-	err = s.DB.Read(ctx).Row(`SELECT org_id, token_hash FROM webhooks WHERE id = $1
-		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = webhooks.org_id)`, webhookID).Scan(&orgID, &hash)
-	return orgID, hash, err
+// token returns what ingest needs to know of a webhook. It returns ErrNoRows if the webhook is gone or
+// its organization was deleted.
+func (s *Store) token(ctx context.Context, webhookID string) (t token, err error) {
+	var hash []byte
+	var verification verificationColumns
+	if err := s.DB.Read(ctx).Row(`SELECT org_id, token_hash, verification, verification_secrets FROM webhooks WHERE id = $1
+		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = webhooks.org_id)`, webhookID).Scan(
+		&t.orgID, &hash, &verification.shown, &verification.secrets); err != nil {
+		return t, err
+	}
+	t.hash = [sha256.Size]byte(hash)
+	if t.verifier, err = s.verifier(verification); err != nil {
+		return t, err
+	}
+	t.filters, err = db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT DISTINCT filter FROM webhook_destinations
+		WHERE org_id = $1 AND webhook_id = $2 AND filter IS NOT NULL AND NOT disabled`, t.orgID, webhookID)
+	if err != nil {
+		return t, fmt.Errorf("read filters: %w", err)
+	}
+	return t, nil
 }

@@ -11,6 +11,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/stamp"
 	"steward/internal/webhook/eventlog"
+	"steward/internal/webhook/filter"
 	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
@@ -18,6 +19,9 @@ import (
 // arrival is a receipt to store.
 type arrival struct {
 	receipt *Receipt
+	event   filter.Event // what filters see of it
+	// decided has the filters that were evaluated before the transaction, by their text.
+	decided map[string]bool
 	err     error // a fault in this receipt alone
 }
 
@@ -56,13 +60,15 @@ func (s *Store) AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]by
 	if destinations == 0 {
 		return nil
 	}
-	headers := s.sealHeaders(webhookID, send.MarshalFields(send.FieldsOf(map[string]string{"content-type": "application/json"})))
+	plain := send.MarshalFields(send.FieldsOf(map[string]string{"content-type": "application/json"}))
+	headers := s.sealHeaders(webhookID, plain)
 	batch := make([]*arrival, len(events))
 	for i, body := range events {
-		batch[i] = &arrival{receipt: &Receipt{
+		r := &Receipt{
 			WebhookID: webhookID, Method: "POST", ContentType: "application/json", Size: int64(len(body)),
 			orgID: orgID, body: body, headerText: headers,
-		}}
+		}
+		batch[i] = &arrival{receipt: r, event: eventOf(r, plain)}
 	}
 	if err := s.acceptBatch(tx, batch); err != nil {
 		return err
@@ -94,12 +100,13 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	now := s.Now()
 	receipts := make(db.Bulk[receiptRow], 0, len(batch))
 	deliveries := db.Bulk[queue.Row]{}
+	filtered := db.Bulk[filteredRow]{}
 	sums := newTally()
 	log := eventLog{}
 	woken := map[string]bool{}
 	for _, a := range batch {
 		r := a.receipt
-		destinationIDs, exists := enabled[r.hook()]
+		destinations, exists := enabled[r.hook()]
 		if !exists {
 			a.err = errNoWebhook()
 			continue
@@ -117,19 +124,30 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 			Size: r.Size, Headers: r.headerText, Body: r.body,
 		})
 		sums.received(r)
-		for _, destinationID := range destinationIDs {
+		refused := 0
+		for _, to := range destinations {
+			if to.filter != nil && !s.wants(*to.filter, a) {
+				refused++
+				continue
+			}
 			d := newAttempt(queue.Row{
-				OrgID: r.orgID, DestinationID: destinationID, ReceiptKey: key, Size: int64(len(r.headerText) + len(r.body)),
+				OrgID: r.orgID, DestinationID: to.id, ReceiptKey: key, Size: int64(len(r.headerText) + len(r.body)),
 			}, now)
 			deliveries = append(deliveries, d)
 			sums.scheduled(d)
-			woken[destinationID] = true
+			woken[to.id] = true
+		}
+		if refused > 0 {
+			filtered = append(filtered, filteredRow{Key: key, Destinations: refused})
 		}
 	}
 	if err := receipts.Send(tx, `INSERT INTO webhook_receipts
 		(key, date, method, query, remote_addr, content_type, size, headers, body)
 		SELECT v.key, v.date, v.method, v.query, v.remote_addr, v.content_type, v.size, v.headers, v.body FROM {v}`); err != nil {
 		return fmt.Errorf("insert receipts: %w", err)
+	}
+	if err := filtered.Send(tx, `INSERT INTO webhook_filtered (key, destinations) SELECT v.key, v.destinations FROM {v}`); err != nil {
+		return fmt.Errorf("insert filtered receipts: %w", err)
 	}
 	if err := insertDeliveries(tx, deliveries); err != nil {
 		return err
@@ -143,12 +161,18 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	return sums.write(tx)
 }
 
+// receiver is an enabled destination, with its filter if it has one.
+type receiver struct {
+	id     string
+	filter *string
+}
+
 // enabledDestinations returns the enabled destinations of a batch's webhooks. A webhook that is gone
 // has no entry.
-func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
+func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]receiver, error) {
 	type hookRow struct{ OrgID, ID string }
 	hooks := db.Bulk[hookRow]{}
-	enabled := map[hookKey][]string{}
+	enabled := map[hookKey][]receiver{}
 	for _, a := range batch {
 		if _, added := enabled[a.receipt.hook()]; !added {
 			enabled[a.receipt.hook()] = nil
@@ -159,12 +183,13 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 	type row struct {
 		hook          hookKey
 		destinationID *string
+		filter        *string
 	}
 	rows, err := db.CollectBulk(tx, hooks, func(r db.Row) (row, error) {
 		var found row
-		err := r.Scan(&found.hook.orgID, &found.hook.webhookID, &found.destinationID)
+		err := r.Scan(&found.hook.orgID, &found.hook.webhookID, &found.destinationID, &found.filter)
 		return found, err
-	}, `SELECT w.org_id, w.id, d.id FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.id
+	}, `SELECT w.org_id, w.id, d.id, d.filter FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.id
 		LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
 	if err != nil {
 		return nil, fmt.Errorf("read destinations: %w", err)
@@ -172,7 +197,7 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 	for _, r := range rows {
 		ids := enabled[r.hook]
 		if r.destinationID != nil {
-			ids = append(ids, *r.destinationID)
+			ids = append(ids, receiver{*r.destinationID, r.filter})
 		}
 		enabled[r.hook] = ids
 	}

@@ -32,22 +32,26 @@ const (
 // key.
 var errUnreadable = errors.New("webhook: destination cannot be read")
 
-const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret`
+const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret,
+	filter`
 
 // scanDestination scans destinationColumns, then more.
 func (s *Store) scanDestination(row db.Row, more ...any) (Destination, error) {
 	var d Destination
 	var config, secret []byte
-	var metadata *string
+	var metadata, filter *string
 	if err := row.Scan(append([]any{
 		&d.ID, &d.CreatedAt, &d.UpdatedAt, &d.CreatedBy, &d.WebhookID, &d.Type, &config, &d.Internal, &metadata,
-		&d.version, &d.orgID, &secret,
+		&d.version, &d.orgID, &secret, &filter,
 	}, more...)...); err != nil {
 		return d, err
 	}
 	d.Metadata = rawOf(metadata)
 	if err := s.unseal(&d, config, secret); err != nil {
 		return d, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if filter == nil && d.Config.filter != nil {
+		d.Ignored = []string{"filter"}
 	}
 	return d, nil
 }
@@ -110,15 +114,19 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 	if n >= maxDestinations {
 		return errs.New(errs.Conflict, "the webhook has %d destinations, which is the maximum", n)
 	}
+	filter, err := s.filterColumn(tx, d.Config)
+	if err != nil {
+		return err
+	}
 	if _, err := tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
-		created_by, created_at, updated_at, version, failing_count)
+		created_by, created_at, updated_at, version, failing_count, filter)
 		VALUES (@org_id, @webhook_id, @id, @type, @disabled, @config, @secret, @internal, @metadata,
-		@created_by, @created_at, @updated_at, @version, 0)`,
+		@created_by, @created_at, @updated_at, @version, 0, @filter)`,
 		db.Args{
 			"org_id": d.orgID, "webhook_id": d.WebhookID, "id": d.ID, "type": d.Type, "disabled": d.Config.Disabled,
 			"config": s.Ring.Seal(configPurpose, d.Config.raw), "secret": s.Ring.Seal(secretPurpose, []byte(d.Secret)),
 			"internal": d.Internal, "metadata": textOf(d.Metadata), "created_by": d.CreatedBy, "created_at": d.CreatedAt,
-			"updated_at": d.UpdatedAt, "version": d.version,
+			"updated_at": d.UpdatedAt, "version": d.version, "filter": filter,
 		}); err != nil {
 		return fmt.Errorf("insert destination: %w", err)
 	}
@@ -187,6 +195,9 @@ func (s *Store) UpdateDestination(
 			return err
 		}
 		if err := s.saveConfig(tx, &d); err != nil {
+			return err
+		}
+		if err := s.saveFilter(tx, &d); err != nil {
 			return err
 		}
 		health := noteWaiting

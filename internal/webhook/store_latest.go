@@ -14,6 +14,7 @@ type DeliveryStates struct {
 	Succeeded int64 `json:"succeeded" doc:"Destinations whose last attempt succeeded" example:"2"`
 	Failing   int64 `json:"failing" doc:"Destinations whose last attempt failed, also while the next one waits" example:"0"`
 	Pending   int64 `json:"pending" doc:"Destinations for which no attempt has ended yet" example:"1"`
+	Filtered  int64 `json:"filtered" doc:"Destinations whose filter did not match" example:"0"`
 }
 
 // statesOf counts receipts' states. CROSS JOIN keeps SQLite from reading all deliveries first.
@@ -37,6 +38,9 @@ func addStates(q db.Querier, page []Receipt) error {
 	}, statesOf)
 	if err != nil {
 		return fmt.Errorf("count deliveries of receipts: %w", err)
+	}
+	if err := addFiltered(q, page, states); err != nil {
+		return err
 	}
 	for i, r := range page {
 		s := states[r.ID]

@@ -30,6 +30,7 @@ import (
 	"steward/internal/name"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/verify"
 )
 
 const (
@@ -50,9 +51,12 @@ type Webhook struct {
 	Internal    bool            `json:"internal" doc:"Managed by the system; users cannot change or delete it"`
 	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; null for others" example:"null"`
 	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, if set" example:"604800"`
+	// Verification has masks in place of secrets.
+	Verification *verify.Settings `json:"verification,omitempty" doc:"How requests prove where they come from, if they must"`
 
 	orgID   string
 	version int64
+	secrets verify.Secrets // until the webhook is stored
 }
 
 // ETag returns the row's version.
@@ -64,6 +68,7 @@ type NewWebhook struct {
 	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024" example:"Orders of the shop"`
 	Internal    bool              `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
 	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
+	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Refuse requests that do not prove where they come from"`
 	Metadata    map[string]string `json:"-"`
 }
 
@@ -80,12 +85,32 @@ func (n NewWebhook) build(now time.Time) (Webhook, error) {
 		}
 		w.Metadata = text
 	}
+	if v := n.Verification.Ptr(); v != nil {
+		if _, err := v.Join(verify.Secrets{}); err != nil {
+			return Webhook{}, err
+		}
+		w.setVerification(v)
+	}
 	return w, w.check()
+}
+
+// setVerification sets how requests are verified, or with nil that they are not.
+func (w *Webhook) setVerification(v *verify.Settings) {
+	w.Verification = nil
+	w.secrets = verify.Secrets{}
+	if v != nil {
+		shown, secrets := v.Split()
+		w.Verification = &shown
+		w.secrets = secrets
+	}
 }
 
 // Check implements web.Checked.
 func (n NewWebhook) Check(faults *errs.Faults) {
 	Webhook{Name: n.Name, Description: n.Description.Ptr(), Retention: n.Retention.Ptr()}.inspect(faults)
+	if v := n.Verification.Ptr(); v != nil {
+		v.Check(faults)
+	}
 }
 
 // Patch is a partial update. Fields you omit stay as they are.
@@ -95,6 +120,7 @@ type Patch struct {
 	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false" example:"Orders"`
 	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it" example:"Orders of the shop"`
 	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
+	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Replaces all settings of the verification; null ends it"`
 }
 
 // apply returns the changed webhook, or Invalid.
@@ -118,6 +144,9 @@ func (p Patch) Check(faults *errs.Faults) {
 	w := Webhook{Name: "unchanged"}
 	p.set(&w)
 	w.inspect(faults)
+	if v := p.Verification.Ptr(); v != nil {
+		v.Check(faults)
+	}
 }
 
 func (w Webhook) check() error {

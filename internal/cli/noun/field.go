@@ -148,8 +148,8 @@ func (f Field) Set(members map[string]any, texts []string) error {
 	}
 	names := strings.Split(f.Path, ".")
 	for _, name := range names[:len(names)-1] {
-		below, ok := members[name].(map[string]any)
-		if !ok {
+		below, _ := members[name].(map[string]any)
+		if below == nil {
 			below = map[string]any{}
 			members[name] = below
 		}

@@ -29,6 +29,8 @@ func webhookNoun() noun.Noun {
 	fields := []noun.Field{
 		{Name: "description", Path: "description", Usage: "`text`; empty removes it"},
 		{Name: "retention", Path: "retention_seconds", Kind: noun.Seconds, Usage: "`duration` for which receipts and deliveries are kept (default: as the server is configured)"},
+		{Name: "verify", Path: "verification", Kind: noun.Object, Usage: "`JSON` of how requests must prove where they come from, such as '{\"type\": \"stripe\"}'; null ends it"},
+		{Name: "verify-secret", Path: "verification.secrets", Kind: noun.Secret, Usage: "`secret` to verify them with; - reads it from standard input, or two, one on each line"},
 	}
 	return noun.Noun{
 		Name: "webhook", Aliases: []string{"wh"}, Thing: "webhook",
@@ -45,16 +47,20 @@ func webhookNoun() noun.Noun {
 			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
 			{
 				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
-				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields,
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields, Wrap: splitSecrets,
 				Note: "Send requests to the url. `steward webhook url` shows it again.",
 			},
 			{
 				Name: "update", Short: "Change a webhook", Route: "PUT /webhook/update/{webhook}",
-				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "new `name`"}}, fields...),
+				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "new `name`"}}, fields...), Wrap: splitSecrets,
 			},
 			{
 				Name: "delete", Short: "Delete a webhook and everything in it", Route: "DELETE /webhook/delete/{webhook}",
 				With: " with its destinations, receipts and deliveries",
+			},
+			{
+				Name: "filter-test", Short: "Show which of the last receipts a filter matches", Route: "POST /webhook/filter-test/{webhook}",
+				Args: []noun.Field{{Name: "FILTER", Path: "filter", Kind: noun.Object}}, Run: testFilter,
 			},
 			{Name: "url", Short: "Show the URL to which a webhook's requests are sent", Route: "GET /webhook/url/{webhook}"},
 			{
@@ -63,9 +69,19 @@ func webhookNoun() noun.Noun {
 				Note: "The old URL is refused from now on.",
 			},
 		},
-		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), deliveryNoun()},
+		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), rejectedNoun(), deliveryNoun()},
 		More:  []func(*session.Env) *cobra.Command{tailCommand, replayCommand, recordCommand, playCommand},
 	}
+}
+
+// splitSecrets turns the lines of a secret into a list.
+func splitSecrets(body map[string]any) any {
+	if verification, ok := body["verification"].(map[string]any); ok {
+		if text, ok := verification["secrets"].(string); ok {
+			verification["secrets"] = strings.Fields(text)
+		}
+	}
+	return body
 }
 
 // listWebhooks returns the users' webhooks, and then the system's.
@@ -89,6 +105,7 @@ func destinationNoun() noun.Noun {
 		{Name: "retries", Path: "config.max_retries", Kind: noun.Number, Usage: "`number` of retries, up to 20 (default 8)"},
 		{Name: "concurrency", Path: "config.concurrency", Kind: noun.Number, Usage: "`number` of deliveries at once, up to 100 (default 10); 1 keeps the order"},
 		{Name: "disabled", Path: "config.disabled", Kind: noun.Boolean, Usage: "whether nothing is sent"},
+		{Name: "filter", Path: "config.filter", Kind: noun.Object, Usage: "`JSON` of what is sent, such as '{\"body\": {\"type\": \"order.paid\"}}'; null sends everything"},
 	}
 	return noun.Noun{
 		Name: "destination", Aliases: []string{"dest"}, Thing: "destination", Short: "Manage where the requests of a webhook are delivered",
@@ -116,7 +133,13 @@ func destinationNoun() noun.Noun {
 					if err != nil {
 						return nil, err
 					}
-					return noun.Only(raw, "config")
+					body, err := noun.Only(raw, "config")
+					if config, ok := in.Fields["config"].(map[string]any); ok && err == nil {
+						if _, replaces := config["filter"]; replaces { // as a whole
+							delete(body["config"].(map[string]any), "filter")
+						}
+					}
+					return body, err
 				},
 			},
 			{
@@ -169,6 +192,20 @@ func receiptNoun() noun.Noun {
 					return err
 				},
 			},
+		},
+	}
+}
+
+func rejectedNoun() noun.Noun {
+	return noun.Noun{
+		Name: "rejected", Thing: "rejected request", Short: "Show the requests of the last day that could not be verified",
+		Columns: append([]output.Column{
+			output.Handle("ID", "id"), noun.Column("REASON", "reason"), noun.Column("METHOD", "method"), noun.Column("FROM", "remote_addr"),
+			{Title: "SIZE", Path: "size", Kind: output.Bytes},
+			noun.TimeColumn("REJECTED", "date"),
+		}, noun.Wide(noun.Column("CONTENT TYPE", "content_type"), noun.Column("QUERY", "query"))...),
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List rejected requests, newest first", Route: "GET /webhook/rejected-list/{webhook}", List: true},
 		},
 	}
 }
@@ -269,6 +306,32 @@ func testDestination(ctx context.Context, s *session.Session, in noun.Input) err
 		return &exit.Error{Code: exit.Failed, Message: "the destination did not accept the test event"}
 	}
 	return nil
+}
+
+// testFilter prints which of the last receipts a filter matches.
+func testFilter(ctx context.Context, s *session.Session, in noun.Input) error {
+	path := in.Expand("/webhook/filter-test/{webhook}")
+	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: path, Body: in.Fields})
+	if err != nil {
+		return err
+	}
+	if !s.Printer.Tabular() {
+		return s.Printer.Item(res.Body)
+	}
+	var matches []client.WebhookFilterMatch
+	if err := session.Decode(res.Body, &matches); err != nil {
+		return err
+	}
+	count := 0
+	for _, m := range matches {
+		if m.Matches {
+			count++
+			if err := s.Printer.Text("%s matches", m.ReceiptID); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Printer.Text("%d of the last %s match.", count, output.Plural(int64(len(matches)), "receipt"))
 }
 
 // recoverDestination makes a destination's waiting deliveries due now.
