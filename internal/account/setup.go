@@ -179,8 +179,21 @@ func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (
 	if !first {
 		return "", errSetUp
 	}
-	if err := setAddress(tx, owner, strings.ToLower(a.Email)); err != nil {
-		return "", err
+	email := strings.ToLower(a.Email)
+	var other string
+	err = tx.Row(`SELECT id FROM users WHERE email = $1`, email).Scan(&other)
+	if err == nil {
+		return "", errTaken
+	}
+	if !errors.Is(err, db.ErrNoRows) {
+		return "", fmt.Errorf("find user: %w", err)
+	}
+	n, err := tx.Exec(`UPDATE users SET email = $2 WHERE id = $1 AND email IS NULL`, owner.UserID, email)
+	if err != nil {
+		return "", fmt.Errorf("set address: %w", err)
+	}
+	if n == 0 {
+		return "", errSetUp
 	}
 	if _, err := tx.Exec(`UPDATE orgs SET name = $2 WHERE id = $1`, owner.OrgID, a.OrgName); err != nil {
 		return "", fmt.Errorf("update organization: %w", err)
@@ -190,23 +203,3 @@ func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (
 
 // errTaken reports an address that another user has.
 var errTaken = errs.New(errs.Invalid, "this e-mail address belongs to another user")
-
-// setAddress sets the address for an owner who has none.
-func setAddress(tx *db.Tx, owner First, email string) error {
-	var other string
-	err := tx.Row(`SELECT id FROM users WHERE email = $1`, email).Scan(&other)
-	if err == nil {
-		return errTaken
-	}
-	if !errors.Is(err, db.ErrNoRows) {
-		return fmt.Errorf("find user: %w", err)
-	}
-	n, err := tx.Exec(`UPDATE users SET email = $2 WHERE id = $1 AND email IS NULL`, owner.UserID, email)
-	if err != nil {
-		return fmt.Errorf("set address: %w", err)
-	}
-	if n == 0 {
-		return errSetUp
-	}
-	return nil
-}

@@ -257,12 +257,10 @@ func hasHost(u *url.URL) bool {
 		a, err := netip.ParseAddr(host)
 		return err == nil && a.Is6() && a.Zone() == ""
 	}
-	return len(host) <= 253 && !slices.ContainsFunc(strings.Split(host, "."), invalidLabel)
-}
-
-func invalidLabel(label string) bool {
-	return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
-		strings.ContainsFunc(label, func(r rune) bool { return !isAlphanumeric(r) && r != '-' && r != '_' })
+	return len(host) <= 253 && !slices.ContainsFunc(strings.Split(host, "."), func(label string) bool {
+		return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.ContainsFunc(label, func(r rune) bool { return !isAlphanumeric(r) && r != '-' && r != '_' })
+	})
 }
 
 func isAlphanumeric(r rune) bool {

@@ -142,7 +142,28 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (Sessio
 			return nil
 		}
 		session.start(b, now)
-		return updateStart(tx, found.project(), session)
+		oldProject := found.project()
+		if err := tx.Send(`UPDATE sessions SET project_id = @project_id, thread_id = @thread_id,
+			deployment_id = @deployment_id, route_id = @route_id, environment = @environment, devmode = @devmode,
+			url = @url, method = @method, trigger = @trigger, started = @started, started_at = @started_at,
+			updated_at = @updated_at, version = @version, metadata = @metadata
+			WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": session.OrgID, "id": session.ID, "project_id": session.project(), "thread_id": session.ThreadID,
+				"deployment_id": session.DeploymentID, "route_id": session.RouteID, "environment": session.Environment,
+				"devmode": session.Devmode, "url": session.URL, "method": session.Method, "trigger": session.Trigger, "started": true,
+				"started_at": session.StartedAt, "updated_at": session.UpdatedAt, "version": session.version,
+				"metadata": db.Null(string(session.Metadata)),
+			}); err != nil {
+			return fmt.Errorf("update session: %w", err)
+		}
+		if oldProject == session.project() {
+			return nil
+		}
+		if err := countSessions(tx, session.OrgID, oldProject, -1); err != nil {
+			return err
+		}
+		return countSessions(tx, session.OrgID, session.project(), 1)
 	})
 	return session, err
 }
@@ -167,32 +188,6 @@ func (r *Session) start(b Start, now stamp.Time) {
 	if r.Metadata == nil {
 		r.Metadata = b.Metadata
 	}
-}
-
-// updateStart writes a start's fields to the session's row. oldProject is "" if the project was not known
-// until now.
-func updateStart(tx *db.Tx, oldProject string, r Session) error {
-	if err := tx.Send(`UPDATE sessions SET project_id = @project_id, thread_id = @thread_id,
-		deployment_id = @deployment_id, route_id = @route_id, environment = @environment, devmode = @devmode,
-		url = @url, method = @method, trigger = @trigger, started = @started, started_at = @started_at,
-		updated_at = @updated_at, version = @version, metadata = @metadata
-		WHERE org_id = @org_id AND id = @id`,
-		db.Args{
-			"org_id": r.OrgID, "id": r.ID, "project_id": r.project(), "thread_id": r.ThreadID,
-			"deployment_id": r.DeploymentID, "route_id": r.RouteID, "environment": r.Environment,
-			"devmode": r.Devmode, "url": r.URL, "method": r.Method, "trigger": r.Trigger, "started": true,
-			"started_at": r.StartedAt, "updated_at": r.UpdatedAt, "version": r.version,
-			"metadata": db.Null(string(r.Metadata)),
-		}); err != nil {
-		return fmt.Errorf("update session: %w", err)
-	}
-	if oldProject == r.project() {
-		return nil
-	}
-	if err := countSessions(tx, r.OrgID, oldProject, -1); err != nil {
-		return err
-	}
-	return countSessions(tx, r.OrgID, r.project(), 1)
 }
 
 // Complete stores the completion of a session, which may arrive before its start. The first

@@ -66,10 +66,6 @@ func (l *List) Add(raw json.RawMessage) error {
 		_, err := l.printer.Out.Write(b.Bytes())
 		return err
 	}
-	return l.addRow(raw)
-}
-
-func (l *List) addRow(raw json.RawMessage) error {
 	item, err := decode(raw)
 	if err != nil {
 		return err

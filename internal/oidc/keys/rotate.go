@@ -146,7 +146,28 @@ func (s *Store) replenish(ctx context.Context) error {
 	if len(generated) == 0 {
 		return nil
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.addNext(tx, generated) })
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := tx.Lock("oidc_keys"); err != nil {
+			return err
+		}
+		keys, err := readPublic(tx)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		for _, k := range generated {
+			if missing(keys, k.alg) == 0 {
+				continue
+			}
+			k.createdAt = now
+			k.settledAt = now.Add(PublishTime)
+			if err := s.insert(tx, k); err != nil {
+				return err
+			}
+			keys = append(keys, k)
+		}
+		return tx.Invalidate(Cache)
+	})
 }
 
 // missing returns the number of next keys that an algorithm lacks.
@@ -158,28 +179,4 @@ func missing(keys []key, alg jose.SignatureAlgorithm) int {
 		}
 	}
 	return max(0, n)
-}
-
-// addNext stores next keys, except where another replica has added them in the meantime.
-func (s *Store) addNext(tx *db.Tx, generated []key) error {
-	if err := tx.Lock("oidc_keys"); err != nil {
-		return err
-	}
-	keys, err := readPublic(tx)
-	if err != nil {
-		return err
-	}
-	now := s.now()
-	for _, k := range generated {
-		if missing(keys, k.alg) == 0 {
-			continue
-		}
-		k.createdAt = now
-		k.settledAt = now.Add(PublishTime)
-		if err := s.insert(tx, k); err != nil {
-			return err
-		}
-		keys = append(keys, k)
-	}
-	return tx.Invalidate(Cache)
 }

@@ -27,14 +27,12 @@ type Store struct {
 // deleted.
 var ErrToken = errs.New(errs.Unauthorized, "the initial access token is invalid, expired or used up")
 
-func scan(row db.Row) (t Token, err error) {
-	err = row.Scan(&t.ID, &t.Name, &t.Uses, &t.Used, &t.ExpiresAt, &t.CreatedBy, &t.CreatedAt)
-	return t, err
-}
-
 // List returns an organization's tokens, newest first.
 func (s *Store) List(ctx context.Context, orgID string) ([]Token, error) {
-	list, err := db.Collect(s.DB.Read(ctx), scan, `SELECT id, name, uses, used, expires_at, created_by, created_at
+	list, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (t Token, err error) {
+		err = row.Scan(&t.ID, &t.Name, &t.Uses, &t.Used, &t.ExpiresAt, &t.CreatedBy, &t.CreatedAt)
+		return t, err
+	}, `SELECT id, name, uses, used, expires_at, created_by, created_at
 		FROM oidc_registration_tokens WHERE org_id = $1 ORDER BY id DESC`, orgID)
 	if err != nil {
 		return nil, fmt.Errorf("list registration tokens: %w", err)
