@@ -11,10 +11,10 @@ import (
 // scalar is a value that is neither an object nor an array. Equal numbers are equal scalars: 1, 1.0 and
 // 1e0.
 type scalar struct {
-	kind  byte // as in jsontext: n, t, f, 0 or "
-	text  string
-	whole int64 // if the number is one, and number is 0
-	isInt bool
+	kind   byte // as in jsontext: n, t, f, 0 or "
+	text   string
+	whole  int64 // if the number is one, and number is 0
+	isInt  bool
 	number float64
 }
 
