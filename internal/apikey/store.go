@@ -2,7 +2,6 @@ package apikey
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -61,11 +60,11 @@ func insert(tx *db.Tx, k Key, value string) error {
 	if k.Project != nil {
 		projectID = &k.Project.ID
 	}
-	scopes, err := encodeScopes(k.Scopes)
-	if err != nil {
-		return err
+	var scopes *string
+	if k.Scopes != nil {
+		scopes = new(db.ToJSON(k.Scopes))
 	}
-	_, err = tx.Exec(`INSERT INTO api_keys
+	_, err := tx.Exec(`INSERT INTO api_keys
 		(org_id, id, hash, name, type, project_id, user_id, client_id, scopes, expires_at, created_at, version)
 		VALUES (@org_id, @id, @hash, @name, @type, @project_id, @user_id, @client_id, @scopes, @expires_at, @created_at, @version)`,
 		db.Args{
@@ -80,30 +79,6 @@ func insert(tx *db.Tx, k Key, value string) error {
 		return fmt.Errorf("insert API key: %w", err)
 	}
 	return nil
-}
-
-// encodeScopes encodes scopes for storage.
-func encodeScopes(scopes []string) (*string, error) {
-	if scopes == nil {
-		return nil, nil
-	}
-	text, err := json.Marshal(scopes)
-	if err != nil {
-		return nil, fmt.Errorf("encode scopes: %w", err)
-	}
-	return new(string(text)), nil
-}
-
-// decodeScopes decodes stored scopes. They are nil if the key has all its user's rights.
-func decodeScopes(text *string) ([]string, error) {
-	if text == nil {
-		return nil, nil
-	}
-	scopes := []string{}
-	if err := json.Unmarshal([]byte(*text), &scopes); err != nil {
-		return nil, fmt.Errorf("decode scopes: %w", err)
-	}
-	return scopes, nil
 }
 
 // Create creates a key for the caller and returns its value. It returns Forbidden if the key would have
@@ -136,17 +111,16 @@ const keyColumns = `k.id, k.name, k.org_id, k.type, k.expires_at, k.last_used_at
 	COALESCE((SELECT p.name FROM project_names p WHERE p.org_id = k.org_id AND p.id = k.project_id), k.project_id)`
 
 func scanKey(row db.Row) (k Key, err error) {
-	var scopes, projectID, projectName *string
+	var projectID, projectName *string
 	err = row.Scan(&k.ID, &k.Name, &k.OrgID, &k.Type, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt, &k.userID, &k.version,
-		&scopes, &projectID, &projectName)
+		db.FromJSON(&k.Scopes), &projectID, &projectName)
 	if err != nil {
 		return Key{}, err
 	}
 	if projectID != nil {
 		k.Project = &Project{ID: *projectID, Name: *projectName}
 	}
-	k.Scopes, err = decodeScopes(scopes)
-	return k, err
+	return k, nil
 }
 
 // Filter selects keys in a list.
@@ -277,10 +251,10 @@ func (s *Store) DeleteOfClient(tx *db.Tx, orgID, clientID, userID string) error 
 // key is unknown or its user is no longer a member.
 func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, error) {
 	var c auth.Caller
-	var projectID, clientID, scopes *string
+	var projectID, clientID *string
 	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.client_id, k.scopes, k.expires_at, m.role
 		FROM api_keys k JOIN active_members m ON m.org_id = k.org_id AND m.user_id = k.user_id WHERE k.hash = $1`, hash).
-		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, &scopes, &c.KeyExpires, &c.Role)
+		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, db.FromJSON(&c.Scopes), &c.KeyExpires, &c.Role)
 	if err != nil {
 		return nil, fmt.Errorf("look up API key: %w", err)
 	}
@@ -290,8 +264,7 @@ func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, error) {
 	if clientID != nil {
 		c.ClientID = *clientID
 	}
-	c.Scopes, err = decodeScopes(scopes)
-	return &c, err
+	return &c, nil
 }
 
 // touch writes the keys' times of last use. If another replica has written a later time, it keeps that.

@@ -43,11 +43,10 @@ var folders = [][]string{
 	{"webhook"},
 	{"webhook/replay", "webhook/tail"},
 
+	{"oidc/provider/oauth"},
 	{"oidc/keys", "oidc/registration", "oidc/upstream"},
 	{"oidc"},
-	{"oidc/provider/oauth"},
-	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages", "oidc/provider/upstream"},
-	{"oidc/provider/backchannel"},
+	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
 	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey", "oidc/provider/factor"},
 	{"oidc/provider/grant"},
 	{"oidc/provider/introspect", "oidc/provider/signin"},

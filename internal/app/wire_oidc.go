@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-
 	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/auth"
@@ -31,19 +29,8 @@ func (b base) setup(accounts *account.Store) *account.Setup {
 // wireConsole returns the console, whose users sign in with the provider.
 func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *console.Console {
 	c := &console.Console{
-		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL,
-		RequireSignIn: p.RequireSignIn, SessionUser: p.SessionUser, SignOut: p.SignOut,
-		SessionMax: b.cfg.SessionMax,
-		SessionOrg: p.SessionOrg,
-		Role:       accounts.Role,
-		Orgs: func(ctx context.Context, userID string) ([]string, error) {
-			list, err := accounts.OrgsOfUser(ctx, userID)
-			ids := make([]string, len(list))
-			for i, o := range list {
-				ids[i] = o.ID
-			}
-			return ids, err
-		},
+		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL, Now: p.Now,
+		Provider: p, Accounts: accounts, SessionMax: b.cfg.SessionMax,
 	}
 	b.db.Watch(auth.Callers, c.Forget)
 	return c

@@ -42,22 +42,25 @@ func (c *Console) Caller(response http.Header, r *http.Request) (*auth.Caller, e
 	if !ok {
 		return nil, errSignIn
 	}
-	userID, recent, err := c.SessionUser(r.Context(), sessionID)
+	s, err := c.Provider.Session(r.Context(), sessionID)
 	if err != nil {
 		return nil, err
 	}
-	if userID == "" {
+	if s == nil {
 		return nil, errSignIn
 	}
 	if !c.isCurrent(r) {
 		response.Add("Set-Cookie", c.cookie(sessionID).String())
 	}
-	m := member{orgID: r.Header.Get(orgHeader), userID: userID}
-	if err := c.confine(r, sessionID, &m); err != nil {
-		return nil, err
+	m := member{orgID: r.Header.Get(orgHeader), userID: s.UserID, confined: s.OrgID != ""}
+	if m.confined {
+		if m.orgID != "" && m.orgID != s.OrgID {
+			return nil, errs.New(errs.Forbidden, "you have signed in with the provider of another organization: sign in with a password or a passkey")
+		}
+		m.orgID = s.OrgID
 	}
 	caller, err := c.callers.Get(m, func() (*auth.Caller, error) { return c.load(r, m) })
-	if err != nil || recent {
+	if err != nil || s.Recent(c.Now()) {
 		return caller, err
 	}
 	stale := *caller // shared with the user's other sessions
@@ -65,34 +68,19 @@ func (c *Console) Caller(response http.Header, r *http.Request) (*auth.Caller, e
 	return &stale, nil
 }
 
-// confine sets the organization for a member whose session opens only one. It returns Forbidden if
-// the request names another.
-func (c *Console) confine(r *http.Request, sessionID string, m *member) error {
-	orgID, err := c.SessionOrg(r.Context(), sessionID)
-	if err != nil || orgID == "" {
-		return err
-	}
-	if m.orgID != "" && m.orgID != orgID {
-		return errs.New(errs.Forbidden, "you have signed in with the provider of another organization: sign in with a password or a passkey")
-	}
-	m.orgID = orgID
-	m.confined = true
-	return nil
-}
-
 // load reads a member's role.
 func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
 	if m.orgID == "" {
-		orgs, err := c.Orgs(r.Context(), m.userID)
+		orgs, err := c.Accounts.OrgsOfUser(r.Context(), m.userID)
 		if err != nil {
 			return nil, err
 		}
 		if len(orgs) == 0 {
 			return nil, errSignIn
 		}
-		m.orgID = orgs[0]
+		m.orgID = orgs[0].ID
 	}
-	role, err := c.Role(r.Context(), m.orgID, m.userID)
+	role, err := c.Accounts.Role(r.Context(), m.orgID, m.userID)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)
 	}
@@ -169,11 +157,6 @@ func (c *Console) isCurrent(r *http.Request) bool {
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
 	return err == nil && c.Ring.IsCurrent(sealed)
-}
-
-// setCookie sets a session's cookie, or deletes it if sessionID is empty.
-func (c *Console) setCookie(w http.ResponseWriter, sessionID string) {
-	http.SetCookie(w, c.cookie(sessionID))
 }
 
 // cookie returns a session's cookie, or one that deletes it if sessionID is empty.

@@ -17,9 +17,11 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/oidc/provider/session"
 	"steward/internal/seal"
 	"steward/internal/web"
 )
@@ -39,29 +41,34 @@ type Console struct {
 	Ring *seal.Ring
 	// BaseURL and S3URL are where browsers reach the API and the object storage.
 	BaseURL, S3URL string
-
-	// RequireSignIn returns a handler that calls next with the id of the browser's session, after
-	// the user has signed in.
-	RequireSignIn func(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler
+	Now            func() time.Time
+	Provider       Provider
+	Accounts       Accounts
 	// SessionMax limits how long a session lasts.
 	SessionMax time.Duration
-	// SessionUser returns a session's user, or "" if it has ended, and whether the user has signed
-	// in recently.
-	SessionUser func(ctx context.Context, sessionID string) (userID string, recent bool, err error)
-	// SessionOrg returns the only organization that a session opens, or "" if it opens all its
-	// user's organizations.
-	SessionOrg func(ctx context.Context, sessionID string) (orgID string, err error)
-	// SignOut ends a session.
-	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
-	// Orgs returns the organizations in which a user is an enabled member, deleted ones last. Role
-	// returns the user's role in one, or NotFound.
-	Orgs func(ctx context.Context, userID string) ([]string, error)
-	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 
 	callers db.Cache[member, *auth.Caller]
 	// opened maps cookies to the sessions that they name, which never change. A session may have
 	// ended all the same.
 	opened db.Cache[string, string]
+}
+
+// Provider signs users in. It is a provider.Provider.
+type Provider interface {
+	// RequireSignIn returns a handler that calls next with the id of the browser's session, after
+	// the user has signed in.
+	RequireSignIn(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler
+	// Session returns a session, or nil if it has ended.
+	Session(ctx context.Context, sessionID string) (*session.Session, error)
+	SignOut(w http.ResponseWriter, r *http.Request, sessionID string) error
+}
+
+// Accounts knows who belongs to which organization. It is an account.Store.
+type Accounts interface {
+	// OrgsOfUser returns the organizations in which a user is an enabled member, deleted ones last.
+	OrgsOfUser(ctx context.Context, userID string) ([]account.Org, error)
+	// Role returns a user's role in an organization, or NotFound.
+	Role(ctx context.Context, orgID, userID string) (auth.Role, error)
 }
 
 // Forget empties the callers' cache. Call it when a role or a membership has changed.
@@ -71,7 +78,7 @@ func (c *Console) Forget() { c.callers.Forget() }
 // Caller returns.
 func (c *Console) Mount(handle func(pattern string, h http.Handler), api http.Handler) {
 	handle(apiPrefix+"/", c.api(api))
-	handle("GET "+signInPath, c.RequireSignIn(c.signedIn))
+	handle("GET "+signInPath, c.Provider.RequireSignIn(c.signedIn))
 	handle("POST "+signOutPath, http.HandlerFunc(c.signOut))
 	handle("GET /console", http.RedirectHandler(Prefix, http.StatusSeeOther))
 	handle(Prefix, newFiles(c.policy()))
@@ -94,7 +101,7 @@ func (c *Console) api(next http.Handler) http.Handler {
 // signedIn serves GET /console/sign-in for a user who is signed in: it sets the cookie and sends the
 // browser to the page that it came from.
 func (c *Console) signedIn(w http.ResponseWriter, r *http.Request, sessionID string) {
-	c.setCookie(w, sessionID)
+	http.SetCookie(w, c.cookie(sessionID))
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "same-origin")
 	http.Redirect(w, r, returnPath(r.URL.Query().Get("return")), http.StatusSeeOther)
@@ -117,8 +124,8 @@ func (c *Console) endSession(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return errSignIn
 	}
-	c.setCookie(w, "")
-	return c.SignOut(w, r, sessionID)
+	http.SetCookie(w, c.cookie(""))
+	return c.Provider.SignOut(w, r, sessionID)
 }
 
 // maxReturn bounds the address to which a sign-in returns.

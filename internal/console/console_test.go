@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/oidc/provider/session"
 	"steward/internal/seal"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
@@ -36,29 +39,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	f.Console = &Console{
 		Ring: ring, BaseURL: "https://steward.test", S3URL: "https://s3.steward.test:9000",
-		RequireSignIn: func(next func(http.ResponseWriter, *http.Request, string)) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next(w, r, "ses_1") })
-		},
-		SessionMax: time.Hour,
-		SessionUser: func(_ context.Context, sessionID string) (string, bool, error) {
-			if sessionID != "ses_1" || f.ended[sessionID] {
-				return "", false, nil
-			}
-			return "usr_1", !f.stale, nil
-		},
-		SessionOrg: func(context.Context, string) (string, error) { return f.sessionOrg, nil },
-		SignOut: func(_ http.ResponseWriter, _ *http.Request, sessionID string) error {
-			f.ended[sessionID] = true
-			return nil
-		},
-		Orgs: func(context.Context, string) ([]string, error) { return []string{"org_1", "org_2"}, nil },
-		Role: func(_ context.Context, orgID, userID string) (auth.Role, error) {
-			role, ok := f.roles[orgID]
-			if !ok {
-				return "", errs.Missing("member", userID)
-			}
-			return role, nil
-		},
+		Now: time.Now, Provider: f, Accounts: f, SessionMax: time.Hour,
 	}
 	f.Mount(f.mux.Handle, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := f.Caller(w.Header(), r)
@@ -69,6 +50,43 @@ func newFixture(t testing.TB) *fixture {
 		web.Write(w, r, 200, map[string]string{"path": r.URL.Path, "org": caller.OrgID, "role": string(caller.Role)})
 	}))
 	return f
+}
+
+// RequireSignIn implements Provider.
+func (f *fixture) RequireSignIn(next func(http.ResponseWriter, *http.Request, string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next(w, r, "ses_1") })
+}
+
+// Session implements Provider.
+func (f *fixture) Session(_ context.Context, sessionID string) (*session.Session, error) {
+	if sessionID != "ses_1" || f.ended[sessionID] {
+		return nil, nil
+	}
+	s := &session.Session{UserID: "usr_1", OrgID: f.sessionOrg}
+	if !f.stale {
+		s.AuthTime = stamp.Of(time.Now())
+	}
+	return s, nil
+}
+
+// SignOut implements Provider.
+func (f *fixture) SignOut(_ http.ResponseWriter, _ *http.Request, sessionID string) error {
+	f.ended[sessionID] = true
+	return nil
+}
+
+// OrgsOfUser implements Accounts.
+func (f *fixture) OrgsOfUser(context.Context, string) ([]account.Org, error) {
+	return []account.Org{{ID: "org_1"}, {ID: "org_2"}}, nil
+}
+
+// Role implements Accounts.
+func (f *fixture) Role(_ context.Context, orgID, userID string) (auth.Role, error) {
+	role, ok := f.roles[orgID]
+	if !ok {
+		return "", errs.Missing("member", userID)
+	}
+	return role, nil
 }
 
 func TestStaleSignInIsThatOfTheSession(t *testing.T) {

@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,16 +24,13 @@ func (a *Audience) Admits(c *Registered) bool {
 // Audience returns the audience with a URI. It returns NotFound if no client has registered it.
 func (s *Store) Audience(ctx context.Context, uri string) (*Audience, error) {
 	var a Audience
-	var clients string
-	err := s.DB.Read(ctx).Row(`SELECT org_id, allowed_clients FROM oidc_clients WHERE audience = $1`, uri).Scan(&a.orgID, &clients)
+	err := s.DB.Read(ctx).Row(`SELECT org_id, allowed_clients FROM oidc_clients WHERE audience = $1`, uri).
+		Scan(&a.orgID, db.FromJSON(&a.clients))
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, errs.New(errs.NotFound, "no client has registered the audience")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read audience: %w", err)
-	}
-	if err := json.Unmarshal([]byte(clients), &a.clients); err != nil {
-		return nil, fmt.Errorf("decode audience: %w", err)
 	}
 	return &a, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-jose/go-jose/v4"
 
+	"steward/internal/db"
 	"steward/internal/errs"
 )
 
@@ -48,7 +49,7 @@ func (s *KeySet) validate(faults *errs.Faults, location string) {
 		faults.Add(location+".keys", "expected 1 to %d keys", maxClientKeys)
 		return
 	}
-	if len(encode(s)) > maxKeySet {
+	if len(db.ToJSON(s)) > maxKeySet {
 		faults.Add(location, "expected at most %d bytes", maxKeySet)
 		return
 	}
@@ -67,7 +68,7 @@ func keyProblem(key map[string]any) string {
 			return fmt.Sprintf("expected a public key; %s belongs to a private one", name)
 		}
 	}
-	if _, err := parseKey([]byte(encode(key))); err != nil {
+	if _, err := parseKey([]byte(db.ToJSON(key))); err != nil {
 		return "expected a public key: RSA of at least 2048 bits, EC on P-256, or Ed25519"
 	}
 	return ""
@@ -124,6 +125,6 @@ func (c Client) encodeKeys() *string {
 	if c.JWKS == nil {
 		return nil
 	}
-	text := encode(c.JWKS)
+	text := db.ToJSON(c.JWKS)
 	return &text
 }

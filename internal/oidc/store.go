@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,14 +43,13 @@ const clientColumns = `id, name, description, homepage_url, icon, client_type, r
 // scanClient scans clientColumns, and any columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
 	var c Client
-	var redirect, logout, grants, responses, scopes, allowed, clients, since string
-	var method, keys *string
+	var method *string
 	dest := []any{
-		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, &redirect, &logout,
-		&grants, &responses, &scopes, &c.OrgID, &c.ProjectID, &c.AccessSeconds,
-		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
-		&c.UpdatedAt, &c.version, &c.Audience, &since, &c.BackchannelLogoutURI, &c.FrontchannelLogoutURI,
-		&method, &keys, &c.JWKSURI, &c.Registration, &clients,
+		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, db.FromJSON(&c.RedirectURIs), db.FromJSON(&c.PostLogoutRedirectURIs),
+		db.FromJSON(&c.GrantTypes), db.FromJSON(&c.ResponseTypes), db.FromJSON(&c.Scopes), &c.OrgID, &c.ProjectID, &c.AccessSeconds,
+		&c.RefreshSeconds, &c.IDSeconds, db.FromJSON(&c.AllowedUserIDs), &c.Internal, &c.IsPublic, &c.CreatedAt,
+		&c.UpdatedAt, &c.version, &c.Audience, db.FromJSON(&c.redirectsSince), &c.BackchannelLogoutURI, &c.FrontchannelLogoutURI,
+		&method, db.FromJSON(&c.JWKS), &c.JWKSURI, &c.Registration, db.FromJSON(&c.AllowedClients),
 		&c.DocumentURI, &c.documentExpires,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
@@ -61,48 +59,7 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 		c.Registration = ByDocument
 	}
 	c.AuthMethod = storedAuthMethod(c.ClientType, method)
-	for _, value := range []struct {
-		text string
-		to   any
-	}{
-		{redirect, &c.RedirectURIs},
-		{logout, &c.PostLogoutRedirectURIs},
-		{grants, &c.GrantTypes},
-		{responses, &c.ResponseTypes},
-		{scopes, &c.Scopes},
-		{allowed, &c.AllowedUserIDs},
-		{clients, &c.AllowedClients},
-		{since, &c.redirectsSince},
-	} {
-		if err := json.Unmarshal([]byte(value.text), value.to); err != nil {
-			return Client{}, fmt.Errorf("decode client %s: %w", c.ID, err)
-		}
-	}
-	if keys != nil {
-		if err := json.Unmarshal([]byte(*keys), &c.JWKS); err != nil {
-			return Client{}, fmt.Errorf("decode keys of client %s: %w", c.ID, err)
-		}
-	}
 	return c, nil
-}
-
-// encodeList encodes a list for its column.
-func encodeList(list []string) string { return encode(list) }
-
-// encodeSince encodes redirectsSince for its column.
-func encodeSince(since map[string]int64) string {
-	if since == nil {
-		return "{}"
-	}
-	return encode(since)
-}
-
-func encode(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // the values come from JSON, or consist of strings and numbers
-	}
-	return string(text)
 }
 
 // Create stores a client in the caller's organization, with its secret, which is empty if the client
@@ -263,15 +220,15 @@ func (s *Store) Update(
 func (c Client) changeable() db.Args {
 	return db.Args{
 		"org_id": c.OrgID, "id": c.ID, "name": c.Name, "description": c.Description, "homepage_url": c.HomepageURL, "icon": c.Icon,
-		"redirect_uris": encodeList(c.RedirectURIs), "post_logout_redirect_uris": encodeList(c.PostLogoutRedirectURIs),
-		"grant_types": encodeList(c.GrantTypes), "response_types": encodeList(c.ResponseTypes), "scopes": encodeList(c.Scopes),
+		"redirect_uris": db.ToJSON(c.RedirectURIs), "post_logout_redirect_uris": db.ToJSON(c.PostLogoutRedirectURIs),
+		"grant_types": db.ToJSON(c.GrantTypes), "response_types": db.ToJSON(c.ResponseTypes), "scopes": db.ToJSON(c.Scopes),
 		"project_id": c.ProjectID, "access_token_lifetime_seconds": c.AccessSeconds,
 		"refresh_token_lifetime_seconds": c.RefreshSeconds, "id_token_lifetime_seconds": c.IDSeconds,
-		"allowed_user_ids": encodeList(c.AllowedUserIDs), "is_public": c.IsPublic, "updated_at": c.UpdatedAt,
-		"version": c.version, "audience": c.Audience, "redirects_since": encodeSince(c.redirectsSince),
+		"allowed_user_ids": db.ToJSON(c.AllowedUserIDs), "is_public": c.IsPublic, "updated_at": c.UpdatedAt,
+		"version": c.version, "audience": c.Audience, "redirects_since": db.ToJSON(c.redirectsSince),
 		"backchannel_logout_uri": c.BackchannelLogoutURI, "frontchannel_logout_uri": c.FrontchannelLogoutURI,
 		"token_endpoint_auth_method": c.AuthMethod, "jwks": c.encodeKeys(), "jwks_uri": c.JWKSURI,
-		"allowed_clients": encodeList(c.AllowedClients),
+		"allowed_clients": db.ToJSON(c.AllowedClients),
 	}
 }
 

@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,8 +141,8 @@ func updateConsent(tx *db.Tx, orgID string, c Consent) error {
 		client_version = @client_version, updated_at = @now
 		WHERE org_id = @org_id AND client_id = @client_id AND user_id = @user_id`,
 		db.Args{
-			"org_id": orgID, "client_id": c.ClientID, "user_id": c.UserID, "scopes": encodeList(c.Scopes),
-			"declined": encodeList(c.Declined), "epoch": c.Epoch, "client_version": c.ClientVersion,
+			"org_id": orgID, "client_id": c.ClientID, "user_id": c.UserID, "scopes": db.ToJSON(c.Scopes),
+			"declined": db.ToJSON(c.Declined), "epoch": c.Epoch, "client_version": c.ClientVersion,
 			"now": c.UpdatedAt,
 		})
 	if err != nil {
@@ -162,8 +161,8 @@ func insertConsent(tx *db.Tx, orgID string, c Consent) error {
 		client_epoch = excluded.client_epoch, client_version = excluded.client_version,
 		created_at = excluded.created_at, updated_at = excluded.updated_at`,
 		db.Args{
-			"org_id": orgID, "client_id": c.ClientID, "user_id": c.UserID, "scopes": encodeList(c.Scopes),
-			"declined": encodeList(c.Declined), "epoch": c.Epoch, "client_epoch": c.ClientEpoch,
+			"org_id": orgID, "client_id": c.ClientID, "user_id": c.UserID, "scopes": db.ToJSON(c.Scopes),
+			"declined": db.ToJSON(c.Declined), "epoch": c.Epoch, "client_epoch": c.ClientEpoch,
 			"client_version": c.ClientVersion, "now": c.CreatedAt,
 		})
 	if err != nil {
@@ -195,18 +194,11 @@ func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent,
 // readConsent returns a consent, or db.ErrNoRows.
 func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error) {
 	c := &Consent{ClientID: clientID, UserID: userID}
-	var scopes, declined string
 	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.client_version, k.created_at, k.updated_at
 		FROM `+liveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
-		Scan(&scopes, &declined, &c.Epoch, &c.ClientEpoch, &c.ClientVersion, &c.CreatedAt, &c.UpdatedAt)
+		Scan(db.FromJSON(&c.Scopes), db.FromJSON(&c.Declined), &c.Epoch, &c.ClientEpoch, &c.ClientVersion, &c.CreatedAt, &c.UpdatedAt)
 	if err != nil {
 		return nil, fmt.Errorf("read consent: %w", err)
-	}
-	if err := json.Unmarshal([]byte(declined), &c.Declined); err != nil {
-		return nil, fmt.Errorf("decode consent: %w", err)
-	}
-	if err := json.Unmarshal([]byte(scopes), &c.Scopes); err != nil {
-		return nil, fmt.Errorf("decode consent: %w", err)
 	}
 	return c, nil
 }
@@ -246,13 +238,8 @@ func (s *Store) Users(ctx context.Context, orgID, clientID string, p page.Paging
 	return consents.Page(q, p, total)
 }
 
-func scanUserConsent(row db.Row) (UserConsent, error) {
-	var c UserConsent
-	var scopes string
-	if err := row.Scan(&c.UserID, &scopes, &c.CreatedAt, &c.UpdatedAt); err != nil {
-		return UserConsent{}, err
-	}
-	err := json.Unmarshal([]byte(scopes), &c.Scopes)
+func scanUserConsent(row db.Row) (c UserConsent, err error) {
+	err = row.Scan(&c.UserID, db.FromJSON(&c.Scopes), &c.CreatedAt, &c.UpdatedAt)
 	return c, err
 }
 
@@ -272,15 +259,9 @@ func (s *Store) Own(ctx context.Context, userID, orgID string, p page.Paging) (p
 	return consents.Page(s.DB.Read(ctx), p, page.Unknown)
 }
 
-func scanOwnConsent(row db.Row) (OwnConsent, error) {
-	var c OwnConsent
-	var scopes string
-	err := row.Scan(&c.ClientID, &scopes, &c.CreatedAt, &c.UpdatedAt, &c.ClientName, &c.ClientDescription, &c.ClientIcon,
+func scanOwnConsent(row db.Row) (c OwnConsent, err error) {
+	err = row.Scan(&c.ClientID, db.FromJSON(&c.Scopes), &c.CreatedAt, &c.UpdatedAt, &c.ClientName, &c.ClientDescription, &c.ClientIcon,
 		&c.ClientHomepageURL)
-	if err != nil {
-		return OwnConsent{}, err
-	}
-	err = json.Unmarshal([]byte(scopes), &c.Scopes)
 	return c, err
 }
 

@@ -36,11 +36,11 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	return decode.JSON(b, &o.Value)
 }
 
-// Receiver implements huma.ParamWrapper: huma parses a query parameter into it.
-func (o *Opt[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.Value).Elem() }
-
-// OnParamSet implements huma.ParamReactor.
-func (o *Opt[T]) OnParamSet(isSet bool, _ any) { o.Sent = isSet }
+// Parameter is called for query parameters that are present, and returns the value to set.
+func (o *Opt[T]) Parameter() reflect.Value {
+	o.Sent = true
+	return reflect.ValueOf(&o.Value).Elem()
+}
 
 // Schema documents the field as a T that may be null.
 func (o Opt[T]) Schema(r huma.Registry) *huma.Schema {

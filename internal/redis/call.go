@@ -15,6 +15,9 @@ type call struct {
 	nested bool
 	// script reports whether the call is part of a script.
 	script bool
+	// counted reports whether INFO already counts the error in the reply: a command that a script called
+	// has failed with it.
+	counted bool
 	// changes counts the changes. effects reports whether the command has written its effects itself.
 	changes int
 	effects bool

@@ -91,6 +91,53 @@ func TestInfoCountsErrors(t *testing.T) {
 	}
 }
 
+// TestInfoCountsErrorsOfScripts compares the counts with redis-server's.
+func TestInfoCountsErrorsOfScripts(t *testing.T) {
+	j := newJudge(t)
+	j.begin(t, 2)
+	for _, script := range []string{
+		"return redis.pcall('set', 'a', 'x')",
+		"redis.pcall('set', 'a', 'x') return 1",
+		"redis.call('set', 'a', 'x')",
+		"pcall(redis.call, 'set', 'a', 'x') return 1",
+		"return redis.pcall('get', 'list')",
+		"redis.pcall('get', 'list') return 1",
+		"local e = redis.pcall('get', 'list') return {err = e.err}",
+		"redis.call('get', 'list')",
+		"redis.call('nosuch')",
+		"redis.call()",
+		"return redis.error_reply('MY error')",
+		"error({err = 'MY error'})",
+		"return nosuch",
+	} {
+		j.compare(t, [][]string{
+			{"rpush", "list", "x"},
+			{"config", "set", "maxmemory", "1"},
+			{"config", "resetstat"},
+			{"eval", script, "0"},
+			{"info", "errorstats"},
+			{"config", "set", "maxmemory", "0"},
+			{"flushall"},
+		}, func(i int) func(theirs, ours any) bool {
+			if i == 3 {
+				return sameFailure
+			}
+			return nil
+		})
+	}
+}
+
+// sameFailure compares replies, of errors only their codes.
+func sameFailure(theirs, ours any) bool {
+	a, failed := theirs.(failure)
+	b, also := ours.(failure)
+	if !failed || !also {
+		return reflect.DeepEqual(theirs, ours)
+	}
+	code, _, _ := strings.Cut(string(a), " ")
+	return strings.HasPrefix(string(b), code+" ")
+}
+
 // infoLines returns the lines of INFO.
 func infoLines(x *call) []string {
 	var lines []string

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// dumpVersion is the dump format's version.
-const dumpVersion = 1
+// dumpVersion is the dump format's version. Before version 2, consumers had no active time.
+const dumpVersion = 2
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -17,25 +17,38 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func dump(v value) []byte { return appendDump(nil, v) }
 
 // appendDump appends a dump to an empty buffer.
-func appendDump(b []byte, v value) []byte {
-	b = v.appendTo(append(b, byte(v.kind())))
+func appendDump(b []byte, v value) []byte { return seal(v.appendTo(append(b, byte(v.kind())))) }
+
+// seal appends the version and a checksum.
+func seal(b []byte) []byte {
 	b = append(b, dumpVersion)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// unseal returns a loader for what seal was given, or nil if the version or the checksum is wrong.
+func unseal(text string) *loader {
+	if len(text) < 6 {
+		return nil
+	}
+	body, sum := text[:len(text)-4], text[len(text)-4:]
+	version := body[len(body)-1]
+	if crc32.Checksum([]byte(body), castagnoli) != binary.LittleEndian.Uint32([]byte(sum)) || version < 1 || version > dumpVersion {
+		return nil
+	}
+	return &loader{text: body[:len(body)-1], version: version}
 }
 
 var errDump = errors.New("bad data format")
 
 // undump decodes a dump.
 func undump(text string) (value, error) {
-	if len(text) < 6 {
+	r := unseal(text)
+	if r == nil {
 		return nil, errDump
 	}
-	body, sum := text[:len(text)-4], text[len(text)-4:]
-	if crc32.Checksum([]byte(body), castagnoli) != binary.LittleEndian.Uint32([]byte(sum)) || body[len(body)-1] != dumpVersion {
-		return nil, errDump
-	}
-	r := &loader{text: body[1 : len(body)-1]}
-	v := loadValue(kind(body[0]), r)
+	k := kind(r.text[0])
+	r.text = r.text[1:]
+	v := loadValue(k, r)
 	if r.bad || r.text != "" || v == nil || v.empty() {
 		return nil, errDump
 	}
@@ -64,8 +77,9 @@ func loadValue(k kind, r *loader) value {
 // loader reads the output of the values' appendTo methods. Once something is unreadable, bad is true
 // and all that follows is zero.
 type loader struct {
-	text string
-	bad  bool
+	text    string
+	version byte
+	bad     bool
 }
 
 func (r *loader) fail() {

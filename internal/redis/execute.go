@@ -141,7 +141,7 @@ func (s *Store) call(x *call) {
 	n.calls++
 	n.took += time.Since(began)
 	n.failed += int64(flagNumber(len(x.out.b) > start && x.out.b[start] == '-'))
-	if len(x.out.b) > start && x.out.b[start] == '-' && !x.script {
+	if len(x.out.b) > start && x.out.b[start] == '-' && !x.counted {
 		s.countError(string(x.out.b[start+1:]))
 	}
 	if x.cmd.flags.has(flagReadonly) && x.client.tracking.on {

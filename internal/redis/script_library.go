@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"encoding/binary"
-	"hash/crc32"
 	"maps"
 	"slices"
 	"strings"
@@ -161,21 +159,16 @@ func functionDump(x *call) error {
 	for _, name := range slices.Sorted(maps.Keys(x.scripts.libraries)) {
 		b = appendString(b, x.scripts.libraries[name].text)
 	}
-	b = append(b, dumpVersion)
-	x.out.bytes(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
+	x.out.bytes(seal(b))
 	return nil
 }
 
 // libraryTexts returns the texts in a dump.
 func libraryTexts(text string) ([]string, bool) {
-	if len(text) < 6 {
+	r := unseal(text)
+	if r == nil {
 		return nil, false
 	}
-	body, sum := text[:len(text)-4], text[len(text)-4:]
-	if crc32.Checksum([]byte(body), castagnoli) != binary.LittleEndian.Uint32([]byte(sum)) || body[len(body)-1] != dumpVersion {
-		return nil, false
-	}
-	r := &loader{text: body[:len(body)-1]}
 	var all []string
 	for range r.count() {
 		all = append(all, r.string())

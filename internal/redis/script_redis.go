@@ -89,11 +89,12 @@ func (i *interpreter) call(l *gopher.LState, raise bool) int {
 		return i.fail(l, "ERR redis.call/pcall can only be called inside a script invocation", true)
 	}
 	args, err := commandArgs(l)
-	if err == nil {
-		err = i.runCommand(r, args)
-	}
 	if err != nil {
 		return i.fail(l, err.Error(), raise)
+	}
+	if err := i.runCommand(r, args); err != nil {
+		r.x.countError(err.Error())
+		r.out.error(err.Error())
 	}
 	if r.out.full {
 		r.out.b = nil

@@ -39,7 +39,9 @@ func (r *replyReader) value() gopher.LValue {
 	case '+':
 		return r.field("ok", gopher.LString(text))
 	case '-':
-		return r.field("err", gopher.LString(withCode(text)))
+		t := r.field("err", gopher.LString(withCode(text)))
+		t.RawSetString(countedField, gopher.LTrue)
+		return t
 	case '_':
 		return gopher.LNil
 	case '#':

@@ -38,6 +38,7 @@ func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LVal
 	r.x.effects = true // the commands have written theirs
 	var failed *lua.Error
 	if errors.As(err, &failed) {
+		r.x.counted = isCounted(failed.Table)
 		return r.failure(failed)
 	}
 	var stopped lua.StopError
@@ -77,8 +78,17 @@ func (i *interpreter) reply(r *scriptRun, v gopher.LValue) error {
 	limit := len(r.x.out.b) + int(min(r.x.options.Memory, maxString))
 	w := replyWriter{interpreter: i, out: r.x.out, resp3: r.out.resp3, limit: limit}
 	w.value(v, 0)
+	if t, ok := v.(*gopher.LTable); ok {
+		r.x.counted = isCounted(i.Original(t))
+	}
 	return w.err
 }
+
+// countedField marks the errors of commands, which INFO counts when the commands fail. Redis has it too.
+const countedField = "ignore_error_stats_update"
+
+// isCounted reports whether INFO already counts an error. t may be nil.
+func isCounted(t *gopher.LTable) bool { return t != nil && t.RawGetString(countedField) == gopher.LTrue }
 
 // failure turns an error that the script raised into the client's error reply.
 func (r *scriptRun) failure(e *lua.Error) error {

@@ -91,8 +91,8 @@ func TestPendingEntriesKeepTheirTimes(t *testing.T) {
 	for range 2 {
 		s.clock.ms.Store(2000)
 		s.want("xpending a g - + 10", "[[1-0 c 500 2] [2-0 e 300 3]]")
-		s.want("xinfo consumers a g", "[[name c pending 1 idle 500] [name d pending 0 idle 400] "+
-			"[name e pending 1 idle 300] [name f pending 0 idle 300]]")
+		s.want("xinfo consumers a g", "[[name c pending 1 idle 500 inactive 1000] [name d pending 0 idle 400 inactive 400] "+
+			"[name e pending 1 idle 300 inactive 300] [name f pending 0 idle 300 inactive -1]]")
 		s.want("xpending a g idle 400 - + 10", "[[1-0 c 500 2]]")
 		s.clock.ms.Store(9000)
 		s.reopen()
@@ -108,7 +108,7 @@ func TestReadsOfConsumersAreLogged(t *testing.T) {
 	s.want("xadd a 1 f v", "1-0")
 	s.want("xreadgroup group g d noack streams a >", "[[a [[1-0 [f v]]]]]")
 	s.reopen()
-	s.want("xinfo consumers a g", "[[name c pending 0 idle 0] [name d pending 0 idle 0]]")
+	s.want("xinfo consumers a g", "[[name c pending 0 idle 0 inactive -1] [name d pending 0 idle 0 inactive -1]]")
 	s.want("xinfo groups a", "[[name g consumers 2 pending 0 last-delivered-id 1-0 entries-read 1 lag 0]]")
 }
 

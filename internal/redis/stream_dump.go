@@ -69,6 +69,7 @@ func (g *streamGroup) appendTo(b []byte) []byte {
 	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
 		b = appendString(b, c.name)
 		b = appendInt(b, c.seen)
+		b = appendInt(b, c.active)
 		b = appendUint(b, uint64(c.pending.Len()))
 		c.pending.Scan(func(p *pendingEntry) bool {
 			b = appendID(b, p.id)
@@ -126,6 +127,10 @@ func (s *stream) loadGroup(r *loader) {
 	g := s.addGroup(r.string(), r.streamID(), r.int())
 	for consumers := r.count(); consumers > 0 && !r.bad; consumers-- {
 		c := s.consumer(g, r.string(), r.int())
+		c.active = c.seen
+		if r.version >= 2 {
+			c.active = r.int()
+		}
 		for entries := r.count(); entries > 0 && !r.bad; entries-- {
 			p := s.deliver(g, c, r.streamID())
 			p.delivered = r.int()

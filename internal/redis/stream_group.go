@@ -21,9 +21,10 @@ type streamGroup struct {
 // streamConsumer is a group's consumer.
 type streamConsumer struct {
 	name string
-	// seen is the time the consumer last asked for entries, in milliseconds.
-	seen    int64
-	pending *btree.BTreeG[*pendingEntry]
+	// seen is the time the consumer last asked for entries, in milliseconds, and active the time it last
+	// got or claimed any, or neverActive.
+	seen, active int64
+	pending      *btree.BTreeG[*pendingEntry]
 }
 
 // pendingEntry is an entry that a consumer has received but not acknowledged.
@@ -34,6 +35,9 @@ type pendingEntry struct {
 	delivered int64
 	count     uint64
 }
+
+// neverActive means that a consumer has not got entries yet.
+const neverActive = -1
 
 // unknownRead means that we do not know how many entries a group has read.
 const unknownRead = -1
@@ -76,7 +80,7 @@ func (s *stream) removeGroup(g *streamGroup) {
 
 // addConsumer adds a consumer to a group.
 func (s *stream) addConsumer(g *streamGroup, name string, now int64) *streamConsumer {
-	c := &streamConsumer{name: strings.Clone(name), seen: now, pending: newPending()}
+	c := &streamConsumer{name: strings.Clone(name), seen: now, active: neverActive, pending: newPending()}
 	g.consumers.Set(c.name, c)
 	s.bytes += streamGroupOverhead + int64(len(name))
 	return c
@@ -90,6 +94,14 @@ func (s *stream) consumer(g *streamGroup, name string, now int64) *streamConsume
 	}
 	c.seen = now
 	return c
+}
+
+// inactive returns how long ago the consumer was active, in milliseconds, or neverActive.
+func (c *streamConsumer) inactive(now int64) int64 {
+	if c.active == neverActive {
+		return neverActive
+	}
+	return max(now-c.active, 0)
 }
 
 // findPending returns a group's pending entry, or nil.
@@ -377,9 +389,10 @@ func xAck(x *call) error {
 	return nil
 }
 
-// effectSeen writes the time a consumer was last seen. Replaying it creates a missing consumer.
+// effectSeen writes the times a consumer was last seen and active. Replaying it creates a missing
+// consumer.
 func (x *call) effectSeen(key string, g *streamGroup, c *streamConsumer) {
-	x.effect("xclaim", key, g.name, c.name, "0", "0-0", "seen", formatInt(c.seen))
+	x.effect("xclaim", key, g.name, c.name, "0", "0-0", "seen", formatInt(c.seen), "active", formatInt(c.active))
 }
 
 // effectGroup writes how far a group has read.
@@ -398,6 +411,6 @@ func (x *call) effectClaimed(key string, g *streamGroup, c *streamConsumer, all 
 			all = all[1:]
 		}
 		x.effect(append(args, "time", formatInt(first.delivered), "retrycount", formatInt(int64(first.count)),
-			"force", "justid", "seen", formatInt(c.seen))...)
+			"force", "justid", "seen", formatInt(c.seen), "active", formatInt(c.active))...)
 	}
 }

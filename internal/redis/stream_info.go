@@ -114,11 +114,13 @@ func (r *reply) fullGroup(s *stream, g *streamGroup, count int64) {
 }
 
 func (r *reply) fullConsumer(c *streamConsumer, count int64) {
-	r.mapOf(4)
+	r.mapOf(5)
 	r.bulk("name")
 	r.bulk(c.name)
 	r.bulk("seen-time")
 	r.int(c.seen)
+	r.bulk("active-time")
+	r.int(c.active)
 	r.bulk("pel-count")
 	r.len(c.pending.Len())
 	r.bulk("pending")
@@ -198,13 +200,15 @@ func xInfoConsumers(x *call) error {
 	}
 	x.out.array(g.consumers.Len())
 	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
-		x.out.mapOf(3)
+		x.out.mapOf(4)
 		x.out.bulk("name")
 		x.out.bulk(c.name)
 		x.out.bulk("pending")
 		x.out.len(c.pending.Len())
 		x.out.bulk("idle")
 		x.out.int(max(x.now-c.seen, 0))
+		x.out.bulk("inactive")
+		x.out.int(c.inactive(x.now))
 		return true
 	})
 	return nil

@@ -150,8 +150,8 @@ type claiming struct {
 	delivered, count int64
 	force, justID    bool
 	lastID           streamID
-	// seen is the time the consumer was last seen. Only effects give it.
-	seen int64
+	// seen and active are the times the consumer was last seen and active. Only effects give them.
+	seen, active int64
 }
 
 func xClaim(x *call) error {
@@ -162,7 +162,7 @@ func xClaim(x *call) error {
 	if g == nil {
 		return errNoGroup(x.args[1], x.args[2])
 	}
-	q := &claiming{delivered: -1, count: -1, seen: x.now}
+	q := &claiming{delivered: -1, count: -1, seen: x.now, active: x.now}
 	if err := q.parse(x); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func xClaim(x *call) error {
 		g.last = q.lastID
 	}
 	if x.replaying {
-		s.consumer(g, x.args[3], q.seen)
+		s.consumer(g, x.args[3], q.seen).active = q.active
 	}
 	claimed, gone := x.claimAll(s, g, q)
 	if !x.replaying {
@@ -225,7 +225,7 @@ func (q *claiming) parse(x *call) error {
 // takesValue reports whether an argument is an option with a value.
 func (q *claiming) takesValue(x *call, i int) bool {
 	return x.is(i, "idle") || x.is(i, "time") || x.is(i, "retrycount") || x.is(i, "lastid") ||
-		x.replaying && x.is(i, "seen")
+		x.replaying && (x.is(i, "seen") || x.is(i, "active"))
 }
 
 // parseOption reads the value for the option before it.
@@ -252,8 +252,11 @@ func (q *claiming) parseOption(x *call, i int) error {
 			return errorf("ERR Invalid RETRYCOUNT option argument for XCLAIM")
 		}
 		q.count = n
-	default:
+	case x.is(i-1, "seen"):
 		q.seen = n
+		q.active = n // logs of earlier versions have no other time
+	default:
+		q.active = n
 	}
 	return nil
 }
@@ -274,7 +277,9 @@ func (x *call) claimAll(s *stream, g *streamGroup, q *claiming) (claimed []*pend
 		}
 		fresh := p == nil
 		x.noteConsumer(x.args[1], g, x.args[3])
-		p = s.deliver(g, s.consumer(g, x.args[3], q.seen), id)
+		c := s.consumer(g, x.args[3], q.seen)
+		c.active = q.active
+		p = s.deliver(g, c, id)
 		if fresh {
 			p.count = 1
 		}
@@ -390,7 +395,9 @@ func xAutoClaim(x *call) error {
 	}
 	for _, p := range found {
 		x.noteConsumer(x.args[1], g, x.args[3])
-		s.deliver(g, s.consumer(g, x.args[3], x.now), p.id)
+		c := s.consumer(g, x.args[3], x.now)
+		c.active = x.now
+		s.deliver(g, c, p.id)
 		p.delivered = x.now
 		if !q.justID {
 			p.count++

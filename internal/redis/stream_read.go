@@ -372,6 +372,7 @@ func (x *call) readNew(out *reply, r *streamRead, part streamPart, c *streamCons
 		p := s.deliver(g, c, entry.id)
 		p.delivered = x.now
 		p.count = 1
+		c.active = x.now
 		claimed = append(claimed, p)
 	}
 	if len(claimed) > 0 {

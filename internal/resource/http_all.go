@@ -3,33 +3,22 @@ package resource
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"steward/internal/auth"
+	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
-// AllInput selects resources in all regions. It is exported because huma calls Resolve.
+// AllInput selects resources in all regions.
 type AllInput struct {
-	Type      string `query:"type" enum:"all,s3,db,kv" default:"all" doc:"Type of the resources"`
-	Name      string `query:"name" doc:"Name of the resources, in any case"`
-	Limit     int    `query:"limit" minimum:"0" maximum:"1000" doc:"Maximum number of items to return (default: all)"`
-	Offset    int    `query:"offset" default:"0" minimum:"0" doc:"Number of items to skip"`
-	Sort      string `query:"sort" enum:"name,created,region" default:"name" doc:"Order of the resources"`
-	Direction string `query:"direction" enum:"asc,desc" default:"asc" doc:"Direction of the order"`
-}
-
-// Resolve removes the limit if the query has none: platform CLIs send none and look for a resource in the
-// list, so the list must be complete.
-func (in *AllInput) Resolve(ctx huma.Context) []error {
-	if ctx.Query("limit") == "" {
-		in.Limit = math.MaxInt
-	}
-	return nil
+	Type      string        `query:"type" enum:"all,s3,db,kv" default:"all" doc:"Type of the resources"`
+	Name      string        `query:"name" doc:"Name of the resources, in any case"`
+	Limit     page.Opt[int] `query:"limit" nullable:"false" minimum:"0" maximum:"1000" doc:"Maximum number of items to return (default: all)"`
+	Offset    int           `query:"offset" default:"0" minimum:"0" doc:"Number of items to skip"`
+	Sort      string        `query:"sort" enum:"name,created,region" default:"name" doc:"Order of the resources"`
+	Direction string        `query:"direction" enum:"asc,desc" default:"asc" doc:"Direction of the order"`
 }
 
 // All serves GET /resource. It sorts and cuts all types as one list, and then divides them.
@@ -46,7 +35,10 @@ func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
 	sortResources(all, in.Sort, in.Direction)
 	all = all[min(in.Offset, len(all)):]
 	placed := Placed{S3: []PlacedS3{}, DB: []PlacedDB{}, KV: []PlacedKV{}}
-	for _, r := range all[:min(in.Limit, len(all))] {
+	if in.Limit.Sent { // platform CLIs send none and look for a resource in the list, so the list must be complete
+		all = all[:min(in.Limit.Value, len(all))]
+	}
+	for _, r := range all {
 		at := Place{CloudRegion: r.region(), OrgID: caller.OrgID, OrgName: orgName}
 		switch r.kind() {
 		case S3:

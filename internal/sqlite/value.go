@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"fmt"
 	"math"
 	"reflect"
@@ -138,6 +139,11 @@ func (c column) scan(dest any) (err error) {
 		*d, err = c.float()
 	case *any:
 		*d, err = c.any()
+	case sql.Scanner:
+		var value any
+		if value, err = c.any(); err == nil {
+			err = d.Scan(value)
+		}
 	default:
 		err = c.scanInto(reflect.ValueOf(dest))
 	}

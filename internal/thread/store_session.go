@@ -2,7 +2,6 @@ package thread
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -20,12 +19,12 @@ const sessionColumns = `s.id, s.org_id, s.project_id, s.thread_id, s.deployment_
 // scanSession reads sessionColumns and then more.
 func scanSession(row db.Row, more ...any) (Session, error) {
 	var r Session
-	var project, agents string
+	var project string
 	var completed bool
 	columns := []any{
 		&r.ID, &r.OrgID, &project, &r.ThreadID, &r.DeploymentID, &r.RouteID, &r.Environment,
 		&r.Devmode, &r.URL, &r.Method, &r.Trigger, &r.started, &completed, &r.StartedAt, &r.CompletedAt, &r.StatusCode,
-		&r.Error, &agents, &r.CreatedAt, &r.UpdatedAt, &r.version, (*[]byte)(&r.Metadata),
+		&r.Error, db.FromJSON(&r.AgentIDs), &r.CreatedAt, &r.UpdatedAt, &r.version, (*[]byte)(&r.Metadata),
 	}
 	if err := row.Scan(append(columns, more...)...); err != nil {
 		return Session{}, err
@@ -33,9 +32,6 @@ func scanSession(row db.Row, more ...any) (Session, error) {
 	r.Pending = !completed
 	if project != "" {
 		r.ProjectID = &project
-	}
-	if err := json.Unmarshal([]byte(agents), &r.AgentIDs); err != nil {
-		return Session{}, fmt.Errorf("decode agent_ids: %w", err)
 	}
 	return r, nil
 }

@@ -45,13 +45,11 @@ func tags() []*huma.Tag {
 	}
 }
 
-// document returns the OpenAPI document's configuration, before routes are added.
-func document() huma.Config {
+// newDocument returns an OpenAPI document without routes.
+func newDocument() *huma.OpenAPI {
 	config := huma.DefaultConfig("Steward", Version+".0.0")
 	config.CreateHooks = nil // the default hooks add $schema to bodies and a Link header
-	config.OpenAPIPath = ""
-	config.DocsPath = ""
-	config.SchemasPath = ""
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.AllowAdditionalPropertiesByDefault = true
 	config.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	config.Info.Description = "Self-hosted control plane for the OAuth clients, API keys, object storage, " +
@@ -64,8 +62,9 @@ func document() huma.Config {
 	config.Tags = tags()
 	config.Security = []map[string][]string{{"key": {}}}
 	config.Components.Headers = sharedHeaders()
-	config.Components.Responses = errorResponses(config.Components.Schemas)
-	return config
+	doc := huma.NewAPI(config, nil).OpenAPI() // configures the registry; huma serves no requests
+	doc.Components.Responses = errorResponses(doc.Components.Schemas)
+	return doc
 }
 
 // schemaName names a type's schema. The name includes the package, since packages share type names.
@@ -83,7 +82,7 @@ func schemaName(t reflect.Type, hint string) string {
 
 // GoNames maps schemas' names to their types' names in package client.
 func (a *API) GoNames() map[string]string {
-	schemas := a.huma.OpenAPI().Components.Schemas
+	schemas := a.document.Components.Schemas
 	names := map[string]string{}
 	for name := range schemas.Map() {
 		names[name] = goName(schemas.TypeFromRef(schemaPrefix + name))
@@ -103,14 +102,13 @@ func goName(t reflect.Type) string {
 }
 
 // operation documents a route.
-func operation(r Route) huma.Operation {
-	op := huma.Operation{
-		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
-		MaxBodyBytes: -1, // readBody checks the limit; huma would reject a body of exactly that size
-		OperationID:  r.ID,
-		Tags:         []string{r.Tag},
-		Description:  requirement(r.Permission),
-		Extensions:   map[string]any{"x-roles": r.Permission.Roles, "x-project-keys": r.Permission.Project},
+func operation(r Route) *huma.Operation {
+	op := &huma.Operation{
+		Method: r.Method, Path: r.Path, Summary: r.Summary,
+		OperationID: r.ID,
+		Tags:        []string{r.Tag},
+		Description: requirement(r.Permission),
+		Extensions:  map[string]any{"x-roles": r.Permission.Roles, "x-project-keys": r.Permission.Project},
 	}
 	if r.Permission.Scope != "" {
 		op.Security = []map[string][]string{{"key": {r.Permission.Scope}}}
@@ -152,8 +150,7 @@ func requirement(p auth.Permission) string {
 
 // Document returns the API's OpenAPI document.
 func (a *API) Document() ([]byte, error) {
-	doc := a.huma.OpenAPI()
-	text, err := json.Marshal(doc)
+	text, err := json.Marshal(a.document)
 	if err != nil {
 		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
 	}
@@ -161,7 +158,7 @@ func (a *API) Document() ([]byte, error) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, fmt.Errorf("decode OpenAPI document: %w", err)
 	}
-	newCorrector(tree, doc.Components.Schemas).correct()
+	newCorrector(tree, a.document.Components.Schemas).correct()
 	return json.Marshal(tree)
 }
 

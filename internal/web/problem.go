@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
 
-	"steward/internal/encode"
 	"steward/internal/errs"
 )
 
@@ -85,42 +84,6 @@ func bareFailure(ctx context.Context, status int, e *errs.Error) any {
 	}
 }
 
-// humaError is an error that huma has found, such as a parameter that does not match its schema, in the
-// request's face.
-type humaError struct {
-	status int
-	face   *Face
-	body   any
-}
-
-func (e *humaError) Error() string                { return http.StatusText(e.status) }
-func (e *humaError) GetStatus() int               { return e.status }
-func (e *humaError) ContentType(string) string    { return e.face.FailureType }
-func (e *humaError) MarshalJSON() ([]byte, error) { return encode.Value(nil, e.body) }
-
-// newHumaError replaces huma's own constructor, whose errors contain the request's values. Those may be
-// secrets.
-func newHumaError(hc huma.Context, status int, msg string, details ...error) huma.StatusError {
-	if hc == nil { // while registering routes, for the OpenAPI document
-		return &humaError{status: status, face: Bare}
-	}
-	e := Visible(hc.Context(), humaCause(hc.Context(), status, msg, details))
-	face := FaceOf(hc.Context())
-	status = statuses[e.Kind]
-	return &humaError{status: status, face: face, body: face.Failure(hc.Context(), status, e)}
-}
-
-// humaCause returns an error for huma's findings in the parameters and our earlier ones in the body.
-func humaCause(ctx context.Context, status int, msg string, details []error) error {
-	if status != http.StatusUnprocessableEntity {
-		return errors.Join(append(details, errors.New(msg))...)
-	}
-	request := parsedRequest(ctx)
-	addHumaFaults(&request.faults, details)
-	request.checkBody()
-	return request.faults.Err()
-}
-
 // useOwnMessages replaces huma's messages with our own wording. None of them may contain the request's
 // values: %.0s drops the argument.
 func useOwnMessages() {
@@ -156,17 +119,6 @@ const (
 	required = "expected a value; it is required"
 )
 
-// parameterMessages translates the messages for parameters, which huma does not keep in variables.
-var parameterMessages = map[string]string{
-	"invalid integer": "expected an integer",
-	"invalid float":   "expected a number",
-	"invalid boolean": "expected true or false",
-
-	"required query parameter is missing":  required,
-	"required path parameter is missing":   required,
-	"required header parameter is missing": required,
-}
-
 // addHumaFaults adds huma's details without their values. If a property is missing, it reports the
 // property's location, not the object's.
 func addHumaFaults(faults *errs.Faults, details []error) {
@@ -181,9 +133,6 @@ func addHumaFaults(faults *errs.Faults, details []error) {
 		}
 		if name, ok := strings.CutPrefix(message, missing); ok {
 			location, message = location+"."+name, required
-		}
-		if own, ok := parameterMessages[message]; ok {
-			message = own
 		}
 		faults.Add(location, "%s", message)
 	}

@@ -7,42 +7,25 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"steward/internal/errs"
 )
 
 // parseQuery parses a URL's query. It returns Malformed if url.ParseQuery rejects it or it is not UTF-8.
-// It adds = to names without it, which huma would read as the value "true".
 func parseQuery(u *url.URL) (url.Values, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if decoded, _ := url.QueryUnescape(u.RawQuery); err != nil || !utf8.ValidString(decoded) {
 		return nil, errs.New(errs.Malformed, "the query string is malformed; special characters must be percent-encoded, as UTF-8")
 	}
-	for parameter := range strings.SplitSeq(u.RawQuery, "&") {
-		if parameter != "" && !strings.Contains(parameter, "=") {
-			u.RawQuery = query.Encode()
-			break
-		}
-	}
 	return query, nil
-}
-
-// queryNames returns the names of a route's query parameters.
-func queryNames(op *huma.Operation) (names []string) {
-	for _, p := range op.Parameters {
-		if p.In == "query" {
-			names = append(names, p.Name)
-		}
-	}
-	return names
 }
 
 // checkRepeats adds a fault for each of the route's parameters that is repeated, since we would use only
 // one value.
 func (s *servedRoute) checkRepeats(faults *errs.Faults, query url.Values) {
-	for _, name := range s.query {
-		faults.Check(len(query[name]) <= 1, "query."+name, "expected one value; the parameter is given more than once")
+	for _, p := range s.parameters {
+		if p.in == "query" {
+			faults.Check(len(query[p.name]) <= 1, "query."+p.name, "expected one value; the parameter is given more than once")
+		}
 	}
 }
 
@@ -50,12 +33,12 @@ func (s *servedRoute) checkRepeats(faults *errs.Faults, query url.Values) {
 // not list everything. It ignores other unknown names.
 func (s *servedRoute) suggest(faults *errs.Faults, query url.Values) {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if slices.Contains(s.query, name) {
+		if slices.ContainsFunc(s.parameters, func(p parameter) bool { return p.in == "query" && p.name == name }) {
 			continue
 		}
-		for _, known := range s.query {
-			if isNearly(name, known) {
-				faults.Add("query."+name, "unknown parameter; did you mean `%s`?", known)
+		for _, p := range s.parameters {
+			if p.in == "query" && isNearly(name, p.name) {
+				faults.Add("query."+name, "unknown parameter; did you mean `%s`?", p.name)
 			}
 		}
 	}

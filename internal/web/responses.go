@@ -50,7 +50,8 @@ func headerRefs(others ...string) map[string]*huma.Header {
 }
 
 // responses documents a route's successful responses, and the errors that all routes have.
-func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*huma.Response {
+func responses(schemas huma.Registry, r Route) map[string]*huma.Response {
+	value := r.output
 	ok := &huma.Response{Description: http.StatusText(r.Status), Headers: headerRefs(headersOf(value)...)}
 	switch {
 	case value == reflect.TypeFor[Raw]():
@@ -70,15 +71,13 @@ func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*h
 	for _, status := range []int{400, 401, 403, 429, 500, 503} {
 		all[strconv.Itoa(status)] = errorRef(status)
 	}
-	return all
-}
-
-// addAlternative documents a route's other successful response.
-func addAlternative(schemas huma.Registry, op *huma.Operation, r Route) {
-	op.Responses[strconv.Itoa(r.other.status)] = &huma.Response{
-		Description: http.StatusText(r.other.status), Headers: headerRefs(headersOf(r.other.value)...),
-		Content: content("application/json", schemas.Schema(r.other.value, true, "")),
+	if other := r.other; other != nil {
+		all[strconv.Itoa(other.status)] = &huma.Response{
+			Description: http.StatusText(other.status), Headers: headerRefs(headersOf(other.value)...),
+			Content: content("application/json", schemas.Schema(other.value, true, "")),
+		}
 	}
+	return all
 }
 
 // notModified is the status for a conditional GET.
@@ -158,7 +157,7 @@ func errorRef(status int) *huma.Response {
 // addErrors documents the errors that follow from a route's path, parameters and body, and the route's own.
 func addErrors(op *huma.Operation, r Route) {
 	readsBody := r.Method != http.MethodGet // even if it ignores the body
-	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: readsBody, 415: readsBody, 422: r.body != nil}
+	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: readsBody, 415: readsBody, 422: op.RequestBody != nil}
 	for _, p := range op.Parameters {
 		has[412] = has[412] || p.Name == "If-Match"
 		has[422] = has[422] || p.In == "query" || p.Name == "Idempotency-Key"
@@ -171,16 +170,6 @@ func addErrors(op *huma.Operation, r Route) {
 			op.Responses[strconv.Itoa(status)] = errorRef(status)
 		}
 	}
-}
-
-// documentedOperation returns a route's operation in the document.
-func documentedOperation(doc *huma.OpenAPI, r Route) *huma.Operation {
-	item := doc.Paths[r.Path]
-	byMethod := map[string]*huma.Operation{
-		http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch,
-		http.MethodDelete: item.Delete,
-	}
-	return byMethod[r.Method]
 }
 
 // addCondition documents the header for a conditional GET.

@@ -2,17 +2,15 @@
 //
 // A management API request passes through Observe (request ID, panics, deadlines, log line), the
 // ServeMux, its route's Guard (authentication and permission, in package server), Idempotent if it has an
-// Idempotency-Key, our query checks and body decoding (validate.go), huma, which decodes its parameters,
-// and finally the handler. The handler returns a value or an error, and Write or Fail writes it in the
-// request's Face.
+// Idempotency-Key, the checks and decoding of query, body (validate.go) and parameters, and finally the
+// handler. The handler returns a value or an error, and Write or Fail writes it in the request's Face.
 //
-// On makes a Route for the table in package server. huma also generates the OpenAPI document. It does not
-// write responses, since it supports only one format and its errors contain the request's values.
+// On makes a Route for the table in package server. huma generates the OpenAPI document and validates
+// against its schemas.
 package web
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -23,7 +21,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"steward/internal/auth"
 	"steward/internal/budget"
@@ -48,10 +45,11 @@ type Route struct {
 	other   *response // an alternative response
 	small   bool
 	recent  bool
-	body    reflect.Type // nil if the route takes no body
 	maxBody int64
 	rules   Rules // nil if Checked has all rules
-	mount   func(api huma.API, op huma.Operation)
+
+	input, output reflect.Type
+	handle        func(ctx context.Context, in any) (any, error) // in points to an input
 }
 
 // Pattern returns the route's pattern for a ServeMux.
@@ -122,53 +120,11 @@ func On[I, O any](pattern, id string, p auth.Permission, status int, summary str
 	handle func(context.Context, *I) (O, error),
 ) Route {
 	method, path, _ := strings.Cut(pattern, " ")
-	mustBeExported(pattern, reflect.TypeFor[I]())
-	r := Route{Method: method, Path: path, ID: id, Permission: p, Status: status, Summary: summary, maxBody: MaxBody}
-	body, takesBody := reflect.TypeFor[I]().FieldByName("Body")
-	if takesBody {
-		r.body = body.Type
+	return Route{
+		Method: method, Path: path, ID: id, Permission: p, Status: status, Summary: summary, maxBody: MaxBody,
+		input: reflect.TypeFor[I](), output: reflect.TypeFor[O](),
+		handle: func(ctx context.Context, in any) (any, error) { return handle(ctx, in.(*I)) },
 	}
-	r.mount = func(api huma.API, op huma.Operation) {
-		op.Responses = responses(api.OpenAPI().Components.Schemas, r, reflect.TypeFor[O]())
-		huma.Register(api, op, func(ctx context.Context, in *I) (*output, error) {
-			request := parsedRequest(ctx)
-			if takesBody {
-				reflect.ValueOf(in).Elem().FieldByIndex(body.Index).Set(request.body)
-			}
-			var value O
-			if request.faults.Err() == nil {
-				var err error
-				if value, err = handle(ctx, in); !request.faults.AddAll(err) {
-					return &output{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
-				}
-			}
-			request.checkRules(ctx, in)
-			return &output{Body: func(hc huma.Context) { send(hc, status, nil, request.faults.Err()) }}, nil
-		})
-	}
-	return r
-}
-
-// mustBeExported panics if a route's input embeds an unexported struct, since huma would leave its
-// parameters empty.
-func mustBeExported(pattern string, input reflect.Type) {
-	for i := range input.NumField() {
-		if f := input.Field(i); f.Anonymous && !f.IsExported() {
-			panic(pattern + ": the embedded struct " + f.Name + " must be exported")
-		}
-	}
-}
-
-// output leaves writing the response to send.
-type output struct{ Body func(huma.Context) }
-
-func send(hc huma.Context, status int, value any, err error) {
-	r, w := humago.Unwrap(hc)
-	if err != nil {
-		Fail(w, r, err)
-		return
-	}
-	Write(w, r, status, value)
 }
 
 // Guard decides whether a request may use a route. It returns the request to continue with, whose context
@@ -183,8 +139,10 @@ type API struct {
 	// Decoding decodes the bodies.
 	Decoding *Decoding
 
-	mux  *http.ServeMux
-	huma huma.API
+	mux        *http.ServeMux
+	document   *huma.OpenAPI
+	guard      Guard
+	idempotent Idempotent
 }
 
 // defaultMemory is the size of API.Memory in bytes if it is not set.
@@ -193,7 +151,6 @@ const defaultMemory = 64 << 20
 // configureHuma sets huma's global settings, which are the same for every API.
 var configureHuma = sync.OnceFunc(func() {
 	huma.DefaultArrayNullable = false
-	huma.NewErrorWithContext = newHumaError
 	huma.ValidateStrictCasing = true
 	useOwnMessages()
 })
@@ -215,27 +172,28 @@ type Keyed struct {
 // request's face. If idempotent is nil, the API ignores Idempotency-Key.
 func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	configureHuma()
-	a := &API{mux: http.NewServeMux(), Memory: budget.NewPool(defaultMemory, MaxBody), Decoding: NewDecoding()}
-	served := &routeMux{api: a, mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]*servedRoute{}}
-	a.huma = humago.New(served, document())
+	a := &API{
+		Memory: budget.NewPool(defaultMemory, MaxBody), Decoding: NewDecoding(),
+		mux: http.NewServeMux(), document: newDocument(), guard: guard, idempotent: idempotent,
+	}
 	for i, r := range table {
+		s := &servedRoute{Route: r, api: a, wildcards: wildcards(r.Pattern())}
+		schemas := a.document.Components.Schemas
 		op := operation(r)
 		op.Extensions["x-order"] = i + 1
-		s := &servedRoute{Route: r}
-		if r.body != nil {
-			s.schema = newBodySchema(r.body, a.huma.OpenAPI().Components.Schemas)
+		op.Responses = responses(schemas, r)
+		s.parameters = parametersOf(r.input, schemas)
+		for _, p := range s.parameters {
+			op.Parameters = append(op.Parameters, p.document())
+		}
+		if body, ok := r.input.FieldByName("Body"); ok {
+			s.schema = newBodySchema(body.Type, schemas)
 			op.RequestBody = s.schema.document()
-			op.SkipValidateBody = true // routeMux decodes the body
 		}
-		served.routes[r.Pattern()] = s
-		r.mount(a.huma, op)
-		documented := documentedOperation(a.huma.OpenAPI(), r)
-		s.query = queryNames(documented)
-		if r.other != nil {
-			addAlternative(a.huma.OpenAPI().Components.Schemas, documented, r)
-		}
-		addErrors(documented, r)
-		addCondition(documented)
+		addErrors(op, r)
+		addCondition(op)
+		a.document.AddOperation(op)
+		a.mux.Handle(r.Pattern(), s)
 	}
 	a.mux.HandleFunc("/", a.notFound)
 	return a
@@ -295,58 +253,42 @@ func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 // servedRoute is a route with everything we need to check its requests.
 type servedRoute struct {
 	Route
-	schema *bodySchema // nil if the route takes no body
-	query  []string    // names of query parameters
-}
-
-// routeMux is the mux that huma registers its handlers on. It calls each handler after the route's guard
-// and the checks of query and body.
-type routeMux struct {
 	api        *API
-	mux        *http.ServeMux
-	guard      Guard
-	idempotent Idempotent
-	routes     map[string]*servedRoute
+	wildcards  []string
+	schema     *bodySchema // nil if the route takes no body
+	parameters []parameter
 }
 
-// HandleFunc implements humago.Mux.
-func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *http.Request)) {
-	route := m.routes[pattern]
-	names := wildcards(pattern)
-	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		meta := Request(r.Context())
-		meta.Route = pattern
-		meta.Resource = resourceOf(r, names)
-		w.Header()["Cache-Control"] = noStoreHeader
-		if r = m.guard(route.Route, w, r); r == nil {
-			return
-		}
-		meta.memory = m.api.Memory.Charge(orgOf(r.Context()), "")
-		defer meta.memory.Release()
-		body, err := readBody(w, r, route.maxBody, meta.memory)
+// ServeHTTP calls the handler after the route's guard and the checks of query, body and parameters.
+func (s *servedRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	meta := Request(r.Context())
+	meta.Route = s.Pattern()
+	meta.Resource = resourceOf(r, s.wildcards)
+	w.Header()["Cache-Control"] = noStoreHeader
+	if r = s.api.guard(s.Route, w, r); r == nil {
+		return
+	}
+	meta.memory = s.api.Memory.Charge(orgOf(r.Context()), "")
+	defer meta.memory.Release()
+	body, err := readBody(w, r, s.maxBody, meta.memory)
+	if err != nil {
+		Fail(w, r, err)
+		return
+	}
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		value, err := s.call(r, body)
 		if err != nil {
 			Fail(w, r, err)
 			return
 		}
-		serve := func(w http.ResponseWriter, r *http.Request) {
-			var p *parsed
-			err := m.api.Decoding.Do(r.Context(), orgOf(r.Context()), body, func() (err error) {
-				p, err = route.parse(r, body)
-				return err
-			})
-			if err != nil {
-				Fail(w, r, err)
-				return
-			}
-			next(w, r.WithContext(context.WithValue(r.Context(), parsedKey{}, p)))
-		}
-		keys := r.Header["Idempotency-Key"]
-		if len(keys) > 0 && route.Method == http.MethodPost && m.idempotent != nil {
-			m.idempotent(w, r, Keyed{Key: keys[0], Body: body, Status: route.Status, Next: http.HandlerFunc(serve)})
-			return
-		}
-		serve(w, r)
-	})
+		Write(w, r, s.Status, value)
+	}
+	keys := r.Header["Idempotency-Key"]
+	if len(keys) > 0 && s.Method == http.MethodPost && s.api.idempotent != nil {
+		s.api.idempotent(w, r, Keyed{Key: keys[0], Body: body, Status: s.Status, Next: http.HandlerFunc(serve)})
+		return
+	}
+	serve(w, r)
 }
 
 // orgOf returns the caller's organization, or "" without a caller.
@@ -362,48 +304,71 @@ func orgOf(ctx context.Context) string {
 // ask for a newer one.
 var noStoreHeader = []string{"no-store"}
 
-// ServeHTTP implements humago.Mux.
-func (m *routeMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
-
-// parsed is a request with a checked query and a decoded body.
-type parsed struct {
-	body   reflect.Value // zero if the route takes no body
-	schema *bodySchema   // nil if there is no body
-	rules  Rules         // nil if there are none
-	// isChecked reports whether faults from the body's own rules were added.
-	isChecked bool
-	faults    errs.Faults // in query and body
-}
-
-type parsedKey struct{}
-
-func parsedRequest(ctx context.Context) *parsed { return ctx.Value(parsedKey{}).(*parsed) }
-
-// parse checks a request's query and decodes its body. It returns Malformed if we cannot say anything
-// about their values. huma gets an empty object as the body.
-func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
+// call checks a request and calls the handler. One error reports all faults in query, body and
+// parameters.
+func (s *servedRoute) call(r *http.Request, body []byte) (any, error) {
 	query, err := parseQuery(r.URL)
 	if err != nil {
 		return nil, err
 	}
+	in := reflect.New(s.input)
 	p := &parsed{}
+	err = s.api.Decoding.Do(r.Context(), orgOf(r.Context()), body, func() error {
+		return s.decode(r, query, body, in.Elem(), p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.setParameters(in.Elem(), r, query); err != nil {
+		p.faults.AddAll(err)
+		p.checkBody()
+		return nil, p.faults.Err()
+	}
+	if p.faults.Err() == nil {
+		value, err := s.handle(r.Context(), in.Interface())
+		if !p.faults.AddAll(err) {
+			return value, err
+		}
+	}
+	p.checkBody()
+	if p.rules != nil && !p.faults.Full() {
+		p.rules(r.Context(), in.Interface(), &p.faults)
+	}
+	return nil, p.faults.Err()
+}
+
+// parsed is a request with a checked query and a decoded body.
+type parsed struct {
+	body   reflect.Value
+	schema *bodySchema // nil if there is no body
+	rules  Rules       // nil if there are none
+	// isChecked reports whether faults from the body's own rules were added.
+	isChecked bool
+	faults    errs.Faults
+}
+
+// decode checks a request's query and decodes its body into the handler's input. It returns Malformed if
+// we cannot say anything about their values.
+func (s *servedRoute) decode(r *http.Request, query url.Values, body []byte, in reflect.Value, p *parsed) (err error) {
 	s.checkRepeats(&p.faults, query)
 	if FaceOf(r.Context()) == Bare {
 		s.suggest(&p.faults, query)
 	}
 	if s.schema == nil {
-		return p, nil
+		return nil
 	}
-	p.body, err = s.schema.decode(body, &p.faults)
-	r.Body = io.NopCloser(strings.NewReader("{}"))
-	if err == nil && len(body) > 0 {
+	if p.body, err = s.schema.decode(body, &p.faults); err != nil {
+		return err
+	}
+	in.FieldByName("Body").Set(p.body)
+	if len(body) > 0 {
 		p.schema = s.schema
 		p.rules = s.rules
 	}
 	if p.faults.Err() != nil {
 		p.checkBody() // we do it here because large bodies take turns here
 	}
-	return p, err
+	return nil
 }
 
 // checkBody adds faults from the body's own rules, once.
@@ -411,13 +376,5 @@ func (p *parsed) checkBody() {
 	if p.schema != nil && !p.isChecked && !p.faults.Full() {
 		p.isChecked = true
 		p.schema.check(p.body, &p.faults)
-	}
-}
-
-// checkRules adds faults from the body's own rules and from the route's. in is the handler's input.
-func (p *parsed) checkRules(ctx context.Context, in any) {
-	p.checkBody()
-	if p.rules != nil && !p.faults.Full() {
-		p.rules(ctx, in, &p.faults)
 	}
 }

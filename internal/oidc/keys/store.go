@@ -144,13 +144,9 @@ func (s *Store) readAll(q db.Querier) ([]key, error) {
 
 // scan reads a row from selectKeys. It returns the sealed private key next to the key.
 func scan(row db.Row) (k key, sealed []byte, err error) {
-	var public string
-	err = row.Scan(&k.kid, &k.alg, &k.state, &public, &sealed, &k.settledAt, &k.createdAt, &k.activeAt, &k.retiredAt)
+	err = row.Scan(&k.kid, &k.alg, &k.state, db.FromJSON(&k.public), &sealed, &k.settledAt, &k.createdAt, &k.activeAt, &k.retiredAt)
 	if err != nil {
 		return key{}, nil, fmt.Errorf("read signing key: %w", err)
-	}
-	if err := json.Unmarshal([]byte(public), &k.public); err != nil {
-		return key{}, nil, fmt.Errorf("decode signing key %s: %w", k.kid, err)
 	}
 	return k, sealed, nil
 }

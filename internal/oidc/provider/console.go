@@ -3,6 +3,8 @@ package provider
 import (
 	"context"
 	"net/http"
+
+	"steward/internal/oidc/provider/session"
 )
 
 // RequireSignIn returns the handler for a console page that requires a signed-in user. It calls next
@@ -27,23 +29,9 @@ func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Reques
 	})
 }
 
-// SessionUser returns a session's user, or "" if the session has ended. recent reports whether the user
-// has signed in recently.
-func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID string, recent bool, err error) {
-	s, err := p.sessions.Use(ctx, sessionID)
-	if err != nil || s == nil {
-		return "", false, err
-	}
-	return s.UserID, s.Recent(p.Now()), nil
-}
-
-// SessionOrg returns the only organization that a session opens, or "" if it opens all of its user's.
-func (p *Provider) SessionOrg(ctx context.Context, sessionID string) (orgID string, err error) {
-	s, err := p.sessions.Use(ctx, sessionID)
-	if err != nil || s == nil {
-		return "", err
-	}
-	return s.OrgID, nil
+// Session returns a session, or nil if it has ended. Its use keeps it alive.
+func (p *Provider) Session(ctx context.Context, sessionID string) (*session.Session, error) {
+	return p.sessions.Use(ctx, sessionID)
 }
 
 // SignOut ends a browser's session and deletes its cookie.

@@ -34,11 +34,11 @@ func TestSignInIsRecentForTenMinutes(t *testing.T) {
 	}
 	isRecent := func() bool {
 		t.Helper()
-		userID, recent, err := f.Provider.SessionUser(t.Context(), sessionID)
-		if err != nil || userID != f.UserID {
-			t.Fatalf("the user is %q, %v", userID, err)
+		s, err := f.Provider.Session(t.Context(), sessionID)
+		if err != nil || s == nil || s.UserID != f.UserID {
+			t.Fatalf("got %+v, %v", s, err)
 		}
-		return recent
+		return s.Recent(f.Provider.Now())
 	}
 	const again = "/console/sign-in?recent=1"
 	if rec := open(again); rec.Code != http.StatusNoContent || !isRecent() {

@@ -28,7 +28,6 @@ import (
 	"steward/internal/auth"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/authorize"
-	"steward/internal/oidc/provider/backchannel"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
@@ -89,7 +88,7 @@ type Provider struct {
 	device     *device.Handler
 	token      *token.Endpoint
 	introspect *introspect.Handler
-	logouts    *backchannel.Worker
+	logouts    *session.LogoutWorker
 	register   *register.Handler // nil if nobody may register clients
 }
 
@@ -189,8 +188,8 @@ func (p *Provider) connect(key oauth.Key) {
 	p.logouts = p.newLogouts(tokens)
 }
 
-func (p *Provider) newLogouts(tokens *jwt.Issuer) *backchannel.Worker {
-	w := backchannel.NewWorker()
+func (p *Provider) newLogouts(tokens *jwt.Issuer) *session.LogoutWorker {
+	w := session.NewLogoutWorker()
 	w.DB = p.DB
 	w.Now = p.Now
 	w.Log = p.Log

@@ -7,7 +7,6 @@ import (
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/links"
 	"steward/internal/oidc/provider/oauth"
-	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
 )
 
@@ -43,7 +42,7 @@ func (p *Provider) newFederation() *federation.Handler {
 	return &federation.Handler{
 		Now: p.Now, SignIn: s, Sessions: p.sessions, Flows: s.Flows, Pages: p.pages, Attempts: s.Attempts,
 		Upstreams: p.Upstreams,
-		Client:    relying.New(p.Egress, p.Issuer+upstream.PathCallback, p.Now),
+		Client:    upstream.NewRelyingParty(p.Egress, p.Issuer+upstream.PathCallback, p.Now),
 	}
 }
 

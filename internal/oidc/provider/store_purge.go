@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"steward/internal/db"
-	"steward/internal/oidc/provider/backchannel"
+	"steward/internal/oidc/provider/session"
 	"steward/internal/stamp"
 )
 
@@ -26,7 +26,7 @@ const purgeBatch = 1000
 // Purge deletes expired rows.
 func (p *Provider) Purge(ctx context.Context) error {
 	now := stamp.Of(p.Now())
-	if err := backchannel.Purge(ctx, p.DB, now); err != nil {
+	if err := session.PurgeLogouts(ctx, p.DB, now); err != nil {
 		return err
 	}
 	for _, e := range expiring {

@@ -3,7 +3,6 @@ package registration
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -91,11 +90,7 @@ func makeRoom(tx *db.Tx, orgID string, now stamp.Time) error {
 func insert(tx *db.Tx, t Created, g Grant) error {
 	var scopes *string
 	if g.Restricted {
-		text, err := json.Marshal(g.Scopes)
-		if err != nil {
-			return fmt.Errorf("encode scopes: %w", err)
-		}
-		scopes = new(string(text))
+		scopes = new(db.ToJSON(g.Scopes))
 	}
 	_, err := tx.Exec(`INSERT INTO oidc_registration_tokens (org_id, id, name, token_hash, scopes, uses, used, expires_at,
 		created_by, created_at) VALUES (@org_id, @id, @name, @token_hash, @scopes, @uses, 0, @expires_at,
@@ -132,22 +127,15 @@ const usable = `token_hash = $1 AND (expires_at IS NULL OR expires_at > $2) AND 
 // Check returns a token's grant, or ErrToken.
 func (s *Store) Check(ctx context.Context, value string) (Grant, error) {
 	var g Grant
-	var scopes *string
 	err := s.DB.Read(ctx).Row(`SELECT org_id, scopes FROM oidc_registration_tokens WHERE `+usable,
-		seal.Hash(value), stamp.Of(s.Now())).Scan(&g.OrgID, &scopes)
+		seal.Hash(value), stamp.Of(s.Now())).Scan(&g.OrgID, db.FromJSON(&g.Scopes))
 	if errors.Is(err, db.ErrNoRows) {
 		return Grant{}, ErrToken
 	}
 	if err != nil {
 		return Grant{}, fmt.Errorf("read registration token: %w", err)
 	}
-	if scopes == nil {
-		return g, nil
-	}
-	g.Restricted = true
-	if err := json.Unmarshal([]byte(*scopes), &g.Scopes); err != nil {
-		return Grant{}, fmt.Errorf("decode scopes of registration token: %w", err)
-	}
+	g.Restricted = g.Scopes != nil
 	return g, nil
 }
 

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,38 +37,21 @@ const columns = `org_id, id, name, issuer, client_id, client_secret, scopes, dom
 
 func scan(row db.Row) (Upstream, error) {
 	var u Upstream
-	var scopes, domains, groupRoles string
-	err := row.Scan(&u.OrgID, &u.ID, &u.Name, &u.Issuer, &u.ClientID, &u.sealed, &scopes, &domains, &u.DefaultRole,
-		&u.GroupsClaim, &groupRoles, &u.Only, &u.Enabled, &u.CreatedAt, &u.UpdatedAt, &u.version)
+	err := row.Scan(&u.OrgID, &u.ID, &u.Name, &u.Issuer, &u.ClientID, &u.sealed, db.FromJSON(&u.Scopes), db.FromJSON(&u.Domains), &u.DefaultRole,
+		&u.GroupsClaim, db.FromJSON(&u.GroupRoles), &u.Only, &u.Enabled, &u.CreatedAt, &u.UpdatedAt, &u.version)
 	if err != nil {
 		return Upstream{}, fmt.Errorf("read upstream: %w", err)
 	}
-	for _, value := range []struct {
-		text string
-		to   any
-	}{{scopes, &u.Scopes}, {domains, &u.Domains}, {groupRoles, &u.GroupRoles}} {
-		if err := json.Unmarshal([]byte(value.text), value.to); err != nil {
-			return Upstream{}, fmt.Errorf("decode upstream %s: %w", u.ID, err)
-		}
-	}
 	u.HasSecret = u.sealed != nil
 	return u, nil
-}
-
-func encode(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // text always encodes
-	}
-	return string(text)
 }
 
 // args returns an upstream's columns.
 func (u Upstream) args() db.Args {
 	return db.Args{
 		"org_id": u.OrgID, "id": u.ID, "name": u.Name, "issuer": u.Issuer, "client_id": u.ClientID,
-		"client_secret": u.sealed, "scopes": encode(u.Scopes), "domains": encode(u.Domains), "default_role": u.DefaultRole,
-		"groups_claim": u.GroupsClaim, "group_roles": encode(u.GroupRoles), "only_upstream": u.Only, "enabled": u.Enabled,
+		"client_secret": u.sealed, "scopes": db.ToJSON(u.Scopes), "domains": db.ToJSON(u.Domains), "default_role": u.DefaultRole,
+		"groups_claim": u.GroupsClaim, "group_roles": db.ToJSON(u.GroupRoles), "only_upstream": u.Only, "enabled": u.Enabled,
 		"created_at": u.CreatedAt, "updated_at": u.UpdatedAt, "version": u.version,
 	}
 }

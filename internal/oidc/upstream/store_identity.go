@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,17 +64,13 @@ var errTaken = errs.New(errs.Conflict, "this account belongs to another user")
 // PutIdentity stores that an identity belongs to a user, with its present groups, and if linked is true
 // that the user has linked it. It returns Conflict if the identity belongs to another user.
 func (s *Store) PutIdentity(tx *db.Tx, i Identity) error {
-	groups, err := json.Marshal(keptGroups(i.Groups))
-	if err != nil {
-		return fmt.Errorf("encode groups: %w", err)
-	}
 	n, err := tx.Exec(`INSERT INTO oidc_identities (`+identityColumns+`, group_names)
 		VALUES (@org_id, @issuer, @subject, @user_id, @linked, @now, @groups)
 		ON CONFLICT (org_id, issuer, subject) DO UPDATE SET linked = oidc_identities.linked OR excluded.linked,
 			group_names = excluded.group_names
 		WHERE oidc_identities.user_id = excluded.user_id`, db.Args{
 		"org_id": i.OrgID, "issuer": i.Issuer, "subject": i.Subject, "user_id": i.UserID, "linked": i.Linked, "now": s.now(),
-		"groups": string(groups),
+		"groups": db.ToJSON(keptGroups(i.Groups)),
 	})
 	if err != nil {
 		return fmt.Errorf("insert identity: %w", err)
@@ -98,11 +93,8 @@ func keptGroups(groups []string) []string {
 // identity there was last used.
 func (s *Store) Groups(ctx context.Context, orgID, userID string) ([]string, error) {
 	lists, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (groups []string, err error) {
-		var text string
-		if err := r.Scan(&text); err != nil {
-			return nil, err
-		}
-		return groups, json.Unmarshal([]byte(text), &groups)
+		err = r.Scan(db.FromJSON(&groups))
+		return groups, err
 	}, `SELECT i.group_names FROM oidc_identities i WHERE i.user_id = $1 AND i.org_id = $2 AND EXISTS (SELECT 1
 		FROM oidc_upstreams u WHERE u.org_id = i.org_id AND u.issuer = i.issuer AND u.enabled AND u.groups_claim <> '')
 		LIMIT 100`, userID, orgID)

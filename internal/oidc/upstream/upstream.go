@@ -6,7 +6,9 @@
 // identity up by organization, issuer and subject, and it opens that organization only. E-mail domains
 // concern everybody, so the operator grants them (Domains).
 //
-// Package provider/upstream speaks the protocol, and package provider/signin decides who an identity
+// RelyingParty signs users in at an upstream: AuthURL returns the URL to send a browser to, and Finish
+// checks the response that the browser brings back: its issuer (RFC 9207), the code with PKCE, and the ID
+// token's signature, issuer, audience, nonce and times. Package provider/signin decides who an identity
 // signs in.
 package upstream
 

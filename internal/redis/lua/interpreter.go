@@ -317,7 +317,11 @@ func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error
 }
 
 // Error is an error that a script raised: its text, and the script and line that raised it, if known.
-type Error struct{ Text, Source, Line string }
+type Error struct {
+	Text, Source, Line string
+	// Table is what the script raised, or nil.
+	Table *gopher.LTable
+}
 
 func (e *Error) Error() string { return e.Text }
 
@@ -331,7 +335,7 @@ func newError(err error) *Error {
 	if !ok {
 		return &Error{Text: "ERR " + Text(failed.Object)}
 	}
-	return &Error{Text(t.RawGetString("err")), Text(t.RawGetString("source")), Text(t.RawGetString("line"))}
+	return &Error{Text(t.RawGetString("err")), Text(t.RawGetString("source")), Text(t.RawGetString("line")), t}
 }
 
 // Show makes functions see a table's elements in place of the global variables. nil restores those.

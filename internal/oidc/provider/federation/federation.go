@@ -18,7 +18,6 @@ import (
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
-	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
 	"steward/internal/stamp"
 )
@@ -33,7 +32,7 @@ type Handler struct {
 	Attempts  *signin.Limiter
 	Upstreams *signin.Upstreams
 	// Client talks to the providers.
-	Client *relying.Client
+	Client *upstream.RelyingParty
 	// Linked is called when a user whom StartLink has sent comes back, with that user's session.
 	Linked func(w http.ResponseWriter, r *http.Request, sessionID string, i upstream.Identity) error
 }

@@ -180,12 +180,12 @@ func TestSessionOfAProviderOpensOneOrganization(t *testing.T) {
 	}
 	var sessionID string
 	providertest.Must(t, f.DB.Read(t.Context()).Row(`SELECT id FROM oidc_sessions`).Scan(&sessionID))
-	if got, err := f.Provider.SessionOrg(t.Context(), sessionID); err != nil || got != f.OrgID {
-		t.Errorf("the console may open %q: %v", got, err)
+	if got, err := f.Provider.Session(t.Context(), sessionID); err != nil || got.OrgID != f.OrgID {
+		t.Errorf("the console may open %+v: %v", got, err)
 	}
 	b.Complete(b.Get(foreign.AuthorizeURL())) // with the password, it is open
-	if got, err := f.Provider.SessionOrg(t.Context(), sessionID); err != nil || got != "" {
-		t.Errorf("after a sign-in with the password, the session opens %q: %v", got, err)
+	if got, err := f.Provider.Session(t.Context(), sessionID); err != nil || got.OrgID != "" {
+		t.Errorf("after a sign-in with the password, the session opens %+v: %v", got, err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/signin"
-	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -23,10 +22,10 @@ const (
 
 // visit is a sign-in's state while the browser is at a provider.
 type visit struct {
-	UpstreamID string          `json:"upstream"`
-	Issuer     string          `json:"issuer"`
-	Attempt    relying.Attempt `json:"attempt"`
-	Flow       *flow.Flow      `json:"flow"`
+	UpstreamID string           `json:"upstream"`
+	Issuer     string           `json:"issuer"`
+	Attempt    upstream.Attempt `json:"attempt"`
+	Flow       *flow.Flow       `json:"flow"`
 	// Cookie is the hash of the browser's cookie.
 	Cookie []byte `json:"cookie"`
 	// Session is the session of a user who links the account, or "".
@@ -59,9 +58,9 @@ func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstr
 }
 
 // registration returns Steward's registration at a provider.
-func (h *Handler) registration(u upstream.Upstream) (relying.Registration, error) {
+func (h *Handler) registration(u upstream.Upstream) (upstream.Registration, error) {
 	secret, err := h.Upstreams.Store.Secret(u)
-	return relying.Registration{
+	return upstream.Registration{
 		Issuer: u.Issuer, ClientID: u.ClientID, ClientSecret: secret, Scopes: u.Scopes, GroupsClaim: u.GroupsClaim,
 	}, err
 }

@@ -1,4 +1,11 @@
-// Package session owns signed-in users' sessions: a row in the database and a cookie in the browser.
+// Package session owns signed-in users' sessions: a row in the database and a cookie in the browser. It
+// tells the clients that got an ID token in a session when the session ends (OpenID Connect
+// Back-Channel Logout 1.0).
+//
+// AddClient adds a client with a logout URI to a session, in the transaction that redeems the client's
+// code. The transaction that ends the session makes its logouts due, so that none is lost if the process
+// dies afterwards. On each replica a LogoutWorker leases due logouts, sends their tokens, and deletes the
+// ones that clients accept. We make a new token for each attempt, since it is valid for two minutes.
 package session
 
 import (
@@ -14,6 +21,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
+	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -88,7 +96,7 @@ func (m *Manager) current(r *http.Request) (*Session, error) {
 		return nil, nil
 	}
 	now := stamp.Of(m.Now())
-	s, err := byToken(m.DB.Read(r.Context()), token, m.bounds(now))
+	s, err := m.find(r.Context(), "token_hash", seal.Hash(token), now)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
 	}
@@ -125,7 +133,7 @@ func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 	now := stamp.Of(m.Now())
 	s, err := m.cache.GetWithin(m.touchInterval(), sessionID, func() (*Session, error) {
-		s, err := byID(m.DB.Read(ctx), sessionID, m.bounds(now))
+		s, err := m.find(ctx, "id", sessionID, now)
 		if err != nil {
 			return nil, err
 		}
@@ -242,16 +250,6 @@ func (m *Manager) End(ctx context.Context, w http.ResponseWriter, s *Session) er
 // Remove ends a user's session, if there is one.
 func (m *Manager) Remove(ctx context.Context, userID, sessionID string) error {
 	return m.DB.Write(ctx, func(tx *db.Tx) error { return remove(tx, userID, sessionID) })
-}
-
-// Live reports whether a session has not ended.
-func (m *Manager) Live(ctx context.Context, sessionID string) (bool, error) {
-	return live(m.DB.Read(ctx), sessionID, m.bounds(stamp.Of(m.Now())))
-}
-
-// List returns a user's latest 100 sessions, most recently used first.
-func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
-	return list(m.DB.Read(ctx), userID, m.bounds(stamp.Of(m.Now())))
 }
 
 // userAgent returns the User-Agent header as text that the database accepts.

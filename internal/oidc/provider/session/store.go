@@ -1,10 +1,11 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"steward/internal/db"
-	"steward/internal/oidc/provider/backchannel"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -65,32 +66,28 @@ func (m *Manager) bounds(now stamp.Time) db.Args {
 	return db.Args{"now": now, "seen_after": now.Add(-m.IdleTimeout), "signed_in_after": now.Add(-m.MaxAge)}
 }
 
-// byToken returns the session with a token, or db.ErrNoRows if it has ended.
-func byToken(q db.Querier, token string, bounds db.Args) (*Session, error) {
-	bounds["token_hash"] = seal.Hash(token)
-	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE token_hash = @token_hash AND `+hasNotEnded, bounds))
+// find returns the session with a value in a column, or db.ErrNoRows if it has ended.
+func (m *Manager) find(ctx context.Context, column string, value any, now stamp.Time) (*Session, error) {
+	args := m.bounds(now)
+	args["value"] = value
+	return scan(m.DB.Read(ctx).Row(`SELECT `+columns+` FROM oidc_sessions WHERE `+column+` = @value AND `+hasNotEnded, args))
 }
 
-// byID returns a session, or db.ErrNoRows if it has ended.
-func byID(q db.Querier, sessionID string, bounds db.Args) (*Session, error) {
-	bounds["id"] = sessionID
-	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE id = @id AND `+hasNotEnded, bounds))
-}
-
-func live(q db.Querier, sessionID string, bounds db.Args) (bool, error) {
-	var n int
-	bounds["id"] = sessionID
-	err := q.Row(`SELECT count(*) FROM oidc_sessions WHERE id = @id AND `+hasNotEnded, bounds).Scan(&n)
-	if err != nil {
-		return false, fmt.Errorf("read session: %w", err)
+// Live reports whether a session has not ended.
+func (m *Manager) Live(ctx context.Context, sessionID string) (bool, error) {
+	_, err := m.find(ctx, "id", sessionID, stamp.Of(m.Now()))
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
 	}
-	return n > 0, nil
+	return err == nil, err
 }
 
-func list(q db.Querier, userID string, bounds db.Args) ([]*Session, error) {
-	bounds["user_id"] = userID
-	return db.Collect(q, scan, `SELECT `+columns+` FROM oidc_sessions WHERE user_id = @user_id AND `+hasNotEnded+`
-		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, bounds)
+// List returns a user's latest 100 sessions, most recently used first.
+func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
+	args := m.bounds(stamp.Of(m.Now()))
+	args["user_id"] = userID
+	return db.Collect(m.DB.Read(ctx), scan, `SELECT `+columns+` FROM oidc_sessions WHERE user_id = @user_id AND `+hasNotEnded+`
+		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, args)
 }
 
 // saveTouch stores a session's last use and its new expiry.
@@ -108,8 +105,9 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 	if err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
-	if err := backchannel.EndSession(tx, userID, sessionID); err != nil {
-		return err
+	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE session_id = $1 AND user_id = $2 AND due_at IS NULL`,
+		sessionID, userID); err != nil {
+		return fmt.Errorf("make logouts due: %w", err)
 	}
 	return tx.Invalidate(Cache)
 }
@@ -120,8 +118,9 @@ func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	if err != nil {
 		return fmt.Errorf("delete sessions: %w", err)
 	}
-	if err := backchannel.EndOthers(tx, userID, keep); err != nil {
-		return err
+	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE user_id = $1 AND session_id <> $2 AND due_at IS NULL`,
+		userID, keep); err != nil {
+		return fmt.Errorf("make logouts due: %w", err)
 	}
 	return tx.Invalidate(Cache)
 }

@@ -8,7 +8,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/oauth"
-	relying "steward/internal/oidc/provider/upstream"
 	"steward/internal/oidc/upstream"
 )
 
@@ -29,7 +28,7 @@ var ErrNotAdmitted = errors.New("the identity opens no account")
 // Arrival is a user who comes back from a provider.
 type Arrival struct {
 	upstreamID string
-	claims     relying.Claims
+	claims     upstream.Claims
 	newcomer   account.Newcomer
 }
 
@@ -39,7 +38,7 @@ func (a Arrival) Methods() oauth.Methods { return a.claims.Methods }
 // Arrive returns a user's arrival. A new account gets the address only if the provider has verified it
 // and the operator has granted its domain to the organization. Otherwise an organization could take any
 // address, and others could not invite its real owner.
-func (s *Upstreams) Arrive(ctx context.Context, u upstream.Upstream, c relying.Claims) (Arrival, error) {
+func (s *Upstreams) Arrive(ctx context.Context, u upstream.Upstream, c upstream.Claims) (Arrival, error) {
 	granted, err := s.Store.Domains.Has(ctx, u.OrgID, upstream.DomainOf(c.Email))
 	return Arrival{upstreamID: u.ID, claims: c, newcomer: account.Newcomer{
 		OrgID: u.OrgID, Email: c.Email, OwnAddress: c.EmailVerified && granted, FirstName: c.FirstName, LastName: c.LastName,
@@ -120,6 +119,6 @@ func (s *Upstreams) admitNew(tx *db.Tx, u upstream.Upstream, a Arrival) (userID 
 }
 
 // Identity returns the identity of a provider's user, without a UserID.
-func Identity(u upstream.Upstream, c relying.Claims) upstream.Identity {
+func Identity(u upstream.Upstream, c upstream.Claims) upstream.Identity {
 	return upstream.Identity{OrgID: u.OrgID, Issuer: u.Issuer, Subject: c.Subject, Groups: c.Groups}
 }

@@ -1,9 +1,3 @@
-// Package upstream is the relying party: it lets users sign in at another OpenID Connect provider. It
-// has no tables.
-//
-// AuthURL returns the URL to send a browser to. Finish checks the response that the browser brings
-// back: its issuer (RFC 9207), the code with PKCE, and the ID token's signature, issuer, audience,
-// nonce and times. Package admission decides which user here the identity belongs to.
 package upstream
 
 import (
@@ -33,8 +27,8 @@ const (
 	maxProviders = 1000
 )
 
-// Client signs users in at providers. It is safe for concurrent use.
-type Client struct {
+// RelyingParty signs users in at providers. It is safe for concurrent use.
+type RelyingParty struct {
 	Now         func() time.Time
 	RedirectURI string
 
@@ -44,11 +38,11 @@ type Client struct {
 	providers map[string]*provider // by issuer
 }
 
-// New returns a client that sends its requests with transport. The transport decides which addresses
+// NewRelyingParty returns a client that sends its requests with transport. The transport decides which addresses
 // they may reach. The client follows no redirects.
-func New(transport http.RoundTripper, redirectURI string, now func() time.Time) *Client {
+func NewRelyingParty(transport http.RoundTripper, redirectURI string, now func() time.Time) *RelyingParty {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{
+	return &RelyingParty{
 		Now: now, RedirectURI: redirectURI, providers: map[string]*provider{},
 		http: &http.Client{Transport: limited{transport}, Timeout: timeout, CheckRedirect: stay},
 	}
@@ -85,7 +79,7 @@ type Attempt struct {
 }
 
 // NewAttempt returns an attempt with new secrets.
-func (c *Client) NewAttempt(fresh bool) Attempt {
+func (c *RelyingParty) NewAttempt(fresh bool) Attempt {
 	return Attempt{Nonce: id.Secret(32), Verifier: oauth2.GenerateVerifier(), Fresh: fresh, Started: c.Now().Unix()}
 }
 
@@ -103,7 +97,7 @@ type metadata struct {
 }
 
 // discover returns an issuer's provider.
-func (c *Client) discover(ctx context.Context, issuer string) (*provider, error) {
+func (c *RelyingParty) discover(ctx context.Context, issuer string) (*provider, error) {
 	c.mu.Lock()
 	known := c.providers[issuer]
 	c.mu.Unlock()
@@ -142,7 +136,7 @@ func sameScheme(issuer, target string) bool {
 }
 
 // config returns the settings for package oauth2.
-func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
+func (c *RelyingParty) config(p *provider, reg Registration) *oauth2.Config {
 	endpoint := p.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	basic := len(p.AuthMethods) == 0 || slices.Contains(p.AuthMethods, "client_secret_basic")
@@ -156,7 +150,7 @@ func (c *Client) config(p *provider, reg Registration) *oauth2.Config {
 }
 
 // AuthURL returns the URL for an attempt's authorization request.
-func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state string) (string, error) {
+func (c *RelyingParty) AuthURL(ctx context.Context, reg Registration, a Attempt, state string) (string, error) {
 	p, err := c.discover(ctx, reg.Issuer)
 	if err != nil {
 		return "", err
@@ -170,7 +164,7 @@ func (c *Client) AuthURL(ctx context.Context, reg Registration, a Attempt, state
 
 // Finish checks the parameters that the browser brings back, and returns the provider's claims about
 // the user. The caller must have checked the state. It returns an *oauth.Error if the sign-in failed.
-func (c *Client) Finish(ctx context.Context, reg Registration, a Attempt, params url.Values) (Claims, error) {
+func (c *RelyingParty) Finish(ctx context.Context, reg Registration, a Attempt, params url.Values) (Claims, error) {
 	p, err := c.discover(ctx, reg.Issuer)
 	if err != nil {
 		return Claims{}, err
@@ -205,7 +199,7 @@ const maxSkew = time.Minute
 
 // verify returns the claims in a response's ID token, and adds those from the userinfo endpoint if the
 // ID token has no e-mail address or no groups.
-func (c *Client) verify(ctx context.Context, p *provider, reg Registration, token *oauth2.Token) (Claims, error) {
+func (c *RelyingParty) verify(ctx context.Context, p *provider, reg Registration, token *oauth2.Token) (Claims, error) {
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
 		return Claims{}, errIDToken

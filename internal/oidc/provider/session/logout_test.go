@@ -1,4 +1,4 @@
-package backchannel_test
+package session_test
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/backchannel"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/providertest"
 	"steward/internal/oidc/provider/session"
@@ -436,7 +435,7 @@ func TestQueueOfAClientIsBounded(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		connect(f)
 		sids := endSessions(newRelyingParty(f, "shop"), 7)
-		w := backchannel.NewWorker()
+		w := session.NewLogoutWorker()
 		w.DB, w.Now, w.Clients, w.Tokens = f.DB, f.Clock.Now, f.Clients.Store, f.Issuer()
 		w.Log = f.NewProvider().Log
 		w.MaxQueued = 3

@@ -1,27 +1,38 @@
-package backchannel
+package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"steward/internal/db"
+	"steward/internal/oidc"
 	"steward/internal/stamp"
 )
 
-// Add registers a client to be told when a session ends.
-func Add(tx *db.Tx, c Client) error {
-	_, err := tx.Exec(`INSERT INTO oidc_logouts (session_id, client_id, org_id, user_id, attempts)
-		VALUES ($1, $2, $3, $4, 0) ON CONFLICT (session_id, client_id) DO NOTHING`,
-		c.SessionID, c.ClientID, c.OrgID, c.UserID)
-	if err != nil {
-		return fmt.Errorf("insert logout: %w", err)
+// AddClient records that a client gets an ID token in a session, so that we tell it when the session
+// ends. It returns false if the session has ended already. The session cannot end before the
+// transaction does.
+func AddClient(tx *db.Tx, c *oidc.Registered, sessionID string, now stamp.Time) (live bool, err error) {
+	var userID string
+	err = tx.Row(`UPDATE oidc_sessions SET user_id = user_id WHERE id = $1 AND expires_at > $2 RETURNING user_id`,
+		sessionID, now).Scan(&userID)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("lock session: %w", err)
+	}
+	if _, err := tx.Exec(`INSERT INTO oidc_logouts (session_id, client_id, org_id, user_id, attempts)
+		VALUES ($1, $2, $3, $4, 0) ON CONFLICT (session_id, client_id) DO NOTHING`, sessionID, c.ID, c.OrgID, userID); err != nil {
+		return false, fmt.Errorf("insert logout: %w", err)
+	}
+	return true, nil
 }
 
-// Clients returns up to limit clients that got an ID token in a session.
-func Clients(q db.Querier, sessionID string, limit int) ([]string, error) {
-	ids, err := db.Collect(q, db.Value[string], `SELECT client_id FROM oidc_logouts WHERE session_id = $1
+// Clients returns up to limit clients with a logout URI that got an ID token in a session.
+func (m *Manager) Clients(ctx context.Context, sessionID string, limit int) ([]string, error) {
+	ids, err := db.Collect(m.DB.Read(ctx), db.Value[string], `SELECT client_id FROM oidc_logouts WHERE session_id = $1
 		ORDER BY client_id LIMIT $2`, sessionID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read clients of session: %w", err)
@@ -29,32 +40,12 @@ func Clients(q db.Querier, sessionID string, limit int) ([]string, error) {
 	return ids, nil
 }
 
-// EndSession makes a session's logouts due. The transaction must end the session.
-func EndSession(tx *db.Tx, userID, sessionID string) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE session_id = $1 AND user_id = $2 AND due_at IS NULL`,
-		sessionID, userID)
-	if err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
-}
-
-// EndOthers makes the logouts due for all of a user's sessions except keep, which may be "".
-func EndOthers(tx *db.Tx, userID, keep string) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE user_id = $1 AND session_id <> $2 AND due_at IS NULL`,
-		userID, keep)
-	if err != nil {
-		return fmt.Errorf("end sessions: %w", err)
-	}
-	return nil
-}
-
 // purgeBatch caps the rows deleted in one transaction, so that other writes can pass.
 const purgeBatch = 1000
 
-// Purge deletes the logouts for expired sessions, because we do not tell clients about those. Call it
+// PurgeLogouts deletes the logouts for expired sessions, because we do not tell clients about those. Call it
 // before deleting the sessions.
-func Purge(ctx context.Context, d *db.DB, now stamp.Time) error {
+func PurgeLogouts(ctx context.Context, d *db.DB, now stamp.Time) error {
 	for n := int64(purgeBatch); n == purgeBatch; {
 		var err error
 		n, err = d.Exec(ctx, `DELETE FROM oidc_logouts WHERE due_at IS NULL AND (session_id, client_id) IN (
@@ -102,8 +93,8 @@ func lease(tx *db.Tx, clientID string, now, until stamp.Time) ([]logout, error) 
 	return leased, nil
 }
 
-// remove deletes a logout that needs no further attempt.
-func remove(tx *db.Tx, clientID, sessionID string) error {
+// removeLogout deletes a logout that needs no further attempt.
+func removeLogout(tx *db.Tx, clientID, sessionID string) error {
 	_, err := tx.Exec(`DELETE FROM oidc_logouts WHERE session_id = $1 AND client_id = $2`, sessionID, clientID)
 	if err != nil {
 		return fmt.Errorf("delete logout: %w", err)

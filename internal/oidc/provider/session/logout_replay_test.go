@@ -1,4 +1,4 @@
-package backchannel_test
+package session_test
 
 import (
 	"net/http"

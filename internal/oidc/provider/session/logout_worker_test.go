@@ -1,4 +1,4 @@
-package backchannel
+package session
 
 import (
 	"net/http"
@@ -24,11 +24,11 @@ func TestLogoutTokensPassTheEgressCheck(t *testing.T) {
 	}))
 	defer client.Close()
 	form := url.Values{"logout_token": {"a.b.c"}}
-	if status, err := (&Worker{Sender: send.New(send.Egress{}, time.Now)}).post(t.Context(), client.URL, form); err == nil ||
+	if status, err := (&LogoutWorker{Sender: send.New(send.Egress{}, time.Now)}).post(t.Context(), client.URL, form); err == nil ||
 		status != 0 || !strings.Contains(err.Error(), "loopback") || len(got) > 0 {
 		t.Errorf("got %d, %v", status, err)
 	}
-	allowed := &Worker{Sender: send.New(send.Egress{Loopback: true}, time.Now)}
+	allowed := &LogoutWorker{Sender: send.New(send.Egress{Loopback: true}, time.Now)}
 	if status, err := allowed.post(t.Context(), client.URL, form); err != nil || status != http.StatusOK {
 		t.Errorf("got %d, %v", status, err)
 	}

@@ -1,4 +1,4 @@
-package backchannel
+package session
 
 import (
 	"context"
@@ -29,13 +29,29 @@ const (
 	maxSending = 64
 	// MaxQueued caps one client's waiting logouts.
 	MaxQueued = 10_000
+	// retryFor limits how long we retry a client that does not accept a token.
+	retryFor = 24 * time.Hour
+	// A batch belongs to the process that leases it for leaseFor. Sending a batch always takes less.
+	leaseFor = 2 * time.Minute
+	// batchSize caps the logouts that we lease for a client at once.
+	batchSize = 5
+	// sendTimeout bounds each attempt.
+	sendTimeout = 10 * time.Second
 	// finishTimeout bounds the time for storing a batch's results when the process stops.
 	finishTimeout = 5 * time.Second
 )
 
-// Worker sends logout tokens. Each process sends a client one token at a time, so that a client which
+// backoff lists the pauses after failed attempts; the last one repeats.
+var backoff = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
+
+// pause returns the pause after a number of attempts.
+func pause(attempts int64) time.Duration {
+	return backoff[min(int(attempts), len(backoff))-1]
+}
+
+// LogoutWorker sends logout tokens. Each process sends a client one token at a time, so that a client which
 // does not answer takes up only one slot.
-type Worker struct {
+type LogoutWorker struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -53,26 +69,26 @@ type Worker struct {
 	busy    map[string]bool // by client
 }
 
-// NewWorker returns a worker with the usual limits. The caller sets its dependencies.
-func NewWorker() *Worker {
-	return &Worker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
+// NewLogoutWorker returns a worker with the usual limits. The caller sets its dependencies.
+func NewLogoutWorker() *LogoutWorker {
+	return &LogoutWorker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
 }
 
 // Run sends due logouts until ctx ends.
-func (w *Worker) Run(ctx context.Context) {
+func (w *LogoutWorker) Run(ctx context.Context) {
 	job.Every(w.Log, "send logout tokens", interval, w.start)(ctx)
 	w.running.Wait()
 }
 
 // SendDue sends the logouts that are due now and waits for all attempts to end.
-func (w *Worker) SendDue(ctx context.Context) error {
+func (w *LogoutWorker) SendDue(ctx context.Context) error {
 	err := w.start(ctx)
 	w.running.Wait()
 	return err
 }
 
 // start starts sending to all clients with due logouts, except where that is under way already.
-func (w *Worker) start(ctx context.Context) error {
+func (w *LogoutWorker) start(ctx context.Context) error {
 	due, err := dueClients(w.DB.Read(ctx), stamp.Of(w.Now()), maxClients)
 	if err != nil {
 		return err
@@ -86,7 +102,7 @@ func (w *Worker) start(ctx context.Context) error {
 }
 
 // claim reports whether the caller may send to a client, because nobody else in this process does.
-func (w *Worker) claim(clientID string) bool {
+func (w *LogoutWorker) claim(clientID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy[clientID] {
@@ -96,14 +112,14 @@ func (w *Worker) claim(clientID string) bool {
 	return true
 }
 
-func (w *Worker) unclaim(clientID string) {
+func (w *LogoutWorker) unclaim(clientID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.busy, clientID)
 }
 
 // serve sends to a client until nothing is due any more.
-func (w *Worker) serve(ctx context.Context, t target) {
+func (w *LogoutWorker) serve(ctx context.Context, t target) {
 	defer w.unclaim(t.clientID)
 	if w.slots.Enter(ctx, t.orgID, t.clientID) != nil {
 		return
@@ -120,7 +136,7 @@ func (w *Worker) serve(ctx context.Context, t target) {
 }
 
 // sendBatch sends some of a client's logout tokens, and reports whether there may be more.
-func (w *Worker) sendBatch(ctx context.Context, clientID string) (more bool, err error) {
+func (w *LogoutWorker) sendBatch(ctx context.Context, clientID string) (more bool, err error) {
 	b := batch{clientID: clientID}
 	err = w.DB.Write(ctx, func(tx *db.Tx) (err error) {
 		now := stamp.Of(w.Now())
@@ -158,7 +174,7 @@ type batch struct {
 func (b *batch) rest() []logout { return b.leased[len(b.done)+len(b.failed):] }
 
 // sendAll sends a batch's logout tokens until the client does not respond or the process stops.
-func (w *Worker) sendAll(ctx context.Context, client *oidc.Registered, b *batch) {
+func (w *LogoutWorker) sendAll(ctx context.Context, client *oidc.Registered, b *batch) {
 	for _, l := range b.leased {
 		status, err := w.send(ctx, client, l)
 		switch {
@@ -177,7 +193,7 @@ func (w *Worker) sendAll(ctx context.Context, client *oidc.Registered, b *batch)
 	}
 }
 
-func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (status int, err error) {
+func (w *LogoutWorker) send(ctx context.Context, client *oidc.Registered, l logout) (status int, err error) {
 	token, err := w.Tokens.SignLogout(ctx, client, l.userID, l.sessionID)
 	if err != nil {
 		return 0, err
@@ -189,7 +205,7 @@ func (w *Worker) send(ctx context.Context, client *oidc.Registered, l logout) (s
 
 // post posts a form. It returns the response's status, or 0 if there is none, and an error unless the
 // status is 2xx.
-func (w *Worker) post(ctx context.Context, uri string, form url.Values) (status int, err error) {
+func (w *LogoutWorker) post(ctx context.Context, uri string, form url.Values) (status int, err error) {
 	result := w.Sender.Send(ctx, send.Request{
 		Method: http.MethodPost, URL: uri, Body: []byte(form.Encode()), Timeout: sendTimeout,
 		Headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
@@ -204,13 +220,13 @@ func (w *Worker) post(ctx context.Context, uri string, form url.Values) (status 
 }
 
 // finish stores a batch's results, even when the process stops.
-func (w *Worker) finish(ctx context.Context, b batch) error {
+func (w *LogoutWorker) finish(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	var dropped int64
 	err := w.DB.Write(ctx, func(tx *db.Tx) (err error) {
 		for _, l := range b.done {
-			if err := remove(tx, b.clientID, l.sessionID); err != nil {
+			if err := removeLogout(tx, b.clientID, l.sessionID); err != nil {
 				return err
 			}
 		}
@@ -224,7 +240,7 @@ func (w *Worker) finish(ctx context.Context, b batch) error {
 }
 
 // retry stores when to retry the logouts that failed or were not sent. It returns how many it gives up.
-func (w *Worker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
+func (w *LogoutWorker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	now := stamp.Of(w.Now())
 	p := postponement{clientID: b.clientID, now: now, giveUp: now.Add(retryFor)}
 	for _, l := range b.failed {
