@@ -113,7 +113,7 @@ var fields = map[Type][]string{
 // Check adds the faults in settings, whose secrets may be masks.
 func (s Settings) Check(faults *errs.Faults) {
 	if _, known := fields[s.Type]; !known {
-		faults.Check(faults.Has(location+".type"), location+".type", "expected one of the documented types")
+		faults.Add(location+".type", "expected one of the documented types")
 		return
 	}
 	s.checkFields(faults)
