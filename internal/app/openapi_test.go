@@ -188,7 +188,10 @@ func (f *fixture) sendNulls(d *document, r web.Route, example map[string]any, sc
 			body[name] = v
 			return wrap(body)
 		}
-		inObject, _ := example[name].(map[string]any)
+		inObject, ok := example[name].(map[string]any)
+		if examples, optional := d.at(property, "examples").([]any); !ok && optional {
+			inObject, _ = examples[0].(map[string]any)
+		}
 		sent += f.sendNulls(d, r, inObject, property, at+"."+name, inner)
 		if items := d.at(property, "items"); items != nil {
 			one, _ := d.at(property, "items", "properties").(map[string]any)
