@@ -18,6 +18,7 @@ import (
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/id"
+	"steward/internal/oidc/keys/keystest"
 	"steward/internal/seal"
 	"steward/internal/server"
 	"steward/internal/stamp"
@@ -70,6 +71,7 @@ func newParts(t testing.TB, d *db.DB) *parts {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.engines.close(context.Background()) })
+	p.oauth.Keys.NewRSA = keystest.NewRSA()
 	return p
 }
 

@@ -16,6 +16,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/keys/keystest"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -42,7 +43,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	f.Store = f.replica(d)
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	must(t, err)
-	signing := &keys.Store{DB: d, Ring: ring, Now: f.now, Log: slog.New(slog.DiscardHandler), Audit: f.Store.Audit}
+	signing := &keys.Store{DB: d, Ring: ring, Now: f.now, Log: slog.New(slog.DiscardHandler), Audit: f.Store.Audit, NewRSA: keystest.NewRSA()}
 	d.Watch(keys.Cache, signing.Forget)
 	f.h = &Handler{Store: f.Store, Keys: signing, BaseURL: "https://steward.example"}
 	f.caller = f.member(id.New(id.Org), auth.Owner)

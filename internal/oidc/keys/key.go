@@ -88,8 +88,17 @@ type key struct {
 }
 
 // generate returns a new key. It is slow for RS256, so do not call it inside a transaction.
-func generate(alg jose.SignatureAlgorithm) (key, error) {
-	signer, err := generateSigner(alg)
+func (s *Store) generate(alg jose.SignatureAlgorithm) (key, error) {
+	var signer crypto.Signer
+	var err error
+	switch {
+	case alg == jose.ES256:
+		signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case s.NewRSA != nil:
+		signer, err = s.NewRSA()
+	default:
+		signer, err = rsa.GenerateKey(rand.Reader, rsaBits)
+	}
 	if err != nil {
 		return key{}, fmt.Errorf("generate %s key: %w", alg, err)
 	}
@@ -100,13 +109,6 @@ func generate(alg jose.SignatureAlgorithm) (key, error) {
 	}
 	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
 	return key{kid: public.KeyID, alg: alg, state: Next, public: public, signer: signer}, nil
-}
-
-func generateSigner(alg jose.SignatureAlgorithm) (crypto.Signer, error) {
-	if alg == jose.RS256 {
-		return rsa.GenerateKey(rand.Reader, rsaBits)
-	}
-	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
 // purpose binds a sealed private key to its row.

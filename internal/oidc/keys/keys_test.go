@@ -3,6 +3,7 @@ package keys
 import (
 	"bytes"
 	"crypto"
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/oidc/keys/keystest"
 	"steward/internal/seal"
 	"steward/internal/waittest"
 )
@@ -29,10 +31,11 @@ type fixture struct {
 	*Store
 	t     testing.TB
 	clock *atomic.Int64
+	rsa   func() (*rsa.PrivateKey, error) // shared by replicas
 }
 
 func newFixture(t testing.TB, d *db.DB) *fixture {
-	f := &fixture{t: t, clock: &atomic.Int64{}}
+	f := &fixture{t: t, clock: &atomic.Int64{}, rsa: keystest.NewRSA()}
 	f.clock.Store(time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC).UnixMicro())
 	f.Store = f.replica(d, make([]byte, seal.KeySize))
 	return f
@@ -45,7 +48,7 @@ func (f *fixture) replica(d *db.DB, master []byte) *Store {
 	s := &Store{
 		Log: slog.New(slog.DiscardHandler),
 		DB:  d, Ring: ring, Now: func() time.Time { return time.UnixMicro(f.clock.Load()) },
-		Audit: &audit.Store{Now: time.Now},
+		Audit: &audit.Store{Now: time.Now}, NewRSA: f.rsa,
 	}
 	d.Watch(Cache, s.Forget)
 	return s

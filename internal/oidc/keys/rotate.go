@@ -136,7 +136,7 @@ func (s *Store) replenish(ctx context.Context) error {
 	var generated []key
 	for _, alg := range algorithms {
 		for range missing(keys, alg) {
-			k, err := generate(alg)
+			k, err := s.generate(alg)
 			if err != nil {
 				return err
 			}

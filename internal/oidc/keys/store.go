@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type Store struct {
 	Log  *slog.Logger
 	// Audit records the caller's action in the same transaction.
 	Audit *audit.Store
+	// NewRSA replaces rsa.GenerateKey in tests, which would spend most of their time there.
+	NewRSA func() (*rsa.PrivateKey, error)
 
 	// loading lets only one goroutine at a time load the set.
 	loading sync.Mutex
@@ -172,7 +175,7 @@ func (s *Store) createFirst(ctx context.Context) error {
 	var generated []key
 	for _, alg := range algorithms {
 		for i := range 1 + nextKeys {
-			k, err := generate(alg)
+			k, err := s.generate(alg)
 			if err != nil {
 				return err
 			}

@@ -202,7 +202,7 @@ func (v *Verifier) signature(s scheme, h http.Header, body []byte, now time.Time
 	}
 	for _, key := range v.keys {
 		mac := hmac.New(v.hash, key)
-		if !write(mac, s.parts, h, timestamp, body) {
+		if !s.write(mac, h, timestamp, body) {
 			return WrongSignature
 		}
 		want := mac.Sum(nil)
@@ -296,8 +296,8 @@ func parseSigned(text string) (parts []part, err error) {
 
 // write writes the text that is signed. It reports false if a header in it is missing or repeated:
 // what a repeated one delivers would not be what was signed.
-func write(to hash.Hash, parts []part, h http.Header, timestamp string, body []byte) bool {
-	for _, p := range parts {
+func (s scheme) write(to hash.Hash, h http.Header, timestamp string, body []byte) bool {
+	for _, p := range s.parts {
 		switch p.kind {
 		case partBody:
 			to.Write(body)

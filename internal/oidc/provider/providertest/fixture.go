@@ -23,6 +23,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/keys/keystest"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/seal"
@@ -135,6 +136,7 @@ func New(t *testing.T, d *db.DB) *Fixture {
 	lines := &audit.Store{DB: d, Now: c.Now}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines}
 	stores := provider.NewStores(accounts, ring, slog.New(slog.DiscardHandler), map[string]string{})
+	stores.Keys.NewRSA = keystest.NewRSA()
 	f := &Fixture{
 		T: t, DB: d, stores: stores, Clock: c, Accounts: accounts, Audit: lines, Keys: stores.Keys,
 		Clients: &oidc.Handler{Store: stores.Clients, Keys: stores.Keys},
