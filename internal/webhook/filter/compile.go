@@ -26,7 +26,7 @@ const (
 	// MaxBytes, MaxDepth and maxTerms bound a filter. The terms bound the time that a value takes.
 	MaxBytes = 8 << 10
 	MaxDepth = 16
-	maxTerms = 200
+	maxTerms = 100
 )
 
 // Filter is a compiled filter. It is safe for concurrent use.
