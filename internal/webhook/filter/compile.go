@@ -26,7 +26,7 @@ const (
 	// MaxBytes, MaxDepth and maxTerms bound a filter. The terms bound the time that a value takes.
 	MaxBytes = 8 << 10
 	MaxDepth = 16
-	maxTerms = 200
+	maxTerms = 100
 )
 
 // Filter is a compiled filter. It is safe for concurrent use.
@@ -184,9 +184,12 @@ func (c *compiler) object(g *group, object map[string]any, p place) int {
 				g.fields[name] = of
 			}
 			s.members = append(s.members, member{of, c.value(of, v, below)})
+		case slices.Contains(wholes, name):
+			c.terms++
+			all = append(all, c.whole(g, name, v, below.at))
 		default:
 			c.terms++
-			all = c.operatorTerm(g, &s, all, name, v, below.at)
+			s.operators = append(s.operators, c.operator(name, v, below.at))
 		}
 	}
 	if len(s.operators)+len(s.members) > 0 {
@@ -198,24 +201,23 @@ func (c *compiler) object(g *group, object map[string]any, p place) int {
 	return c.add(g, term{kind: termAll, of: all})
 }
 
-// operatorTerm compiles an operator: into the spec, or into a term of its own if it is about the value
-// as a whole.
-func (c *compiler) operatorTerm(g *group, s *spec, all []int, name string, v any, at string) []int {
+// wholes are the operators on a value as a whole, rather than on an element of it.
+var wholes = []string{"$ne", "$nin", "$exist", "$contains"}
+
+// whole compiles one of wholes.
+func (c *compiler) whole(g *group, name string, v any, at string) int {
 	switch name {
 	case "$ne":
-		return append(all, c.not(g, c.addSpec(g, spec{operators: []operator{c.operator("$eq", v, at)}})))
+		return c.not(g, c.addSpec(g, spec{operators: []operator{c.operator("$eq", v, at)}}))
 	case "$nin":
-		return append(all, c.not(g, c.addSpec(g, spec{operators: []operator{c.operator("$in", v, at)}})))
+		return c.not(g, c.addSpec(g, spec{operators: []operator{c.operator("$in", v, at)}}))
 	case "$exist":
 		is, ok := v.(bool)
 		c.faults.Check(ok, at, "expected true or false")
-		return append(all, c.add(g, term{kind: termExists, is: is}))
-	case "$contains":
-		g.contains = append(g.contains, c.scalar(v, at))
-		return append(all, c.add(g, term{kind: termContains, n: len(g.contains) - 1}))
+		return c.add(g, term{kind: termExists, is: is})
 	}
-	s.operators = append(s.operators, c.operator(name, v, at))
-	return all
+	g.contains = append(g.contains, c.scalar(v, at))
+	return c.add(g, term{kind: termContains, n: len(g.contains) - 1})
 }
 
 func (c *compiler) not(g *group, of int) int { return c.add(g, term{kind: termNot, of: []int{of}}) }

@@ -162,7 +162,7 @@ func (r *run) read(g *group, o *outcome) error {
 		return err
 	}
 	for i := range g.specs {
-		o.specs[i] = g.specs[i].matches(s)
+		o.specs[i] = g.specs[i].matches(&s)
 	}
 	for i, want := range g.contains {
 		o.contains[i] = s.kind == '"' && want.kind == '"' && strings.Contains(s.text, want.text)
@@ -184,7 +184,7 @@ func scalarOf(raw jsontext.Value) (scalar, error) {
 }
 
 // matches reports whether a spec applies to a scalar, which has no members.
-func (s *spec) matches(v scalar) bool {
+func (s *spec) matches(v *scalar) bool {
 	for i := range s.operators {
 		if !s.operators[i].matches(v) {
 			return false

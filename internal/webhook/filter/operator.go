@@ -31,7 +31,7 @@ func number(text string) scalar {
 }
 
 // compare compares numbers or texts. It reports false for anything else.
-func (s scalar) compare(with scalar) (order int, ok bool) {
+func (s *scalar) compare(with *scalar) (order int, ok bool) {
 	switch {
 	case s.kind != with.kind:
 		return 0, false
@@ -45,7 +45,7 @@ func (s scalar) compare(with scalar) (order int, ok bool) {
 	return cmp.Compare(s.float(), with.float()), true
 }
 
-func (s scalar) float() float64 {
+func (s *scalar) float() float64 {
 	if s.isInt {
 		return float64(s.whole)
 	}
@@ -54,30 +54,49 @@ func (s scalar) float() float64 {
 
 // operator is a condition on a scalar.
 type operator struct {
-	name  string
+	kind  operatorKind
 	value scalar
 	in    map[scalar]bool
 	texts []string
 }
 
-func (o *operator) matches(s scalar) bool {
-	switch o.name {
-	case "$eq":
-		return s == o.value
-	case "$in":
-		return o.in[s]
-	case "$startsWith":
+type operatorKind int
+
+const (
+	equal operatorKind = iota
+	in
+	startsWith
+	endsWith
+	greater
+	greaterOrEqual
+	less
+	lessOrEqual
+)
+
+// operators are the kinds by their names.
+var operators = map[string]operatorKind{
+	"$eq": equal, "$in": in, "$startsWith": startsWith, "$endsWith": endsWith,
+	"$gt": greater, "$gte": greaterOrEqual, "$lt": less, "$lte": lessOrEqual,
+}
+
+func (o *operator) matches(s *scalar) bool {
+	switch o.kind {
+	case equal:
+		return s.kind == o.value.kind && *s == o.value
+	case in:
+		return o.in[*s]
+	case startsWith:
 		return s.kind == '"' && has(o.texts, s.text, strings.HasPrefix)
-	case "$endsWith":
+	case endsWith:
 		return s.kind == '"' && has(o.texts, s.text, strings.HasSuffix)
 	}
-	order, ok := s.compare(o.value)
-	switch o.name {
-	case "$gt":
+	order, ok := s.compare(&o.value)
+	switch o.kind {
+	case greater:
 		return ok && order > 0
-	case "$gte":
+	case greaterOrEqual:
 		return ok && order >= 0
-	case "$lt":
+	case less:
 		return ok && order < 0
 	}
 	return ok && order <= 0
@@ -94,21 +113,26 @@ func has(texts []string, in string, test func(in, text string) bool) bool {
 
 // operator compiles an operator and its argument.
 func (c *compiler) operator(name string, v any, at string) operator {
-	o := operator{name: name}
-	switch name {
-	case "$eq":
+	kind, known := operators[name]
+	if !known {
+		c.faults.Add(at, "expected one of $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $exist, $startsWith, $endsWith, $contains, $or, $and, $not")
+	}
+	o := operator{kind: kind}
+	switch {
+	case !known:
+	case kind == equal:
 		o.value = c.scalar(v, at)
-	case "$in":
+	case kind == in:
 		items, ok := v.([]any)
 		c.faults.Check(ok && len(items) > 0, at, "expected a list with at least one item")
 		o.in = map[scalar]bool{}
 		for _, item := range items {
 			o.in[c.scalar(item, at)] = true
 		}
-	case "$gt", "$gte", "$lt", "$lte":
+	case kind >= greater:
 		o.value = c.scalar(v, at)
 		c.faults.Check(o.value.kind == '0' || o.value.kind == '"', at, "expected a number or a text")
-	case "$startsWith", "$endsWith":
+	default:
 		items, isList := v.([]any)
 		if !isList {
 			items = []any{v}
@@ -119,8 +143,6 @@ func (c *compiler) operator(name string, v any, at string) operator {
 			o.texts = append(o.texts, text)
 		}
 		c.faults.Check(len(items) > 0, at, "expected a text, or a list of texts")
-	default:
-		c.faults.Add(at, "expected one of $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $exist, $startsWith, $endsWith, $contains, $or, $and, $not")
 	}
 	return o
 }

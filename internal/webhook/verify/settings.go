@@ -33,19 +33,19 @@ const (
 type Settings struct {
 	_ struct{} `goName:"WebhookVerification"`
 
-	Type            Type     `json:"type" enum:"standard,stripe,github,shopify,slack,hmac,basic,header" doc:"How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself" example:"stripe"`
-	Secrets         []string `json:"secrets" minItems:"1" maxItems:"2" doc:"The secret, or two while it is being replaced: either is accepted. Responses show ***. In an update, each *** keeps the next stored secret, in their order" example:"[\"***\"]"`
+	Type            Type     `json:"type" nullable:"false" enum:"standard,stripe,github,shopify,slack,hmac,basic,header" doc:"How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself" example:"stripe"`
+	Secrets         []string `json:"secrets" nullable:"false" minItems:"1" maxItems:"2" doc:"The secret, or two while it is being replaced: either is accepted. Responses show ***. In an update, each *** keeps the next stored secret, in their order" example:"[\"***\"]"`
 	Tolerance       *int64   `json:"tolerance_seconds,omitempty" nullable:"false" minimum:"1" maximum:"86400" doc:"How far a signed timestamp may be from the server's time (default 300); for standard, stripe, slack, and hmac with timestamp_header" example:"300"`
-	Header          string   `json:"header,omitempty" maxLength:"128" doc:"For hmac, the header with the signature. For header, the one with the secret: authorization, or a name that ends in -key, -token, -secret or -signature, whose values viewers do not see" example:"x-signature"`
-	Prefix          string   `json:"prefix,omitempty" maxLength:"64" doc:"For hmac and header, the text before the signature or secret" example:"sha256="`
-	Algorithm       string   `json:"algorithm,omitempty" enum:"sha1,sha256,sha512" doc:"For hmac: the hash function (default sha256)" example:"sha256"`
-	Encoding        string   `json:"encoding,omitempty" enum:"hex,base64" doc:"For hmac: the encoding of the signature (default hex)" example:"hex"`
-	Signed          string   `json:"signed,omitempty" maxLength:"256" doc:"For hmac: the text that is signed, in which {body}, {timestamp} and {header:name} stand for parts of the request (default {body})" example:"{timestamp}.{body}"`
-	TimestampHeader string   `json:"timestamp_header,omitempty" maxLength:"128" doc:"For hmac: the header with the timestamp, in Unix seconds or milliseconds or as RFC 3339; signed must contain {timestamp}" example:"x-timestamp"`
-	Username        string   `json:"username,omitempty" maxLength:"256" doc:"For basic: the user name; the secrets are passwords" example:"shop"`
-	Challenge       string   `json:"challenge,omitempty" enum:"meta,field" doc:"Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway" example:"meta"`
-	ChallengeToken  string   `json:"challenge_token,omitempty" maxLength:"512" doc:"For meta: the verify token. Responses show ***, and *** in an update keeps it" example:"***"`
-	ChallengeField  string   `json:"challenge_field,omitempty" maxLength:"128" doc:"For field: the name of the query parameter, or of the member of the JSON body, whose value is the response" example:"challenge"`
+	Header          string   `json:"header,omitempty" nullable:"false" maxLength:"128" doc:"For hmac, the header with the signature. For header, the one with the secret: authorization, or a name that ends in -key, -token, -secret or -signature, whose values viewers do not see" example:"x-signature"`
+	Prefix          string   `json:"prefix,omitempty" nullable:"false" maxLength:"64" doc:"For hmac and header, the text before the signature or secret" example:"sha256="`
+	Algorithm       string   `json:"algorithm,omitempty" nullable:"false" enum:"sha1,sha256,sha512" doc:"For hmac: the hash function (default sha256)" example:"sha256"`
+	Encoding        string   `json:"encoding,omitempty" nullable:"false" enum:"hex,base64" doc:"For hmac: the encoding of the signature (default hex)" example:"hex"`
+	Signed          string   `json:"signed,omitempty" nullable:"false" maxLength:"256" doc:"For hmac: the text that is signed, in which {body}, {timestamp} and {header:name} stand for parts of the request (default {body})" example:"{timestamp}.{body}"`
+	TimestampHeader string   `json:"timestamp_header,omitempty" nullable:"false" maxLength:"128" doc:"For hmac: the header with the timestamp, in Unix seconds or milliseconds or as RFC 3339; signed must contain {timestamp}" example:"x-timestamp"`
+	Username        string   `json:"username,omitempty" nullable:"false" maxLength:"256" doc:"For basic: the user name; the secrets are passwords" example:"shop"`
+	Challenge       string   `json:"challenge,omitempty" nullable:"false" enum:"meta,field" doc:"Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway" example:"meta"`
+	ChallengeToken  string   `json:"challenge_token,omitempty" nullable:"false" maxLength:"512" doc:"For meta: the verify token. Responses show ***, and *** in an update keeps it" example:"***"`
+	ChallengeField  string   `json:"challenge_field,omitempty" nullable:"false" maxLength:"128" doc:"For field: the name of the query parameter, or of the member of the JSON body, whose value is the response" example:"challenge"`
 }
 
 // Mask stands for a secret.

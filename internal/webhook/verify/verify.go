@@ -200,9 +200,10 @@ func (v *Verifier) signature(s scheme, h http.Header, body []byte, now time.Time
 			return BadTimestamp
 		}
 	}
+	text := signedText{h, timestamp, body}
 	for _, key := range v.keys {
 		mac := hmac.New(v.hash, key)
-		if !s.write(mac, h, timestamp, body) {
+		if !text.write(mac, s.parts) {
 			return WrongSignature
 		}
 		want := mac.Sum(nil)
@@ -294,17 +295,24 @@ func parseSigned(text string) (parts []part, err error) {
 	return parts, nil
 }
 
-// write writes the text that is signed. It reports false if a header in it is missing or repeated:
-// what a repeated one delivers would not be what was signed.
-func (s scheme) write(to hash.Hash, h http.Header, timestamp string, body []byte) bool {
-	for _, p := range s.parts {
+// signedText has what the text that is signed is made of.
+type signedText struct {
+	headers   http.Header
+	timestamp string
+	body      []byte
+}
+
+// write writes the text. It reports false if a header in it is missing or repeated: what a repeated one
+// delivers would not be what was signed.
+func (s signedText) write(to hash.Hash, parts []part) bool {
+	for _, p := range parts {
 		switch p.kind {
 		case partBody:
-			to.Write(body)
+			to.Write(s.body)
 		case partTimestamp:
-			to.Write([]byte(timestamp))
+			to.Write([]byte(s.timestamp))
 		case partHeader:
-			value, ok := only(h, p.text)
+			value, ok := only(s.headers, p.text)
 			if !ok {
 				return false
 			}
