@@ -90,20 +90,13 @@ func pendingOwner(q db.Querier) (First, error) {
 	if done {
 		return First{}, errSetUp
 	}
-	return ownerWithoutAddress(q)
-}
-
-// ownerWithoutAddress returns the first owner, or Conflict if one of the organization's owners has an
-// address.
-func ownerWithoutAddress(q db.Querier) (First, error) {
 	owner, err := firstOwner(q)
 	if err != nil {
 		return First{}, err
 	}
 	var addressed bool
-	err = q.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
-		WHERE m.org_id = $1 AND m.role = $2 AND u.email IS NOT NULL)`, owner.OrgID, auth.Owner).Scan(&addressed)
-	if err != nil {
+	if err := q.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
+		WHERE m.org_id = $1 AND m.role = $2 AND u.email IS NOT NULL)`, owner.OrgID, auth.Owner).Scan(&addressed); err != nil {
 		return First{}, fmt.Errorf("find an owner with an address: %w", err)
 	}
 	if addressed {
@@ -186,8 +179,21 @@ func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (
 	if !first {
 		return "", errSetUp
 	}
-	if err := setAddress(tx, owner, strings.ToLower(a.Email)); err != nil {
-		return "", err
+	email := strings.ToLower(a.Email)
+	var other string
+	err = tx.Row(`SELECT id FROM users WHERE email = $1`, email).Scan(&other)
+	if err == nil {
+		return "", errTaken
+	}
+	if !errors.Is(err, db.ErrNoRows) {
+		return "", fmt.Errorf("find user: %w", err)
+	}
+	n, err := tx.Exec(`UPDATE users SET email = $2 WHERE id = $1 AND email IS NULL`, owner.UserID, email)
+	if err != nil {
+		return "", fmt.Errorf("set address: %w", err)
+	}
+	if n == 0 {
+		return "", errSetUp
 	}
 	if _, err := tx.Exec(`UPDATE orgs SET name = $2 WHERE id = $1`, owner.OrgID, a.OrgName); err != nil {
 		return "", fmt.Errorf("update organization: %w", err)
@@ -197,23 +203,3 @@ func (s *Setup) Complete(tx *db.Tx, token string, a FirstAccount, hash string) (
 
 // errTaken reports an address that another user has.
 var errTaken = errs.New(errs.Invalid, "this e-mail address belongs to another user")
-
-// setAddress sets the address for an owner who has none.
-func setAddress(tx *db.Tx, owner First, email string) error {
-	var other string
-	err := tx.Row(`SELECT id FROM users WHERE email = $1`, email).Scan(&other)
-	if err == nil {
-		return errTaken
-	}
-	if !errors.Is(err, db.ErrNoRows) {
-		return fmt.Errorf("find user: %w", err)
-	}
-	n, err := tx.Exec(`UPDATE users SET email = $2 WHERE id = $1 AND email IS NULL`, owner.UserID, email)
-	if err != nil {
-		return fmt.Errorf("set address: %w", err)
-	}
-	if n == 0 {
-		return errSetUp
-	}
-	return nil
-}

@@ -116,7 +116,15 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
 		if !isInvitation(memberID) {
-			return refuseInvitation(tx, caller, memberID)
+			m, err := member(tx, caller.OrgID, memberID)
+			switch {
+			case err != nil:
+				return err
+			case m.Role == auth.Owner && caller.Role != auth.Owner:
+				return errOwners
+			}
+			return errs.New(errs.Conflict, "this member has accepted the invitation; "+
+				"POST /oidc/org/members/{id}/reset-password makes a link to set a new password")
 		}
 		if m, err = lockInvitation(tx, caller, memberID); err != nil {
 			return err
@@ -137,19 +145,6 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 		return s.Audit.Record(tx, "member.invite", m.ID)
 	})
 	return m, token, err
-}
-
-// refuseInvitation explains why a user cannot be invited again.
-func refuseInvitation(q db.Querier, caller *auth.Caller, userID string) error {
-	m, err := member(q, caller.OrgID, userID)
-	switch {
-	case err != nil:
-		return err
-	case m.Role == auth.Owner && caller.Role != auth.Owner:
-		return errOwners
-	}
-	return errs.New(errs.Conflict, "this member has accepted the invitation; "+
-		"POST /oidc/org/members/{id}/reset-password makes a link to set a new password")
 }
 
 // changeInvitation updates a pending member's role and names. A new role voids the link.
@@ -200,25 +195,6 @@ func updateInvitation(tx *db.Tx, orgID string, m Member) error {
 	return nil
 }
 
-// revokeInvitation deletes an invitation. It returns the same errors as lockInvitation.
-func (s *Store) revokeInvitation(
-	ctx context.Context, caller *auth.Caller, invitationID string, match page.IfMatch,
-) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		m, err := lockInvitation(tx, caller, invitationID)
-		if err != nil {
-			return err
-		}
-		if err := match.Check(m); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND id = $2`, caller.OrgID, invitationID); err != nil {
-			return fmt.Errorf("delete invitation: %w", err)
-		}
-		return s.Audit.Record(tx, "member.revoke", invitationID)
-	})
-}
-
 // purgeBatch caps the rows that one transaction removes.
 const purgeBatch = 500
 
@@ -226,19 +202,16 @@ const purgeBatch = 500
 // passwords and addresses.
 func (s *Store) PurgeLinks(ctx context.Context) error {
 	now := s.now()
-	err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
-		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now.Add(-invitationRetention))
-	if err != nil {
+	if err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now.Add(-invitationRetention)); err != nil {
 		return fmt.Errorf("delete old invitations: %w", err)
 	}
-	err = s.purge(ctx, `DELETE FROM password_resets WHERE user_id IN (SELECT user_id FROM password_resets
-		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
-	if err != nil {
+	if err := s.purge(ctx, `DELETE FROM password_resets WHERE user_id IN (SELECT user_id FROM password_resets
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now); err != nil {
 		return fmt.Errorf("delete old password resets: %w", err)
 	}
-	err = s.purge(ctx, `DELETE FROM email_changes WHERE user_id IN (SELECT user_id FROM email_changes
-		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
-	if err != nil {
+	if err := s.purge(ctx, `DELETE FROM email_changes WHERE user_id IN (SELECT user_id FROM email_changes
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now); err != nil {
 		return fmt.Errorf("delete old changes of addresses: %w", err)
 	}
 	return nil

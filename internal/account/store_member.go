@@ -132,14 +132,22 @@ func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
 // or revokes an invitation. It returns the same errors as ChangeMember.
 func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, memberID string, match page.IfMatch) error {
 	if isInvitation(memberID) {
-		return s.revokeInvitation(ctx, caller, memberID, match)
+		return s.DB.Write(ctx, func(tx *db.Tx) error {
+			m, err := lockInvitation(tx, caller, memberID)
+			if err != nil {
+				return err
+			}
+			if err := match.Check(m); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND id = $2`, caller.OrgID, memberID); err != nil {
+				return fmt.Errorf("delete invitation: %w", err)
+			}
+			return s.Audit.Record(tx, "member.revoke", memberID)
+		})
 	}
-	return s.removeMember(ctx, caller, memberID, match)
-}
-
-func (s *Store) removeMember(ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		m, err := lockMember(tx, caller.OrgID, userID)
+		m, err := lockMember(tx, caller.OrgID, memberID)
 		if err != nil {
 			return err
 		}
@@ -149,16 +157,16 @@ func (s *Store) removeMember(ctx context.Context, caller *auth.Caller, userID st
 		if err := checkOwners(tx, caller, m, Member{}); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM members WHERE org_id = $1 AND user_id = $2`, caller.OrgID, userID); err != nil {
+		if _, err := tx.Exec(`DELETE FROM members WHERE org_id = $1 AND user_id = $2`, caller.OrgID, memberID); err != nil {
 			return fmt.Errorf("delete member: %w", err)
 		}
 		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
-		if err := s.Audit.Record(tx, "member.delete", userID); err != nil {
+		if err := s.Audit.Record(tx, "member.delete", memberID); err != nil {
 			return err
 		}
-		return s.endAccess(tx, caller.OrgID, userID)
+		return s.endAccess(tx, caller.OrgID, memberID)
 	})
 }
 

@@ -26,25 +26,21 @@ func (s *Store) ChangeOrg(
 			return err
 		}
 		after = p.apply(before)
-		if err := updateOrg(tx, after); err != nil {
+		var factor *Factor
+		var from *auth.Role
+		if required := after.RequireMFA; required != nil {
+			factor, from = &required.Factor, &required.From
+		}
+		if _, err := tx.Exec(`UPDATE orgs SET name = $2, mfa_factor = $3, mfa_from = $4, version = $5 WHERE id = $1`,
+			after.ID, after.Name, factor, from, after.version); err != nil {
+			return fmt.Errorf("update organization: %w", err)
+		}
+		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
 		return s.Audit.Record(tx, "organization.update", caller.OrgID)
 	})
 	return after, err
-}
-
-func updateOrg(tx *db.Tx, o Org) error {
-	var factor *Factor
-	var from *auth.Role
-	if required := o.RequireMFA; required != nil {
-		factor, from = &required.Factor, &required.From
-	}
-	if _, err := tx.Exec(`UPDATE orgs SET name = $2, mfa_factor = $3, mfa_from = $4, version = $5 WHERE id = $1`,
-		o.ID, o.Name, factor, from, o.version); err != nil {
-		return fmt.Errorf("update organization: %w", err)
-	}
-	return tx.Invalidate(auth.Callers)
 }
 
 // RequiredLevel returns the minimum acr claim for a user's sign-ins, which the user's organizations
@@ -78,7 +74,10 @@ func (s *Store) RequiredLevel(q db.Querier, userID string) (level string, err er
 func (s *Store) ClearFactors(ctx context.Context, caller *auth.Caller, memberID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if isInvitation(memberID) {
-			return refuseClear(tx, caller, memberID)
+			if _, err := lockInvitation(tx, caller, memberID); err != nil {
+				return err
+			}
+			return errs.New(errs.Conflict, "this member has not accepted the invitation")
 		}
 		if memberID == caller.UserID {
 			return errs.New(errs.Forbidden, "remove your own second factors on the page /account")
@@ -99,14 +98,6 @@ func (s *Store) ClearFactors(ctx context.Context, caller *auth.Caller, memberID 
 		}
 		return s.Audit.Record(tx, "member.clear_factors", memberID)
 	})
-}
-
-// refuseClear explains why a pending member has no second factors.
-func refuseClear(tx *db.Tx, caller *auth.Caller, invitationID string) error {
-	if _, err := lockInvitation(tx, caller, invitationID); err != nil {
-		return err
-	}
-	return errs.New(errs.Conflict, "this member has not accepted the invitation")
 }
 
 // belongsElsewhere reports whether a user is also a member of another organization.

@@ -29,10 +29,22 @@ func (s *Store) ResetPassword(
 ) (token string, expires stamp.Time, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if isInvitation(memberID) {
-			return refuseReset(tx, caller, memberID)
+			if _, err := lockInvitation(tx, caller, memberID); err != nil {
+				return err
+			}
+			return errs.New(errs.Conflict, "this member has not accepted the invitation; "+
+				"POST /oidc/org/members/{id}/invite renews it")
 		}
-		if err := lockReachable(tx, caller, memberID); err != nil {
+		m, err := lockMember(tx, caller.OrgID, memberID)
+		switch {
+		case err != nil:
 			return err
+		case m.Role == auth.Owner && caller.Role != auth.Owner:
+			return errOwners
+		case m.Disabled:
+			return errs.New(errs.Conflict, "this member is disabled")
+		case m.Email == nil:
+			return errs.New(errs.Conflict, "this member has no e-mail address to sign in with")
 		}
 		elsewhere, err := belongsElsewhere(tx, caller.OrgID, memberID)
 		if err != nil {
@@ -48,32 +60,6 @@ func (s *Store) ResetPassword(
 		return s.Audit.Record(tx, "member.reset_password", memberID)
 	})
 	return token, expires, err
-}
-
-// refuseReset explains why an invitation has no password to reset.
-func refuseReset(tx *db.Tx, caller *auth.Caller, invitationID string) error {
-	if _, err := lockInvitation(tx, caller, invitationID); err != nil {
-		return err
-	}
-	return errs.New(errs.Conflict, "this member has not accepted the invitation; "+
-		"POST /oidc/org/members/{id}/invite renews it")
-}
-
-// lockReachable locks a member, if the caller may make a link for them. It returns the same errors as
-// ResetPassword.
-func lockReachable(tx *db.Tx, caller *auth.Caller, userID string) error {
-	m, err := lockMember(tx, caller.OrgID, userID)
-	switch {
-	case err != nil:
-		return err
-	case m.Role == auth.Owner && caller.Role != auth.Owner:
-		return errOwners
-	case m.Disabled:
-		return errs.New(errs.Conflict, "this member is disabled")
-	case m.Email == nil:
-		return errs.New(errs.Conflict, "this member has no e-mail address to sign in with")
-	}
-	return nil
 }
 
 // ResetByEmail is ResetPassword for the server's operator: it finds the user by e-mail address, in any

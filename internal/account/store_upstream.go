@@ -32,10 +32,9 @@ func (s *Store) Standing(tx *db.Tx, orgID, userID string) (Standing, error) {
 		return Standing{}, err
 	}
 	st := Standing{Member: err == nil, Disabled: m.Disabled}
-	err = tx.Row(`SELECT password_hash IS NOT NULL,
+	if err := tx.Row(`SELECT password_hash IS NOT NULL,
 		EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND m.org_id <> $2) FROM users WHERE id = $1`,
-		userID, orgID).Scan(&st.Password, &st.Elsewhere)
-	if err != nil {
+		userID, orgID).Scan(&st.Password, &st.Elsewhere); err != nil {
 		return Standing{}, fmt.Errorf("get standing of user: %w", err)
 	}
 	return st, nil

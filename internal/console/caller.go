@@ -135,18 +135,15 @@ func (c *Console) sessionID(r *http.Request) (id string, ok bool) {
 		return "", false
 	}
 	value := cookies[0].Value
-	id, err := c.opened.Get(value, func() (string, error) { return c.open(value) })
+	id, err := c.opened.Get(value, func() (string, error) {
+		sealed, err := base64.RawURLEncoding.DecodeString(value)
+		if err != nil {
+			return "", err
+		}
+		plain, err := c.Ring.Open(cookiePurpose, sealed)
+		return string(plain), err
+	})
 	return id, err == nil
-}
-
-// open returns the session that a cookie's value names.
-func (c *Console) open(value string) (id string, err error) {
-	sealed, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil {
-		return "", err
-	}
-	plain, err := c.Ring.Open(cookiePurpose, sealed)
-	return string(plain), err
 }
 
 // isCurrent reports whether a request's cookie was sealed with the current master key.

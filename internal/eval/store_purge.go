@@ -88,17 +88,13 @@ func (s *Store) purgeNext(ctx context.Context) (bool, error) {
 		if err != nil || !done {
 			return err
 		}
-		return s.endPurge(tx, orgID, projectID, deletedAt)
+		// If a transaction from before the deletion may still be open, it schedules the purge once
+		// more instead.
+		const where = ` WHERE org_id = $1 AND project_id = $2 AND deleted_at = $3`
+		end := deletedAt.Add(grace)
+		if s.now() < end {
+			return tx.Send(`UPDATE eval_purges SET due_at = $4`+where, orgID, projectID, deletedAt, end)
+		}
+		return tx.Send(`DELETE FROM eval_purges`+where, orgID, projectID, deletedAt)
 	})
-}
-
-// endPurge deletes a purge that found nothing more. If a transaction from before the deletion may
-// still be open, it schedules the purge once more instead.
-func (s *Store) endPurge(tx *db.Tx, orgID, projectID string, deletedAt stamp.Time) error {
-	const where = ` WHERE org_id = $1 AND project_id = $2 AND deleted_at = $3`
-	end := deletedAt.Add(grace)
-	if s.now() < end {
-		return tx.Send(`UPDATE eval_purges SET due_at = $4`+where, orgID, projectID, deletedAt, end)
-	}
-	return tx.Send(`DELETE FROM eval_purges`+where, orgID, projectID, deletedAt)
 }

@@ -25,17 +25,12 @@ func (l Query[T]) CountedPage(q db.Querier, p page.Paging, cache *page.CountCach
 	if err != nil {
 		return page.Page[T]{}, err
 	}
-	if n := len(found.Items); isEnd(p, n, found.Next) {
+	if n := len(found.Items); p.Cursor == "" && p.Limit > 0 && found.Next == "" && (n > 0 || p.Offset == 0) {
 		found.Total = int64(p.Offset + n)
 		return found, nil
 	}
 	found.Total, err = l.countUpToMax(q, cache, now)
 	return found, err
-}
-
-// isEnd reports whether the list ends with a page's n rows, which tells us its length.
-func isEnd(p page.Paging, n int, next page.Cursor) bool {
-	return p.Cursor == "" && p.Limit > 0 && next == "" && (n > 0 || p.Offset == 0)
 }
 
 // countUpToMax counts in the list's order, in which the first of a million rows are counted as fast

@@ -128,5 +128,11 @@ func (l Query[T]) within(after []any) SQL {
 // order's columns.
 func (l Query[T]) rowAt(q db.Querier, after []any, n int) ([]any, error) {
 	text, args := Text(`? LIMIT 1 OFFSET ?`, l.rows(l.Order.columns(), after), n).Statement()
-	return l.Order.scan(q.Row(text, args...))
+	position := make([]any, len(l.Order.Columns))
+	dest := make([]any, len(l.Order.Columns))
+	for i := range position {
+		dest[i] = &position[i]
+	}
+	err := q.Row(text, args...).Scan(dest...)
+	return position, err
 }

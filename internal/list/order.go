@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
 )
@@ -105,16 +104,6 @@ func compare(a, b any) int {
 		return bytes.Compare(a, b.([]byte))
 	}
 	panic(fmt.Sprintf("list: a position has a %T", a))
-}
-
-func (o Order[T]) scan(row db.Row) ([]any, error) {
-	position := make([]any, len(o.Columns))
-	dest := make([]any, len(o.Columns))
-	for i := range position {
-		dest[i] = &position[i]
-	}
-	err := row.Scan(dest...)
-	return position, err
 }
 
 // beyond returns the condition that a row comes after a position.

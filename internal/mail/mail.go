@@ -12,10 +12,8 @@
 package mail
 
 import (
-	"strings"
 	"time"
 
-	"steward/internal/errs"
 	"steward/internal/stamp"
 )
 
@@ -67,14 +65,6 @@ type Request struct {
 type Letter struct {
 	To string
 	Content
-}
-
-// check returns Invalid if a header would have more than one line.
-func (l Letter) check() error {
-	if strings.ContainsAny(l.To+l.Subject, "\r\n") {
-		return errs.New(errs.Invalid, "the address or the subject of a mail has a line break")
-	}
-	return nil
 }
 
 const (

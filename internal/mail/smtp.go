@@ -13,6 +13,8 @@ import (
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
+
+	"steward/internal/errs"
 )
 
 // Server is the mail server to which we submit mail.
@@ -103,8 +105,8 @@ func (s *Server) options() []gomail.Option {
 // message returns a letter as an SMTP message. The id is its row's, so that recipients recognize a
 // mail that we send again.
 func (s *Server) message(mailID string, l Letter) (*gomail.Msg, error) {
-	if err := l.check(); err != nil {
-		return nil, err
+	if strings.ContainsAny(l.To+l.Subject, "\r\n") {
+		return nil, errs.New(errs.Invalid, "the address or the subject of a mail has a line break")
 	}
 	text, err := l.Text()
 	if err != nil {

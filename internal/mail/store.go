@@ -66,13 +66,6 @@ type queued struct {
 	createdAt stamp.Time
 }
 
-func scanQueued(row db.Row) (q queued, err error) {
-	var kind string
-	err = row.Scan(&q.id, &kind, &q.body, &q.attempts, &q.createdAt)
-	q.kind = Kind(kind)
-	return q, err
-}
-
 // Pending reports whether mail is due.
 func (s *Store) Pending(ctx context.Context) (due bool, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT EXISTS (SELECT 1 FROM mails WHERE next_at <= $1)`, stamp.Of(s.Now())).Scan(&due)
@@ -85,7 +78,12 @@ func (s *Store) Pending(ctx context.Context) (due bool, err error) {
 // due returns up to n mails that are due. Invitations come last, because an organization can make many
 // at once, and users wait for the others.
 func (s *Store) due(ctx context.Context, n int) ([]queued, error) {
-	list, err := db.Collect(s.DB.Read(ctx), scanQueued, `SELECT id, kind, body, attempts, created_at FROM mails
+	list, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (q queued, err error) {
+		var kind string
+		err = row.Scan(&q.id, &kind, &q.body, &q.attempts, &q.createdAt)
+		q.kind = Kind(kind)
+		return q, err
+	}, `SELECT id, kind, body, attempts, created_at FROM mails
 		WHERE next_at <= $1 ORDER BY CASE kind WHEN 'invitation' THEN 1 ELSE 0 END, next_at, id LIMIT $2`,
 		stamp.Of(s.Now()), n)
 	if err != nil {
@@ -110,16 +108,6 @@ func (s *Store) open(q queued) (Request, error) {
 func (s *Store) remove(ctx context.Context, mailID string) error {
 	if _, err := s.DB.Exec(ctx, `DELETE FROM mails WHERE id = $1`, mailID); err != nil {
 		return fmt.Errorf("delete mail: %w", err)
-	}
-	return nil
-}
-
-// postpone records a failed attempt and sets the time for the next one.
-func (s *Store) postpone(ctx context.Context, q queued, problem string) error {
-	attempts := q.attempts + 1
-	if _, err := s.DB.Exec(ctx, `UPDATE mails SET attempts = $2, next_at = $3, last_error = $4 WHERE id = $1`,
-		q.id, attempts, stamp.Of(s.Now()).Add(pauseAfter(attempts)), problem); err != nil {
-		return fmt.Errorf("postpone mail: %w", err)
 	}
 	return nil
 }

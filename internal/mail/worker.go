@@ -2,6 +2,7 @@ package mail
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -81,10 +82,19 @@ func (w *Worker) attempt(ctx context.Context, c *connection, q queued) error {
 	}
 	problem := withoutAddress(err, letter.To)
 	if errs.KindOf(err) == errs.Invalid || stamp.Of(w.Store.Now()).Sub(q.createdAt) > maxAge {
-		return w.drop(ctx, q, problem)
+		w.Log.Error("a mail was given up", "kind", q.kind, "attempts", q.attempts+1, "error", problem)
+		if w.Dropped != nil {
+			w.Dropped()
+		}
+		return w.Store.remove(ctx, q.id)
 	}
 	w.Log.Warn("a mail was not sent and is tried again later", "kind", q.kind, "attempts", q.attempts+1, "error", problem)
-	return w.Store.postpone(ctx, q, problem)
+	attempts := q.attempts + 1
+	if _, err := w.Store.DB.Exec(ctx, `UPDATE mails SET attempts = $2, next_at = $3, last_error = $4 WHERE id = $1`,
+		q.id, attempts, stamp.Of(w.Store.Now()).Add(pauseAfter(attempts)), problem); err != nil {
+		return fmt.Errorf("postpone mail: %w", err)
+	}
+	return nil
 }
 
 func (w *Worker) compose(ctx context.Context, q queued) (Letter, error) {
@@ -93,15 +103,6 @@ func (w *Worker) compose(ctx context.Context, q queued) (Letter, error) {
 		return Letter{}, err
 	}
 	return w.Compose(ctx, r)
-}
-
-// drop gives a mail up.
-func (w *Worker) drop(ctx context.Context, q queued, problem string) error {
-	w.Log.Error("a mail was given up", "kind", q.kind, "attempts", q.attempts+1, "error", problem)
-	if w.Dropped != nil {
-		w.Dropped()
-	}
-	return w.Store.remove(ctx, q.id)
 }
 
 // withoutAddress returns an error's text without the recipient's address, which servers repeat: logs

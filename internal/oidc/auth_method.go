@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"slices"
-	"strings"
 
 	"steward/internal/errs"
 	"steward/internal/seal"
@@ -96,17 +95,6 @@ func (s Settings) setAuthentication(c *Client) {
 	}
 	s.JWKS.SetPtr(&c.JWKS)
 	s.JWKSURI.SetPtr(&c.JWKSURI)
-}
-
-// validateMethod checks the method and the keys separately.
-func (c *Client) validateMethod(faults *errs.Faults) {
-	faults.Check(slices.Contains(authMethods, c.AuthMethod), "body.token_endpoint_auth_method",
-		"expected one of %s", strings.Join(AuthMethods(), ", "))
-	if c.JWKS != nil {
-		c.JWKS.validate(faults, "body.jwks")
-	}
-	faults.Check(c.JWKSURI == nil || isLogoutURI(*c.JWKSURI), "body.jwks_uri",
-		"expected an https URL without a fragment, of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
 }
 
 // validateAuthentication checks that a client's type, method and keys fit together.

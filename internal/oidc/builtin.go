@@ -45,9 +45,8 @@ func (s *Store) EnsureCLI(ctx context.Context, orgID, homepage string) error {
 		return nil
 	}
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE oidc_clients SET scopes = $2, homepage_url = $3, updated_at = $4, version = version + 1
-			WHERE id = $1`, CLIClientID, db.ToJSON(want.Scopes), homepage, s.now())
-		if err != nil {
+		if _, err := tx.Exec(`UPDATE oidc_clients SET scopes = $2, homepage_url = $3, updated_at = $4, version = version + 1
+			WHERE id = $1`, CLIClientID, db.ToJSON(want.Scopes), homepage, s.now()); err != nil {
 			return fmt.Errorf("update the built-in client: %w", err)
 		}
 		return tx.Invalidate(Cache)

@@ -111,9 +111,8 @@ func insertClient(tx *db.Tx, c Client, secret string) error {
 	if err != nil {
 		return fmt.Errorf("insert client: %w", err)
 	}
-	_, err = tx.Exec(`INSERT INTO oidc_client_states (org_id, client_id, epoch, user_count) VALUES ($1, $2, 1, 0)`,
-		c.OrgID, c.ID)
-	if err != nil {
+	if _, err := tx.Exec(`INSERT INTO oidc_client_states (org_id, client_id, epoch, user_count) VALUES ($1, $2, 1, 0)`,
+		c.OrgID, c.ID); err != nil {
 		return fmt.Errorf("insert client state: %w", err)
 	}
 	return nil
@@ -256,9 +255,8 @@ func updateClient(tx *db.Tx, c Client) error {
 
 // updateType stores a client's type together with its secret, which is empty if the client needs none.
 func updateType(tx *db.Tx, c Client, secret string) error {
-	_, err := tx.Exec(`UPDATE oidc_clients SET client_type = $3, secret_hash = $4 WHERE org_id = $1 AND id = $2`,
-		c.OrgID, c.ID, c.ClientType, secretHash(c, secret))
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_clients SET client_type = $3, secret_hash = $4 WHERE org_id = $1 AND id = $2`,
+		c.OrgID, c.ID, c.ClientType, secretHash(c, secret)); err != nil {
 		return fmt.Errorf("update client type: %w", err)
 	}
 	return nil
@@ -285,9 +283,8 @@ func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string
 		if !c.AuthMethod.hasSecret() {
 			return errs.New(errs.Invalid, "a client that authenticates with %s has no secret", c.AuthMethod)
 		}
-		_, err = tx.Exec(`UPDATE oidc_clients SET secret_hash = $3, updated_at = $4, version = version + 1
-			WHERE org_id = $1 AND id = $2`, caller.OrgID, clientID, seal.Hash(secret), s.now())
-		if err != nil {
+		if _, err := tx.Exec(`UPDATE oidc_clients SET secret_hash = $3, updated_at = $4, version = version + 1
+			WHERE org_id = $1 AND id = $2`, caller.OrgID, clientID, seal.Hash(secret), s.now()); err != nil {
 			return fmt.Errorf("update client secret: %w", err)
 		}
 		if err := tx.Invalidate(Cache); err != nil {
@@ -324,7 +321,14 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 
 // remove deletes a client and everything its users created with it, and empties the cache.
 func (s *Store) remove(tx *db.Tx, orgID, clientID string) error {
-	if err := deleteClient(tx, orgID, clientID); err != nil {
+	if _, err := tx.Exec(`DELETE FROM oidc_clients WHERE org_id = $1 AND id = $2`, orgID, clientID); err != nil {
+		return fmt.Errorf("delete client: %w", err)
+	}
+	_, err := tx.Exec(`DELETE FROM oidc_client_states WHERE org_id = $1 AND client_id = $2`, orgID, clientID)
+	if err != nil {
+		return fmt.Errorf("delete client state: %w", err)
+	}
+	if err := addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true}); err != nil {
 		return err
 	}
 	if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
@@ -333,24 +337,12 @@ func (s *Store) remove(tx *db.Tx, orgID, clientID string) error {
 	return tx.Invalidate(Cache)
 }
 
-func deleteClient(tx *db.Tx, orgID, clientID string) error {
-	if _, err := tx.Exec(`DELETE FROM oidc_clients WHERE org_id = $1 AND id = $2`, orgID, clientID); err != nil {
-		return fmt.Errorf("delete client: %w", err)
-	}
-	_, err := tx.Exec(`DELETE FROM oidc_client_states WHERE org_id = $1 AND client_id = $2`, orgID, clientID)
-	if err != nil {
-		return fmt.Errorf("delete client state: %w", err)
-	}
-	return addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true})
-}
-
 // ForgetProject removes clients from a deleted project. The clients stay because users have consented
 // to them, but they lose client_credentials, since nothing would confine them any more.
 func (s *Store) ForgetProject(tx *db.Tx, orgID, projectID string) error {
-	_, err := tx.Exec(`UPDATE oidc_clients SET project_id = NULL, updated_at = $3, version = version + 1,
+	if _, err := tx.Exec(`UPDATE oidc_clients SET project_id = NULL, updated_at = $3, version = version + 1,
 		grant_types = replace(replace(replace(grant_types, $4 || ',', ''), ',' || $4, ''), $4, '')
-		WHERE org_id = $1 AND project_id = $2`, orgID, projectID, s.now(), `"`+ClientCredentials+`"`)
-	if err != nil {
+		WHERE org_id = $1 AND project_id = $2`, orgID, projectID, s.now(), `"`+ClientCredentials+`"`); err != nil {
 		return fmt.Errorf("remove clients from project: %w", err)
 	}
 	return tx.Invalidate(Cache)

@@ -54,12 +54,11 @@ func addLine(tx *db.Tx, l line) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users)
+	if _, err := tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users)
 		VALUES (@org_id, @client_id, @day, @total, @users)
 		ON CONFLICT (org_id, client_id, day) DO UPDATE SET total = oidc_client_days.total + excluded.total,
 		users = oidc_client_days.users + excluded.users`,
-		db.Args{"org_id": orgID, "client_id": l.clientID, "day": l.day, "total": l.total, "users": newUsers})
-	if err != nil {
+		db.Args{"org_id": orgID, "client_id": l.clientID, "day": l.day, "total": l.total, "users": newUsers}); err != nil {
 		return fmt.Errorf("update activity: %w", err)
 	}
 	return nil

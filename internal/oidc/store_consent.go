@@ -31,9 +31,8 @@ func lockState(tx *db.Tx, orgID, clientID string) (epoch int64, err error) {
 
 // addUsers changes a client's user count by n.
 func addUsers(tx *db.Tx, orgID, clientID string, n int64) error {
-	_, err := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
-		orgID, clientID, n)
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
+		orgID, clientID, n); err != nil {
 		return fmt.Errorf("count users: %w", err)
 	}
 	return nil
@@ -194,10 +193,9 @@ func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent,
 // readConsent returns a consent, or db.ErrNoRows.
 func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error) {
 	c := &Consent{ClientID: clientID, UserID: userID}
-	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.client_version, k.created_at, k.updated_at
+	if err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.client_version, k.created_at, k.updated_at
 		FROM `+liveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
-		Scan(db.FromJSON(&c.Scopes), db.FromJSON(&c.Declined), &c.Epoch, &c.ClientEpoch, &c.ClientVersion, &c.CreatedAt, &c.UpdatedAt)
-	if err != nil {
+		Scan(db.FromJSON(&c.Scopes), db.FromJSON(&c.Declined), &c.Epoch, &c.ClientEpoch, &c.ClientVersion, &c.CreatedAt, &c.UpdatedAt); err != nil {
 		return nil, fmt.Errorf("read consent: %w", err)
 	}
 	return c, nil
@@ -206,11 +204,10 @@ func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error)
 // userState reads a user's relation to a client.
 func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (userState, error) {
 	var state userState
-	err := s.DB.Read(ctx).Row(`SELECT
+	if err := s.DB.Read(ctx).Row(`SELECT
 		COALESCE((SELECT k.epoch FROM `+liveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3), 0),
 		EXISTS (SELECT 1 FROM active_members m WHERE m.org_id = $1 AND m.user_id = $3)`, orgID, u.clientID, u.userID).
-		Scan(&state.consent, &state.member)
-	if err != nil {
+		Scan(&state.consent, &state.member); err != nil {
 		return userState{}, fmt.Errorf("read user of client: %w", err)
 	}
 	return state, nil
@@ -338,9 +335,8 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`UPDATE oidc_client_states SET epoch = epoch + 1, user_count = 0
-			WHERE org_id = $1 AND client_id = $2`, orgID, clientID)
-		if err != nil {
+		if _, err := tx.Exec(`UPDATE oidc_client_states SET epoch = epoch + 1, user_count = 0
+			WHERE org_id = $1 AND client_id = $2`, orgID, clientID); err != nil {
 			return fmt.Errorf("start client epoch: %w", err)
 		}
 		if err := s.consentGone(tx, orgID, clientID, ""); err != nil {

@@ -28,10 +28,9 @@ type purge struct {
 }
 
 func addPurge(tx *db.Tx, p purge) error {
-	_, err := tx.Exec(`INSERT INTO oidc_purges (org_id, client_id, epoch, deleted) VALUES ($1, $2, $3, $4)
+	if _, err := tx.Exec(`INSERT INTO oidc_purges (org_id, client_id, epoch, deleted) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (org_id, client_id) DO UPDATE SET epoch = excluded.epoch, deleted = excluded.deleted`,
-		p.orgID, p.clientID, p.epoch, p.deleted)
-	if err != nil {
+		p.orgID, p.clientID, p.epoch, p.deleted); err != nil {
 		return fmt.Errorf("insert purge: %w", err)
 	}
 	return nil

@@ -74,9 +74,8 @@ func (s *Store) Register(ctx context.Context, r SelfRegistration) (Enrolled, err
 		if err := insertClient(tx, c, secret); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE oidc_clients SET registration_hash = $3 WHERE org_id = $1 AND id = $2`,
-			c.OrgID, c.ID, seal.Hash(token))
-		if err != nil {
+		if _, err := tx.Exec(`UPDATE oidc_clients SET registration_hash = $3 WHERE org_id = $1 AND id = $2`,
+			c.OrgID, c.ID, seal.Hash(token)); err != nil {
 			return fmt.Errorf("store registration access token: %w", err)
 		}
 		return s.Audit.Record(tx, "client.register", c.ID)
@@ -167,18 +166,16 @@ type registeredKey struct {
 	clientID     string
 }
 
-func scanRegisteredKey(row db.Row) (k registeredKey, err error) {
-	err = row.Scan(&k.orgID, &k.registration, &k.clientID)
-	return k, err
-}
-
 // DeleteUnused deletes the clients that registered themselves and were not used for UnusedAfter, each
 // in its own transaction. It finds up to limit of them at a time.
 func (s *Store) DeleteUnused(ctx context.Context, limit int) error {
 	before := s.now().Add(-UnusedAfter)
 	var last registeredKey
 	for {
-		unused, err := db.Collect(s.DB.Read(ctx), scanRegisteredKey, `SELECT c.org_id, c.registration, c.id FROM oidc_clients c
+		unused, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (k registeredKey, err error) {
+			err = row.Scan(&k.orgID, &k.registration, &k.clientID)
+			return k, err
+		}, `SELECT c.org_id, c.registration, c.id FROM oidc_clients c
 			JOIN oidc_client_states s ON s.org_id = c.org_id AND s.client_id = c.id
 			WHERE c.registration <> '' AND (c.org_id, c.registration, c.id) > ($1, $2, $3)
 			AND c.created_at < $4 AND (s.last_activity IS NULL OR s.last_activity < $4)

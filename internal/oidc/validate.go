@@ -68,13 +68,36 @@ func (c *Client) validateAsTyped(faults *errs.Faults) {
 		"expected %s", id.ExpectedForeign)
 	c.validateURIs(faults, "body.redirect_uris", c.RedirectURIs)
 	c.validateURIs(faults, "body.post_logout_redirect_uris", c.PostLogoutRedirectURIs)
-	c.validateGrants(faults)
+	faults.Check(slices.Equal(unique(c.ResponseTypes), responseTypes), "body.response_types", `expected ["code"]`)
+	faults.Check(len(unique(c.GrantTypes)) <= maxList, "body.grant_types", "expected at most %d grant types", maxList)
+	faults.Check(len(unique(c.Scopes)) <= maxList, "body.scopes", "expected at most %d scopes", maxList)
+	for i, name := range c.GrantTypes {
+		g, known := GrantTypeNamed(name)
+		faults.Check(known, entry("body.grant_types", i), "expected one of %s", strings.Join(GrantTypes(), ", "))
+		faults.Check(!g.Confidential || c.ClientType != Public, entry("body.grant_types", i),
+			"expected another grant type: %s is for confidential clients only", g.Name)
+	}
+	for i, s := range c.Scopes {
+		_, known := ScopeNamed(s)
+		faults.Check(known, entry("body.scopes", i), "expected a scope of the catalogue (GET /oidc/scopes)")
+	}
 	c.validateLifetimes(faults)
 	c.validateUsers(faults)
 	c.validateAudience(faults)
 	c.validateAllowedClients(faults)
-	c.validateLogoutURIs(faults)
-	c.validateMethod(faults)
+	for location, uri := range map[string]*string{
+		"body.backchannel_logout_uri": c.BackchannelLogoutURI, "body.frontchannel_logout_uri": c.FrontchannelLogoutURI,
+	} {
+		faults.Check(uri == nil || isLogoutURI(*uri), location,
+			"expected an https URL without a fragment, of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
+	}
+	faults.Check(slices.Contains(authMethods, c.AuthMethod), "body.token_endpoint_auth_method",
+		"expected one of %s", strings.Join(AuthMethods(), ", "))
+	if c.JWKS != nil {
+		c.JWKS.validate(faults, "body.jwks")
+	}
+	faults.Check(c.JWKSURI == nil || isLogoutURI(*c.JWKSURI), "body.jwks_uri",
+		"expected an https URL without a fragment, of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
 }
 
 // validateIcon checks an icon in the request. Earlier versions accepted any text; such a text stays
@@ -145,22 +168,6 @@ func isText(text string, limit int, allowed string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && !strings.ContainsRune(allowed, r)
 	})
-}
-
-func (c *Client) validateGrants(faults *errs.Faults) {
-	faults.Check(slices.Equal(unique(c.ResponseTypes), responseTypes), "body.response_types", `expected ["code"]`)
-	faults.Check(len(unique(c.GrantTypes)) <= maxList, "body.grant_types", "expected at most %d grant types", maxList)
-	faults.Check(len(unique(c.Scopes)) <= maxList, "body.scopes", "expected at most %d scopes", maxList)
-	for i, name := range c.GrantTypes {
-		g, known := GrantTypeNamed(name)
-		faults.Check(known, entry("body.grant_types", i), "expected one of %s", strings.Join(GrantTypes(), ", "))
-		faults.Check(!g.Confidential || c.ClientType != Public, entry("body.grant_types", i),
-			"expected another grant type: %s is for confidential clients only", g.Name)
-	}
-	for i, s := range c.Scopes {
-		_, known := ScopeNamed(s)
-		faults.Check(known, entry("body.scopes", i), "expected a scope of the catalogue (GET /oidc/scopes)")
-	}
 }
 
 func (c *Client) validateLifetimes(faults *errs.Faults) {
@@ -250,12 +257,10 @@ func hasHost(u *url.URL) bool {
 		a, err := netip.ParseAddr(host)
 		return err == nil && a.Is6() && a.Zone() == ""
 	}
-	return len(host) <= 253 && !slices.ContainsFunc(strings.Split(host, "."), invalidLabel)
-}
-
-func invalidLabel(label string) bool {
-	return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
-		strings.ContainsFunc(label, func(r rune) bool { return !isAlphanumeric(r) && r != '-' && r != '_' })
+	return len(host) <= 253 && !slices.ContainsFunc(strings.Split(host, "."), func(label string) bool {
+		return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.ContainsFunc(label, func(r rune) bool { return !isAlphanumeric(r) && r != '-' && r != '_' })
+	})
 }
 
 func isAlphanumeric(r rune) bool {

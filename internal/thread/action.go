@@ -86,8 +86,7 @@ func parseFrame(text []byte) (frame, error) {
 		return frame{}, errNotJSON
 	}
 	var f frame
-	err := decode.JSON(text, &f)
-	if err != nil {
+	if err := decode.JSON(text, &f); err != nil {
 		return frame{ID: f.ID}, err
 	}
 	return f, nil

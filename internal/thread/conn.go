@@ -115,19 +115,6 @@ func (c *conn) closeWhenIdle(status websocket.StatusCode) {
 	}
 }
 
-// drain waits until nothing is in flight, and closes a closing socket.
-func (c *conn) drain() {
-	c.mu.Lock()
-	for c.inFlight > 0 {
-		c.changed.Wait()
-	}
-	status := c.closing
-	c.mu.Unlock()
-	if status != 0 {
-		c.close(status)
-	}
-}
-
 // close sends a close frame with the reason and waits for the peer's, which may stall inside a frame.
 func (c *conn) close(status websocket.StatusCode) {
 	_ = c.net.SetReadDeadline(time.Now().Add(closeTimeout)) // it may be closed already

@@ -70,26 +70,23 @@ func closeStatus(err error) websocket.StatusCode {
 // read reads a frame to its end. The peer must keep the pace that we demand for request bodies.
 func (s *Socket) read(c *conn, charge *budget.Charge, body io.Reader) ([]byte, error) {
 	paced := budget.Body.Reader(body, c.net.SetReadDeadline)
-	large := &frameReader{r: paced, left: smallFrame, allow: func() error { return s.mayWrite(c) }}
+	large := &frameReader{r: paced, left: smallFrame, allow: func() error {
+		ctx, cancel := context.WithTimeout(c.ctx, actionTimeout)
+		defer cancel()
+		caller, err := s.Authenticate(ctx, c.key)
+		if err != nil {
+			return err
+		}
+		if caller.Require(auth.WriteThreads) != nil {
+			return errReadOnly
+		}
+		return nil
+	}}
 	return budget.ReadWhenRoom(charge, large, frameRoom-1, roomTimeout)
 }
 
 // errReadOnly is the error for a large frame from a caller that may not write threads.
 var errReadOnly = errors.New("the caller may not write threads")
-
-// mayWrite returns an error if the caller may not write threads.
-func (s *Socket) mayWrite(c *conn) error {
-	ctx, cancel := context.WithTimeout(c.ctx, actionTimeout)
-	defer cancel()
-	caller, err := s.Authenticate(ctx, c.key)
-	if err != nil {
-		return err
-	}
-	if caller.Require(auth.WriteThreads) != nil {
-		return errReadOnly
-	}
-	return nil
-}
 
 // frameReader reads a frame, and calls allow before it reads more than a number of bytes.
 type frameReader struct {

@@ -217,7 +217,15 @@ func (s *Socket) serve(c *conn) {
 			break
 		}
 	}
-	c.drain()
+	c.mu.Lock()
+	for c.inFlight > 0 {
+		c.changed.Wait()
+	}
+	status := c.closing
+	c.mu.Unlock()
+	if status != 0 {
+		c.close(status)
+	}
 }
 
 // authenticate reads the first frame and answers it. It returns false if the socket is closed.

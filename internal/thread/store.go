@@ -100,25 +100,21 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 		if err := match.Check(r); err != nil {
 			return err
 		}
-		if err := s.markDeleted(tx, r.indexedThread, caller.Actor()); err != nil {
+		if err := tx.Send(`UPDATE threads SET deleted = @deleted, deleted_at = @now, deleted_by = @actor,
+			version = version + 1, user_data_size = 0, user_data = NULL
+			WHERE org_id = @org_id AND id = @id`,
+			db.Args{"org_id": r.indexedThread.OrgID, "id": r.indexedThread.ID, "deleted": true, "now": s.now(), "actor": caller.Actor()}); err != nil {
+			return fmt.Errorf("mark thread as deleted: %w", err)
+		}
+		deleted := r.indexedThread
+		deleted.Deleted = true
+		index := newIndexWriter()
+		index.move(r.indexedThread, deleted)
+		if err := index.write(tx); err != nil {
 			return err
 		}
 		return s.Audit.Record(tx, "thread.delete", threadID)
 	})
-}
-
-func (s *Store) markDeleted(tx *db.Tx, t indexedThread, actor string) error {
-	if err := tx.Send(`UPDATE threads SET deleted = @deleted, deleted_at = @now, deleted_by = @actor,
-		version = version + 1, user_data_size = 0, user_data = NULL
-		WHERE org_id = @org_id AND id = @id`,
-		db.Args{"org_id": t.OrgID, "id": t.ID, "deleted": true, "now": s.now(), "actor": actor}); err != nil {
-		return fmt.Errorf("mark thread as deleted: %w", err)
-	}
-	deleted := t
-	deleted.Deleted = true
-	index := newIndexWriter()
-	index.move(t, deleted)
-	return index.write(tx)
 }
 
 // Get returns a thread with all of its fields. It returns NotFound if there is no such thread, if

@@ -17,7 +17,14 @@ const purgeBatch = 200
 // until there is nothing more or ctx ends.
 func (s *Store) Purge(ctx context.Context) error {
 	before := s.now().Add(-s.Retention)
-	expired := func(tx *db.Tx) (int, error) { return purgeExpired(tx, before) }
+	expired := func(tx *db.Tx) (int, error) {
+		threads, err := db.Collect(tx, scanIndexed, `SELECT `+indexedColumns+` FROM threads t WHERE t.deleted_at < $1
+		ORDER BY t.deleted_at LIMIT $2`+db.SkipLocked(tx.Dialect()), before, purgeBatch)
+		if err != nil {
+			return 0, err
+		}
+		return len(threads), removeThreads(tx, threads)
+	}
 	if err := s.repeat(ctx, expired); err != nil {
 		return fmt.Errorf("purge deleted threads: %w", err)
 	}
@@ -49,15 +56,6 @@ func scanIndexed(row db.Row) (t indexedThread, err error) {
 	err = row.Scan(&t.OrgID, &t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.Deleted, &packed)
 	t.terms = term.Unpack(packed)
 	return t, err
-}
-
-func purgeExpired(tx *db.Tx, before stamp.Time) (int, error) {
-	threads, err := db.Collect(tx, scanIndexed, `SELECT `+indexedColumns+` FROM threads t WHERE t.deleted_at < $1
-		ORDER BY t.deleted_at LIMIT $2`+db.SkipLocked(tx.Dialect()), before, purgeBatch)
-	if err != nil {
-		return 0, err
-	}
-	return len(threads), removeThreads(tx, threads)
 }
 
 // removeThreads removes threads with their index entries and counts.

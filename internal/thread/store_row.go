@@ -127,8 +127,15 @@ func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
 		}
 		r.collect(&inserts, updates, index)
 	}
-	if err := insertThreads(tx, inserts); err != nil {
-		return err
+	n, err := inserts.Exec(tx, `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version,
+			terms, user_data_size, metadata, user_data)
+		SELECT v.org_id, v.id, v.project_id, v.created_at, v.updated_at, v.deleted, v.version,
+			v.terms, v.user_data_size, v.metadata, v.user_data FROM {v} WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
+	if err != nil {
+		return fmt.Errorf("insert threads: %w", err)
+	}
+	if n < int64(len(inserts)) {
+		return errInserted
 	}
 	if err := updates.write(tx); err != nil {
 		return err
@@ -177,20 +184,6 @@ func (r *row) row() threadRow {
 		to.UserData = r.userData.sealed
 	}
 	return to
-}
-
-func insertThreads(tx *db.Tx, threads db.Bulk[threadRow]) error {
-	n, err := threads.Exec(tx, `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version,
-			terms, user_data_size, metadata, user_data)
-		SELECT v.org_id, v.id, v.project_id, v.created_at, v.updated_at, v.deleted, v.version,
-			v.terms, v.user_data_size, v.metadata, v.user_data FROM {v} WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
-	if err != nil {
-		return fmt.Errorf("insert threads: %w", err)
-	}
-	if n < int64(len(threads)) {
-		return errInserted
-	}
-	return nil
 }
 
 // threadUpdates groups rows by the statement that updates them. It sets only columns that change, since

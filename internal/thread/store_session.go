@@ -142,7 +142,28 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (Sessio
 			return nil
 		}
 		session.start(b, now)
-		return updateStart(tx, found.project(), session)
+		oldProject := found.project()
+		if err := tx.Send(`UPDATE sessions SET project_id = @project_id, thread_id = @thread_id,
+			deployment_id = @deployment_id, route_id = @route_id, environment = @environment, devmode = @devmode,
+			url = @url, method = @method, trigger = @trigger, started = @started, started_at = @started_at,
+			updated_at = @updated_at, version = @version, metadata = @metadata
+			WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": session.OrgID, "id": session.ID, "project_id": session.project(), "thread_id": session.ThreadID,
+				"deployment_id": session.DeploymentID, "route_id": session.RouteID, "environment": session.Environment,
+				"devmode": session.Devmode, "url": session.URL, "method": session.Method, "trigger": session.Trigger, "started": true,
+				"started_at": session.StartedAt, "updated_at": session.UpdatedAt, "version": session.version,
+				"metadata": db.Null(string(session.Metadata)),
+			}); err != nil {
+			return fmt.Errorf("update session: %w", err)
+		}
+		if oldProject == session.project() {
+			return nil
+		}
+		if err := countSessions(tx, session.OrgID, oldProject, -1); err != nil {
+			return err
+		}
+		return countSessions(tx, session.OrgID, session.project(), 1)
 	})
 	return session, err
 }
@@ -169,32 +190,6 @@ func (r *Session) start(b Start, now stamp.Time) {
 	}
 }
 
-// updateStart writes a start's fields to the session's row. oldProject is "" if the project was not known
-// until now.
-func updateStart(tx *db.Tx, oldProject string, r Session) error {
-	if err := tx.Send(`UPDATE sessions SET project_id = @project_id, thread_id = @thread_id,
-		deployment_id = @deployment_id, route_id = @route_id, environment = @environment, devmode = @devmode,
-		url = @url, method = @method, trigger = @trigger, started = @started, started_at = @started_at,
-		updated_at = @updated_at, version = @version, metadata = @metadata
-		WHERE org_id = @org_id AND id = @id`,
-		db.Args{
-			"org_id": r.OrgID, "id": r.ID, "project_id": r.project(), "thread_id": r.ThreadID,
-			"deployment_id": r.DeploymentID, "route_id": r.RouteID, "environment": r.Environment,
-			"devmode": r.Devmode, "url": r.URL, "method": r.Method, "trigger": r.Trigger, "started": true,
-			"started_at": r.StartedAt, "updated_at": r.UpdatedAt, "version": r.version,
-			"metadata": db.Null(string(r.Metadata)),
-		}); err != nil {
-		return fmt.Errorf("update session: %w", err)
-	}
-	if oldProject == r.project() {
-		return nil
-	}
-	if err := countSessions(tx, r.OrgID, oldProject, -1); err != nil {
-		return err
-	}
-	return countSessions(tx, r.OrgID, r.project(), 1)
-}
-
 // Complete stores the completion of a session, which may arrive before its start. The first
 // completion stays. It returns NotFound for a session that the caller does not see.
 func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion) (Session, error) {
@@ -218,7 +213,20 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion)
 			return nil
 		}
 		session.complete(b, now)
-		return updateCompletion(tx, session, userData)
+		if err := tx.Send(`UPDATE sessions SET thread_id = @thread_id, completed = @completed,
+			completed_at = @completed_at, status_code = @status_code, error = @error, agent_ids = @agent_ids,
+			updated_at = @updated_at, version = @version, metadata = @metadata, user_data_size = @user_data_size,
+			user_data = @user_data WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": session.OrgID, "id": session.ID, "thread_id": session.ThreadID, "completed": true,
+				"completed_at": session.CompletedAt, "status_code": session.StatusCode, "error": session.Error,
+				"agent_ids": encodeAgents(session.AgentIDs), "updated_at": session.UpdatedAt, "version": session.version,
+				"metadata": db.Null(string(session.Metadata)), "user_data_size": userData.size(),
+				"user_data": userData.sealed,
+			}); err != nil {
+			return fmt.Errorf("update session: %w", err)
+		}
+		return nil
 	})
 	return session, err
 }
@@ -240,23 +248,6 @@ func (r *Session) complete(b Completion, now stamp.Time) {
 	if b.Metadata != nil {
 		r.Metadata = b.Metadata
 	}
-}
-
-func updateCompletion(tx *db.Tx, r Session, userData *sealedText) error {
-	if err := tx.Send(`UPDATE sessions SET thread_id = @thread_id, completed = @completed,
-		completed_at = @completed_at, status_code = @status_code, error = @error, agent_ids = @agent_ids,
-		updated_at = @updated_at, version = @version, metadata = @metadata, user_data_size = @user_data_size,
-		user_data = @user_data WHERE org_id = @org_id AND id = @id`,
-		db.Args{
-			"org_id": r.OrgID, "id": r.ID, "thread_id": r.ThreadID, "completed": true,
-			"completed_at": r.CompletedAt, "status_code": r.StatusCode, "error": r.Error,
-			"agent_ids": encodeAgents(r.AgentIDs), "updated_at": r.UpdatedAt, "version": r.version,
-			"metadata": db.Null(string(r.Metadata)), "user_data_size": userData.size(),
-			"user_data": userData.sealed,
-		}); err != nil {
-		return fmt.Errorf("update session: %w", err)
-	}
-	return nil
 }
 
 // completionProject returns the project for a completion that arrives before its start: the caller's,

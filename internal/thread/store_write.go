@@ -120,7 +120,19 @@ func (s *Store) write(ctx context.Context, caller *auth.Caller, e edit) error {
 // and metadata.
 func (s *Store) writeOne(tx *db.Tx, caller *auth.Caller, e edit) (Thread, error) {
 	queued := &queuedEdit{caller: caller, edit: e}
-	project := func(*queuedEdit) (string, error) { return s.chooseProject(tx, caller, e) }
+	project := func(*queuedEdit) (string, error) {
+		projectID := cmp.Or(e.projectID, caller.ProjectID)
+		if projectID == "" && e.location != "" {
+			return "", errs.InvalidField(e.location, projectRule)
+		}
+		if projectID == "" {
+			var err error
+			if projectID, err = s.inferProject(tx, caller.OrgID, e.id); err != nil {
+				return "", err
+			}
+		}
+		return projectID, s.Accounts.EnsureProject(tx, caller, e.location, projectID)
+	}
 	for {
 		rows, err := s.lock(tx, []*queuedEdit{queued})
 		if err != nil {
@@ -227,22 +239,6 @@ func forUpdate(tx *db.Tx) string {
 		return ` ORDER BY t.org_id, t.id FOR UPDATE OF t`
 	}
 	return ""
-}
-
-// chooseProject returns a new thread's project: the one that the request names, the caller's own, the
-// newest session's in the thread, or the organization's default.
-func (s *Store) chooseProject(tx *db.Tx, caller *auth.Caller, e edit) (string, error) {
-	projectID := cmp.Or(e.projectID, caller.ProjectID)
-	if projectID == "" && e.location != "" {
-		return "", errs.InvalidField(e.location, projectRule)
-	}
-	if projectID == "" {
-		var err error
-		if projectID, err = s.inferProject(tx, caller.OrgID, e.id); err != nil {
-			return "", err
-		}
-	}
-	return projectID, s.Accounts.EnsureProject(tx, caller, e.location, projectID)
 }
 
 func (s *Store) inferProject(tx *db.Tx, orgID, threadID string) (projectID string, err error) {

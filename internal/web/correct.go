@@ -174,7 +174,10 @@ func (c *corrector) example(schema map[string]any, request bool) any {
 	case "boolean":
 		return false
 	case "string":
-		return exampleString(schema)
+		if schema["format"] == "date-time" {
+			return "2026-11-15T08:30:00.123Z"
+		}
+		return "text"
 	}
 	return nil
 }
@@ -184,13 +187,6 @@ func firstOf(list []any) any {
 		return nil
 	}
 	return list[0]
-}
-
-func exampleString(schema map[string]any) string {
-	if schema["format"] == "date-time" {
-		return "2026-11-15T08:30:00.123Z"
-	}
-	return "text"
 }
 
 func (c *corrector) exampleObject(schema map[string]any, request bool) any {

@@ -25,9 +25,21 @@ const docsPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'u
 
 const schemaPrefix = "#/components/schemas/"
 
-// tags returns the routes' tags, in the document's order.
-func tags() []*huma.Tag {
-	return []*huma.Tag{
+// newDocument returns an OpenAPI document without routes.
+func newDocument() *huma.OpenAPI {
+	config := huma.DefaultConfig("Steward", Version+".0.0")
+	config.CreateHooks = nil // the default hooks add $schema to bodies and a Link header
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.AllowAdditionalPropertiesByDefault = true
+	config.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
+	config.Info.Description = "Self-hosted control plane for the OAuth clients, API keys, object storage, " +
+		"regional resources, threads, evaluations and webhooks of an organization."
+	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	config.Servers = []*huma.Server{{URL: "/"}}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key": {Type: "http", Scheme: "bearer", Description: "API key (`sk_…`), or access token issued by this server"},
+	}
+	config.Tags = []*huma.Tag{
 		{Name: "Account", Description: "The current user, organizations and projects."},
 		{Name: "Members", Description: "Members of the organization and their roles."},
 		{Name: "API keys", Description: "API keys."},
@@ -43,23 +55,6 @@ func tags() []*huma.Tag {
 		{Name: "Audit", Description: "Audit log."},
 		{Name: "Other", Description: "Other operations."},
 	}
-}
-
-// newDocument returns an OpenAPI document without routes.
-func newDocument() *huma.OpenAPI {
-	config := huma.DefaultConfig("Steward", Version+".0.0")
-	config.CreateHooks = nil // the default hooks add $schema to bodies and a Link header
-	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
-	config.AllowAdditionalPropertiesByDefault = true
-	config.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
-	config.Info.Description = "Self-hosted control plane for the OAuth clients, API keys, object storage, " +
-		"regional resources, threads, evaluations and webhooks of an organization."
-	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
-	config.Servers = []*huma.Server{{URL: "/"}}
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"key": {Type: "http", Scheme: "bearer", Description: "API key (`sk_…`), or access token issued by this server"},
-	}
-	config.Tags = tags()
 	config.Security = []map[string][]string{{"key": {}}}
 	config.Components.Headers = sharedHeaders()
 	doc := huma.NewAPI(config, nil).OpenAPI() // configures the registry; huma serves no requests

@@ -39,10 +39,6 @@ type bodySchema struct {
 	registry huma.Registry
 }
 
-func newBodySchema(of reflect.Type, registry huma.Registry) *bodySchema {
-	return &bodySchema{of: of, schema: registry.Schema(of, true, ""), registry: registry}
-}
-
 // document documents the body.
 func (s *bodySchema) document() *huma.RequestBody {
 	return &huma.RequestBody{Required: s.required(), Content: content("application/json", s.schema)}

@@ -187,7 +187,7 @@ func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 			op.Parameters = append(op.Parameters, p.document())
 		}
 		if body, ok := r.input.FieldByName("Body"); ok {
-			s.schema = newBodySchema(body.Type, schemas)
+			s.schema = &bodySchema{of: body.Type, schema: schemas.Schema(body.Type, true, ""), registry: schemas}
 			op.RequestBody = s.schema.document()
 		}
 		addErrors(op, r)

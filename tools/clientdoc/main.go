@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -79,7 +80,14 @@ func adapt(tree node, goNames map[string]string) error {
 	walk(tree, simplifyNull)
 	removeStreams(tree)
 	eachOperation(tree, trimOperation)
-	removeEmptyBodies(tree)
+	eachOperation(tree, func(operation node) {
+		schema := object(operation, "requestBody", "content", "application/json", "schema")
+		ref, _ := schema["$ref"].(string)
+		target := object(tree, "components", "schemas", strings.TrimPrefix(ref, schemaPrefix))
+		if schema != nil && target["properties"] == nil {
+			delete(operation, "requestBody")
+		}
+	})
 	if err := rename(tree, goNames); err != nil {
 		return err
 	}

@@ -21,20 +21,6 @@ func hoistedNames() map[string]string {
 	}
 }
 
-// enumNames names the Go types for enums that several fields share, by their values.
-func enumNames() map[string]string {
-	return map[string]string{
-		"admin member owner viewer": "Role",
-		"any passkey":               "Factor",
-		"asc desc":                  "Direction",
-		"confidential public":       "ClientType",
-		"day hour minute":           "Granularity",
-		"db kv s3":                  "ResourceType",
-		"failed pending success":    "DeliveryStatus",
-		"project root user":         "APIKeyType",
-	}
-}
-
 // nameEnums creates schemas for enums that several fields share. A field with a single value is an
 // ordinary string.
 func nameEnums(tree node) {
@@ -44,7 +30,16 @@ func nameEnums(tree node) {
 		if len(enum) == 1 {
 			delete(n, "enum")
 		}
-		name, ok := enumNames()[values(enum)]
+		name, ok := map[string]string{
+			"admin member owner viewer": "Role",
+			"any passkey":               "Factor",
+			"asc desc":                  "Direction",
+			"confidential public":       "ClientType",
+			"day hour minute":           "Granularity",
+			"db kv s3":                  "ResourceType",
+			"failed pending success":    "DeliveryStatus",
+			"project root user":         "APIKeyType",
+		}[values(enum)]
 		if !ok {
 			return
 		}

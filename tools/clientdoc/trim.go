@@ -27,20 +27,16 @@ func trimOperation(operation node) {
 		if !strings.HasPrefix(status, "2") {
 			delete(responses, status)
 		}
-		trimHeaders(object(responses, status, "headers"))
+		headers := object(responses, status, "headers")
+		for name := range headers {
+			if name != "Link" {
+				delete(headers, name)
+			}
+		}
 	}
 	parameters, _ := operation["parameters"].([]any)
 	operation["parameters"] = slices.DeleteFunc(parameters, func(p any) bool { return p.(node)["in"] == "header" })
 	delete(operation, "security")
-}
-
-// trimHeaders keeps only the header that tells that a list has pages.
-func trimHeaders(headers node) {
-	for name := range headers {
-		if name != "Link" {
-			delete(headers, name)
-		}
-	}
 }
 
 // trim removes keys that the generated code does not depend on.
@@ -93,16 +89,4 @@ func removeStreams(tree node) {
 			}
 		}
 	}
-}
-
-// removeEmptyBodies removes request bodies that have no fields.
-func removeEmptyBodies(tree node) {
-	eachOperation(tree, func(operation node) {
-		schema := object(operation, "requestBody", "content", "application/json", "schema")
-		ref, _ := schema["$ref"].(string)
-		target := object(tree, "components", "schemas", strings.TrimPrefix(ref, schemaPrefix))
-		if schema != nil && target["properties"] == nil {
-			delete(operation, "requestBody")
-		}
-	})
 }

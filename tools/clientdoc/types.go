@@ -50,18 +50,15 @@ func setTypes(tree node) {
 	}
 	eachOperation(tree, func(operation node) {
 		for _, p := range operation["parameters"].([]any) {
-			setParameterType(object(p.(node), "schema"))
+			schema := object(p.(node), "schema")
+			schema["x-go-type-skip-optional-pointer"] = true
+			if schema["allOf"] != nil { // the generator would still use a pointer
+				schema["x-go-type"] = goType(schema)
+				schema["type"] = "string"
+				delete(schema, "allOf")
+			}
 		}
 	})
-}
-
-func setParameterType(schema node) {
-	schema["x-go-type-skip-optional-pointer"] = true
-	if schema["allOf"] != nil { // the generator would still use a pointer
-		schema["x-go-type"] = goType(schema)
-		schema["type"] = "string"
-		delete(schema, "allOf")
-	}
 }
 
 // requestSchemas returns the names of the schemas that request bodies contain.

@@ -42,7 +42,9 @@ func (h *Handler) WhoAmI(ctx context.Context, _ *struct{}) (account.Profile, err
 // Create serves POST /cli/organization.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body New }) (account.Org, error) {
 	caller := auth.From(ctx)
-	if err := in.Body.check(); err != nil {
+	var faults errs.Faults
+	in.Body.Check(&faults)
+	if err := faults.Err(); err != nil {
 		return account.Org{}, err
 	}
 	if err := h.mayCreate(ctx, caller); err != nil {

@@ -30,9 +30,3 @@ type New struct {
 func (n New) Check(faults *errs.Faults) {
 	faults.Check(name.Valid(n.Name) && utf8.RuneCountInString(n.Name) <= maxName, "body.name", "expected %s", name.Expected)
 }
-
-func (n New) check() error {
-	var faults errs.Faults
-	n.Check(&faults)
-	return faults.Err()
-}

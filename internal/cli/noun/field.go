@@ -52,7 +52,16 @@ func AddFields(
 	e *session.Env, cmd *cobra.Command, v Verb,
 ) func(ctx context.Context, s *session.Session, in Input) error {
 	for _, f := range v.Fields {
-		f.addFlag(cmd)
+		switch f.Kind {
+		case Boolean:
+			cmd.Flags().Bool(f.Name, false, f.Usage)
+		case List:
+			cmd.Flags().StringSlice(f.Name, nil, f.Usage+"; can be repeated")
+		case Pairs:
+			cmd.Flags().StringArray(f.Name, nil, f.Usage+"; can be repeated")
+		default:
+			cmd.Flags().Var(new(textFlag), f.Name, f.Usage)
+		}
 		if f.Values != nil {
 			session.Complete(cmd, f.Name, func([]string) []string { return f.Values })
 		} else if f.Noun != "" {
@@ -77,24 +86,26 @@ func AddFields(
 	}
 }
 
-func (f Field) addFlag(cmd *cobra.Command) {
-	switch f.Kind {
-	case Boolean:
-		cmd.Flags().Bool(f.Name, false, f.Usage)
-	case List:
-		cmd.Flags().StringSlice(f.Name, nil, f.Usage+"; can be repeated")
-	case Pairs:
-		cmd.Flags().StringArray(f.Name, nil, f.Usage+"; can be repeated")
-	default:
-		cmd.Flags().Var(new(textFlag), f.Name, f.Usage)
-	}
-}
-
 // read returns a field's texts: a secret from standard input, and the ids of things that others
 // name.
 func (f Field) read(ctx context.Context, s *session.Session, texts []string, in Input) ([]string, error) {
 	if f.Kind != Secret || texts[0] == "" {
-		return f.resolve(ctx, s, texts, in)
+		// An empty text, which clears a member, stays.
+		if f.Noun == "" {
+			return texts, nil
+		}
+		ids := make([]string, len(texts))
+		for i, text := range texts {
+			if text == "" {
+				continue
+			}
+			id, err := Resolve(ctx, s, f.Noun, text, in)
+			if err != nil {
+				return nil, err
+			}
+			ids[i] = id
+		}
+		return ids, nil
 	}
 	if texts[0] != "-" {
 		return nil, exit.Usagef("--%s takes only -, because other users of the machine can read command lines: "+
@@ -108,26 +119,6 @@ func (f Field) read(ctx context.Context, s *session.Session, texts []string, in 
 		return nil, exit.Usagef("standard input has no secret")
 	}
 	return []string{secret}, nil
-}
-
-// resolve returns the ids of the things that a field's texts name. An empty text, which clears a
-// member, stays.
-func (f Field) resolve(ctx context.Context, s *session.Session, texts []string, in Input) ([]string, error) {
-	if f.Noun == "" {
-		return texts, nil
-	}
-	ids := make([]string, len(texts))
-	for i, text := range texts {
-		if text == "" {
-			continue
-		}
-		id, err := Resolve(ctx, s, f.Noun, text, in)
-		if err != nil {
-			return nil, err
-		}
-		ids[i] = id
-	}
-	return ids, nil
 }
 
 // textFlag is a flag's value as it was given. The help prints the word in backquotes for it.
@@ -155,13 +146,7 @@ func (f Field) Set(members map[string]any, texts []string) error {
 	if err != nil {
 		return exit.Usagef("--%s %v", f.Name, err)
 	}
-	setMember(members, f.Path, value)
-	return nil
-}
-
-// setMember sets the member at a path with dots, and creates the objects around it.
-func setMember(members map[string]any, path string, value any) {
-	names := strings.Split(path, ".")
+	names := strings.Split(f.Path, ".")
 	for _, name := range names[:len(names)-1] {
 		below, _ := members[name].(map[string]any)
 		if below == nil {
@@ -171,6 +156,7 @@ func setMember(members map[string]any, path string, value any) {
 		members = below
 	}
 	members[names[len(names)-1]] = value
+	return nil
 }
 
 func (f Field) parse(texts []string) (any, error) {
@@ -178,13 +164,31 @@ func (f Field) parse(texts []string) (any, error) {
 	case List:
 		return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" }), nil
 	case Pairs:
-		return parsePairs(texts)
+		members := map[string]any{}
+		for _, text := range texts {
+			name, value, ok := strings.Cut(text, "=")
+			if !ok || name == "" {
+				return nil, fmt.Errorf("must be name=value")
+			}
+			members[name] = value
+		}
+		return members, nil
 	case Number:
-		return parseNumber(texts[0])
+		return nullable(texts[0], func(s string) (any, error) {
+			n, err := strconv.ParseInt(s, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("must be a number")
+			}
+			return n, nil
+		})
 	case Boolean:
 		return strconv.ParseBool(texts[0])
 	case Object:
-		return parseObject(texts[0])
+		var value map[string]any
+		if err := json.Unmarshal([]byte(texts[0]), &value); err != nil {
+			return nil, fmt.Errorf("must be a JSON object")
+		}
+		return value, nil
 	case Past:
 		return moment(texts[0], -1)
 	case Future:
@@ -204,36 +208,6 @@ func nullable(text string, parse func(string) (any, error)) (any, error) {
 		return nil, nil
 	}
 	return parse(text)
-}
-
-func parseNumber(text string) (any, error) {
-	return nullable(text, func(s string) (any, error) {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("must be a number")
-		}
-		return n, nil
-	})
-}
-
-func parsePairs(texts []string) (any, error) {
-	members := map[string]any{}
-	for _, text := range texts {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("must be name=value")
-		}
-		members[name] = value
-	}
-	return members, nil
-}
-
-func parseObject(text string) (any, error) {
-	var value map[string]any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return nil, fmt.Errorf("must be a JSON object")
-	}
-	return value, nil
 }
 
 func parseSeconds(text string) (any, error) {

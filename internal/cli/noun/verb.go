@@ -89,7 +89,18 @@ func (v Verb) run(ctx context.Context, s *session.Session, n Noun, in Input, fla
 		flags.apart = v.Apart
 		return PrintList(ctx, s, columns, v.items(ctx, s, in, flags.Limit), flags)
 	case v.method() == http.MethodDelete:
-		return remove(ctx, s, n, v, in)
+		what := n.describe(in)
+		if err := s.Confirm(ctx, cmp.Or(v.Ask, "Deleting")+" "+what+v.With); err != nil {
+			return err
+		}
+		res, err := s.API.Send(ctx, session.Request{Method: http.MethodDelete, Path: in.Expand(v.pattern())})
+		if err != nil {
+			return err
+		}
+		if !s.Printer.Tabular() && len(res.Body) > 0 {
+			return s.Printer.Item(res.Body)
+		}
+		return s.Printer.Text("Deleted %s.", what)
 	}
 	return change(ctx, s, n, v, in)
 }
@@ -328,20 +339,4 @@ func print(s *session.Session, v Verb, in Input, body json.RawMessage) (err erro
 		}
 	}
 	return s.Printer.Item(body)
-}
-
-// remove runs a DELETE after the user has confirmed it.
-func remove(ctx context.Context, s *session.Session, n Noun, v Verb, in Input) error {
-	what := n.describe(in)
-	if err := s.Confirm(ctx, cmp.Or(v.Ask, "Deleting")+" "+what+v.With); err != nil {
-		return err
-	}
-	res, err := s.API.Send(ctx, session.Request{Method: http.MethodDelete, Path: in.Expand(v.pattern())})
-	if err != nil {
-		return err
-	}
-	if !s.Printer.Tabular() && len(res.Body) > 0 {
-		return s.Printer.Item(res.Body)
-	}
-	return s.Printer.Text("Deleted %s.", what)
 }

@@ -49,28 +49,21 @@ func (p *Printer) writeFiltered(raw json.RawMessage) error {
 			}
 			return fmt.Errorf("--jq: %w", err)
 		}
-		if err := p.writeResult(result); err != nil {
+		line, isText := result.(string)
+		switch {
+		case !isText:
+			text, err := gojq.Marshal(result)
+			if err != nil {
+				return fmt.Errorf("--jq: %w", err)
+			}
+			line = string(text)
+		case p.Width > 0:
+			line = withoutControls(line)
+		}
+		if _, err := io.WriteString(p.Out, line+"\n"); err != nil {
 			return err
 		}
 	}
-}
-
-// writeResult prints a text as it is, except for characters that could change the terminal, and
-// anything else as JSON.
-func (p *Printer) writeResult(result any) error {
-	line, isText := result.(string)
-	switch {
-	case !isText:
-		text, err := gojq.Marshal(result)
-		if err != nil {
-			return fmt.Errorf("--jq: %w", err)
-		}
-		line = string(text)
-	case p.Width > 0:
-		line = withoutControls(line)
-	}
-	_, err := io.WriteString(p.Out, line+"\n")
-	return err
 }
 
 // withoutControls returns a text without control characters other than line breaks and tabs.

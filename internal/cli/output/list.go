@@ -54,26 +54,18 @@ func (l *List) Add(raw json.RawMessage) error {
 	case YAML:
 		return l.printer.writeYAML(json.RawMessage(fmt.Appendf(nil, "[%s]", raw)))
 	case JSON:
-		return l.addJSON(raw)
+		if l.printer.Filter != nil {
+			l.items = append(l.items, raw)
+			return nil
+		}
+		var b bytes.Buffer
+		b.WriteString(map[bool]string{true: "[\n  ", false: ",\n  "}[l.count == 1])
+		if err := json.Indent(&b, raw, "  ", "  "); err != nil {
+			return fmt.Errorf("the server's response is not JSON: %w", err)
+		}
+		_, err := l.printer.Out.Write(b.Bytes())
+		return err
 	}
-	return l.addRow(raw)
-}
-
-func (l *List) addJSON(raw json.RawMessage) error {
-	if l.printer.Filter != nil {
-		l.items = append(l.items, raw)
-		return nil
-	}
-	var b bytes.Buffer
-	b.WriteString(map[bool]string{true: "[\n  ", false: ",\n  "}[l.count == 1])
-	if err := json.Indent(&b, raw, "  ", "  "); err != nil {
-		return fmt.Errorf("the server's response is not JSON: %w", err)
-	}
-	_, err := l.printer.Out.Write(b.Bytes())
-	return err
-}
-
-func (l *List) addRow(raw json.RawMessage) error {
 	item, err := decode(raw)
 	if err != nil {
 		return err
@@ -111,25 +103,20 @@ func (l *List) Close() error {
 		if err := l.flush(); err != nil {
 			return err
 		}
-		return l.flushBelow()
+		if len(l.below) == 0 {
+			return nil
+		}
+		title := l.printer.Paint(bold, l.Apart.Title+":") + "\n"
+		if l.widths != nil {
+			title = "\n" + title
+		}
+		if _, err := io.WriteString(l.printer.Out, title); err != nil {
+			return err
+		}
+		l.rows, l.widths = l.below, nil
+		return l.flush()
 	}
 	return nil
-}
-
-// flushBelow prints Apart's rows as a separate table.
-func (l *List) flushBelow() error {
-	if len(l.below) == 0 {
-		return nil
-	}
-	title := l.printer.Paint(bold, l.Apart.Title+":") + "\n"
-	if l.widths != nil {
-		title = "\n" + title
-	}
-	if _, err := io.WriteString(l.printer.Out, title); err != nil {
-		return err
-	}
-	l.rows, l.widths = l.below, nil
-	return l.flush()
 }
 
 // flush prints the buffered rows, after the header if they are the first.

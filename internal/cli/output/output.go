@@ -54,7 +54,13 @@ func (p *Printer) Item(raw json.RawMessage) error {
 	case JSON:
 		return p.writeIndented(raw)
 	case NDJSON:
-		return p.writeLine(raw)
+		var b bytes.Buffer
+		if err := json.Compact(&b, raw); err != nil {
+			return fmt.Errorf("the server's response is not JSON: %w", err)
+		}
+		b.WriteByte('\n')
+		_, err := p.Out.Write(b.Bytes())
+		return err
 	case YAML:
 		return p.writeYAML(raw)
 	}
@@ -73,16 +79,6 @@ func (p *Printer) Text(format string, args ...any) error {
 func (p *Printer) writeIndented(raw json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(raw), "", "  "); err != nil {
-		return fmt.Errorf("the server's response is not JSON: %w", err)
-	}
-	b.WriteByte('\n')
-	_, err := p.Out.Write(b.Bytes())
-	return err
-}
-
-func (p *Printer) writeLine(raw json.RawMessage) error {
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
 		return fmt.Errorf("the server's response is not JSON: %w", err)
 	}
 	b.WriteByte('\n')

@@ -124,11 +124,6 @@ func (c Column) cut(cell string, width int) string {
 	if c.Kind == Ident && len(cell) == uniseg.StringWidth(cell) && len(cell)-end >= 4 {
 		return cell[:prefix] + "…" + cell[end:]
 	}
-	return snip(cell, width)
-}
-
-// snip returns the beginning of a cell that is wider than its column.
-func snip(cell string, width int) string {
 	taken := 1 // the ellipsis
 	rest, state := cell, -1
 	for rest != "" {

@@ -222,7 +222,17 @@ func sqlText(value any) string {
 func (p *Printer) writeFields(raw json.RawMessage) error {
 	item, err := decode(raw)
 	if err != nil {
-		return p.writeArray(raw)
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return p.writeIndented(raw)
+		}
+		list := p.List(nil)
+		for _, item := range items {
+			if err := list.Add(item); err != nil {
+				return p.writeIndented(raw) // not all are objects
+			}
+		}
+		return list.Close()
 	}
 	names := keys(raw)
 	width := 0
@@ -236,21 +246,6 @@ func (p *Printer) writeFields(raw json.RawMessage) error {
 	}
 	_, err = io.WriteString(p.Out, b.String())
 	return err
-}
-
-// writeArray prints an array's objects as a table, and anything else as JSON.
-func (p *Printer) writeArray(raw json.RawMessage) error {
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return p.writeIndented(raw)
-	}
-	list := p.List(nil)
-	for _, item := range items {
-		if err := list.Add(item); err != nil {
-			return p.writeIndented(raw) // not all are objects
-		}
-	}
-	return list.Close()
 }
 
 // explained returns a field's exact value, with its meaning for people.

@@ -136,7 +136,16 @@ func advice(status int, origin string) string {
 func (a *API) Pages(ctx context.Context, path string, query url.Values, pick string) iter.Seq2[json.RawMessage, error] {
 	r := Request{Method: http.MethodGet, Path: path, Query: query}
 	if pick == "" {
-		return a.checked(client.Items[json.RawMessage](ctx, a.Client, r.target()))
+		return func(yield func(json.RawMessage, error) bool) {
+			for item, err := range client.Items[json.RawMessage](ctx, a.Client, r.target()) {
+				if err != nil {
+					err = a.Failed(err)
+				}
+				if !yield(item, err) {
+					return
+				}
+			}
+		}
 	}
 	return func(yield func(json.RawMessage, error) bool) {
 		for {
@@ -155,20 +164,6 @@ func (a *API) Pages(ctx context.Context, path string, query url.Values, pick str
 			}
 			r.Query = maps.Clone(r.Query)
 			r.Query.Set("cursor", cursor)
-		}
-	}
-}
-
-// checked returns items with failures as errors.
-func (a *API) checked(items iter.Seq2[json.RawMessage, error]) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		for item, err := range items {
-			if err != nil {
-				err = a.Failed(err)
-			}
-			if !yield(item, err) {
-				return
-			}
 		}
 	}
 }

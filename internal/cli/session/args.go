@@ -26,7 +26,17 @@ func Args(names ...string) cobra.PositionalArgs {
 			return nil
 		}
 		if cmd.HasSubCommands() && len(names) == 0 {
-			return unknownCommand(cmd, args[0])
+			name := args[0]
+			advice := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+			parent := ""
+			if cmd.HasParent() {
+				parent = " of " + cmd.CommandPath()
+			}
+			cmd.SuggestionsMinimumDistance = 2
+			if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+				advice = "did you mean " + similar[0] + "?"
+			}
+			return exit.Usagef("unknown command %q%s; %s", name, parent, advice)
 		}
 		takes := "no arguments"
 		if len(names) > 0 {
@@ -34,18 +44,4 @@ func Args(names ...string) cobra.PositionalArgs {
 		}
 		return exit.Usagef("%s takes %s; see `%[1]s --help`", cmd.CommandPath(), takes)
 	}
-}
-
-// unknownCommand returns the usage error for a subcommand that does not exist.
-func unknownCommand(cmd *cobra.Command, name string) error {
-	advice := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
-	parent := ""
-	if cmd.HasParent() {
-		parent = " of " + cmd.CommandPath()
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
-		advice = "did you mean " + similar[0] + "?"
-	}
-	return exit.Usagef("unknown command %q%s; %s", name, parent, advice)
 }

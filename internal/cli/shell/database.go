@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
@@ -107,7 +108,11 @@ func openDatabase(ctx context.Context, s *session.Session, in noun.Input) (datab
 		return nil, err
 	}
 	if e.Engine == "postgres" {
-		return openPostgres(ctx, e.Env["DATABASE_URL"])
+		conn, err := pgconn.Connect(ctx, e.Env["DATABASE_URL"])
+		if err != nil {
+			return nil, session.Unreachable(errors.New(withoutURL(err)), "the database")
+		}
+		return &postgres{conn}, nil
 	}
 	return &libsql{url: e.Env["DATABASE_URL"], token: e.Env["DATABASE_AUTH_TOKEN"]}, nil
 }
@@ -142,7 +147,19 @@ func (d *databaseShell) runAll(ctx context.Context, text string) error {
 func (d *databaseShell) run(ctx context.Context, statement string) error {
 	switch strings.TrimSuffix(strings.TrimSpace(statement), ";") {
 	case ".tables":
-		return d.printTables(ctx)
+		list := d.Printer.List(TableColumns())
+		for raw, err := range d.API.Pages(ctx, d.path+"/tables", nil, "") {
+			if err != nil {
+				return err
+			}
+			if err := list.Add(raw); err != nil {
+				return err
+			}
+		}
+		if list.Count() == 0 && d.Printer.Tabular() {
+			d.Note("There are no tables.")
+		}
+		return list.Close()
 	case ".help":
 		return d.Printer.Text("%s", shellHelp)
 	case ".quit", ".exit":
@@ -213,22 +230,6 @@ func (r result) object(row []json.RawMessage, numbered bool) json.RawMessage {
 		fmt.Fprintf(&b, ",%s:%s", key, value)
 	}
 	return json.RawMessage("{" + strings.TrimPrefix(b.String(), ",") + "}")
-}
-
-func (d *databaseShell) printTables(ctx context.Context) error {
-	list := d.Printer.List(TableColumns())
-	for raw, err := range d.API.Pages(ctx, d.path+"/tables", nil, "") {
-		if err != nil {
-			return err
-		}
-		if err := list.Add(raw); err != nil {
-			return err
-		}
-	}
-	if list.Count() == 0 && d.Printer.Tabular() {
-		d.Note("There are no tables.")
-	}
-	return list.Close()
 }
 
 // TableColumns returns the columns for a list of tables.

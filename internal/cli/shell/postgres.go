@@ -16,14 +16,6 @@ import (
 // postgres is a database on a PostgreSQL server.
 type postgres struct{ conn *pgconn.PgConn }
 
-func openPostgres(ctx context.Context, address string) (*postgres, error) {
-	conn, err := pgconn.Connect(ctx, address)
-	if err != nil {
-		return nil, session.Unreachable(errors.New(withoutURL(err)), "the database")
-	}
-	return &postgres{conn}, nil
-}
-
 // withoutURL returns a connection error's message without the user and the database at its
 // beginning.
 func withoutURL(err error) string {

@@ -47,14 +47,6 @@ func newTerminal(e *session.Env) *term.Terminal {
 	}{e.In, e.Out}, "")
 }
 
-// discard forgets the line that was being typed.
-func (p *prompt) discard() {
-	fresh := newTerminal(p.env)
-	fresh.History = p.terminal.History
-	p.terminal = fresh
-	p.env.Note("")
-}
-
 // interactive reports whether somebody types.
 func (p *prompt) interactive() bool { return p.terminal != nil }
 
@@ -98,7 +90,10 @@ func (p *prompt) each(
 		case errors.Is(err, io.EOF) && pending == "":
 			return nil
 		case errors.Is(err, io.EOF):
-			p.discard()
+			fresh := newTerminal(p.env)
+			fresh.History = p.terminal.History
+			p.terminal = fresh
+			p.env.Note("")
 			pending = ""
 			continue
 		case err != nil:

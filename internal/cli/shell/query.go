@@ -93,7 +93,19 @@ func query(ctx context.Context, s *session.Session, in noun.Input, statement str
 		return err
 	}
 	if len(answer.Columns) == 0 {
-		return printChanged(s, answer.RowsAffected)
+		// Some servers do not count the changed rows.
+		if !s.Printer.Tabular() {
+			text, err := json.Marshal(map[string]*int64{"rows_affected": answer.RowsAffected})
+			if err != nil {
+				return err
+			}
+			return s.Printer.Item(text)
+		}
+		if answer.RowsAffected == nil {
+			s.Note("OK")
+			return nil
+		}
+		return result{changed: *answer.RowsAffected}.print(s)
 	}
 	if err := (result{columns: answer.Columns, rows: answer.Rows}).print(s); err != nil {
 		return err
@@ -111,23 +123,6 @@ func parameter(text string) any {
 		return quoted
 	}
 	return noun.Scalar(text)
-}
-
-// printChanged prints the result of a statement without rows. Some servers do not count the changed
-// rows.
-func printChanged(s *session.Session, changed *int64) error {
-	if !s.Printer.Tabular() {
-		text, err := json.Marshal(map[string]*int64{"rows_affected": changed})
-		if err != nil {
-			return err
-		}
-		return s.Printer.Item(text)
-	}
-	if changed == nil {
-		s.Note("OK")
-		return nil
-	}
-	return result{changed: *changed}.print(s)
 }
 
 // queryFailure returns a statement's failure. If the server refuses it without naming a field, the

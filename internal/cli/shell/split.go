@@ -67,8 +67,3 @@ var (
 func openTrigger(statement string) bool {
 	return triggerBody.MatchString(statement) && !triggerEnd.MatchString(statement)
 }
-
-// splitLines returns a text's lines.
-func splitLines(text string) (lines []string, rest string) {
-	return strings.Split(text, "\n"), ""
-}

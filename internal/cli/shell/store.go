@@ -95,7 +95,9 @@ func (k *storeShell) close() {
 
 func (k *storeShell) loop(ctx context.Context, name string) error {
 	p := newPrompt(k.Env)
-	err := p.each(ctx, name, splitLines, func(statement string) error {
+	err := p.each(ctx, name, func(text string) (lines []string, rest string) {
+		return strings.Split(text, "\n"), ""
+	}, func(statement string) error {
 		words, err := splitWords(statement)
 		if err != nil {
 			return err

@@ -33,9 +33,27 @@ func objectCopy(e *session.Env) *cobra.Command {
 		case from.Path == "-" && !from.Remote():
 			return upload(ctx, s, to)
 		case to.Path == "-" && !to.Remote():
-			return download(ctx, s, from)
+			source, err := copier(s).Open(ctx, from)
+			if err != nil {
+				return err
+			}
+			defer source.Close()
+			_, err = io.Copy(s.Out, source)
+			return err
 		}
-		return copyObjects(ctx, s, from, to, recursive)
+		c := copier(s)
+		if recursive {
+			copies, err := c.PlanAll(ctx, from, to)
+			if err != nil {
+				return err
+			}
+			return runCopies(ctx, s, c, copies)
+		}
+		one, err := c.PlanOne(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		return runCopies(ctx, s, c, []transfer.Copy{one})
 	})
 	return cmd
 }
@@ -74,33 +92,6 @@ func upload(ctx context.Context, s *session.Session, to transfer.Location) error
 		return exit.Usagef("name the key of the object: s3://%s/key", to.Bucket)
 	}
 	return copier(s).Put(ctx, to, s.In, -1)
-}
-
-// download copies an object to standard output.
-func download(ctx context.Context, s *session.Session, from transfer.Location) error {
-	source, err := copier(s).Open(ctx, from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	_, err = io.Copy(s.Out, source)
-	return err
-}
-
-func copyObjects(ctx context.Context, s *session.Session, from, to transfer.Location, recursive bool) error {
-	c := copier(s)
-	if recursive {
-		copies, err := c.PlanAll(ctx, from, to)
-		if err != nil {
-			return err
-		}
-		return runCopies(ctx, s, c, copies)
-	}
-	one, err := c.PlanOne(ctx, from, to)
-	if err != nil {
-		return err
-	}
-	return runCopies(ctx, s, c, []transfer.Copy{one})
 }
 
 // runCopies makes copies and shows their progress.

@@ -180,7 +180,11 @@ func storeNoun() noun.Noun {
 		Verbs: append(slices.DeleteFunc(resourceVerbs("kv", "key-value store", "store"), isGet), noun.Verb{
 			Name: "keys", Aliases: []string{"scan"}, Short: "List the keys of a key-value store",
 			Route: "GET /resource/{org}/{region}/{store}/keys",
-			List:  true, Pick: "keys", Columns: keyColumns(),
+			List:  true, Pick: "keys", Columns: []output.Column{
+				{Title: "KEY", Path: "key", Cut: output.CutNever},
+				noun.Column("TYPE", "type"),
+				{Title: "EXPIRES IN", Path: "ttl_ms", Kind: output.Millis},
+			},
 			Fields: []noun.Field{
 				{Name: "prefix", Path: "prefix", Usage: "only those that begin with this `text`"},
 				{
@@ -297,13 +301,5 @@ func allResources(ctx context.Context, s *session.Session, in noun.Input) iter.S
 				}
 			}
 		}
-	}
-}
-
-func keyColumns() []output.Column {
-	return []output.Column{
-		{Title: "KEY", Path: "key", Cut: output.CutNever},
-		noun.Column("TYPE", "type"),
-		{Title: "EXPIRES IN", Path: "ttl_ms", Kind: output.Millis},
 	}
 }

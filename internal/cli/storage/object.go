@@ -107,39 +107,31 @@ func objectList(e *session.Env) *cobra.Command {
 		if recursive {
 			query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
 			items := s.API.Pages(ctx, objectPath("objects", l), query, "objects")
-			return noun.PrintList(ctx, s, objectColumns(), items, flags)
+			return noun.PrintList(ctx, s, []output.Column{
+				{Title: "KEY", Path: "key", Cut: output.CutNever},
+				{Title: "SIZE", Path: "size", Kind: output.Bytes},
+				noun.TimeColumn("MODIFIED", "last_modified"),
+				{Title: "TYPE", Path: "content_type", Wide: true},
+				{Title: "ETAG", Path: "etag", Wide: true},
+			}, items, flags)
 		}
-		return noun.PrintList(ctx, s, folderColumns(), folder(ctx, s, l), flags)
+		return noun.PrintList(ctx, s, []output.Column{
+			{Title: "NAME", Cut: output.CutNever, Value: func(item map[string]any) any {
+				if key := item["key"]; key != nil {
+					return key
+				}
+				return item["prefix"]
+			}},
+			{Title: "SIZE", Kind: output.Bytes, Value: func(item map[string]any) any {
+				if size := item["size"]; size != nil {
+					return size
+				}
+				return item["total_size"]
+			}},
+			noun.CountColumn("OBJECTS", "object_count"), noun.TimeColumn("MODIFIED", "last_modified"),
+		}, folder(ctx, s, l), flags)
 	})
 	return cmd
-}
-
-func objectColumns() []output.Column {
-	return []output.Column{
-		{Title: "KEY", Path: "key", Cut: output.CutNever},
-		{Title: "SIZE", Path: "size", Kind: output.Bytes},
-		noun.TimeColumn("MODIFIED", "last_modified"),
-		{Title: "TYPE", Path: "content_type", Wide: true},
-		{Title: "ETAG", Path: "etag", Wide: true},
-	}
-}
-
-func folderColumns() []output.Column {
-	return []output.Column{
-		{Title: "NAME", Cut: output.CutNever, Value: func(item map[string]any) any {
-			if key := item["key"]; key != nil {
-				return key
-			}
-			return item["prefix"]
-		}},
-		{Title: "SIZE", Kind: output.Bytes, Value: func(item map[string]any) any {
-			if size := item["size"]; size != nil {
-				return size
-			}
-			return item["total_size"]
-		}},
-		noun.CountColumn("OBJECTS", "object_count"), noun.TimeColumn("MODIFIED", "last_modified"),
-	}
 }
 
 // folderPage is a page of folders and objects directly below a prefix.

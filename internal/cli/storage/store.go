@@ -210,7 +210,16 @@ func printValue(s *session.Session, v storeValue, limit int) error {
 		if err != nil {
 			return err
 		}
-		return printString(s, text)
+		// A terminal gets text quoted that could change it.
+		if !session.IsTerminal(s.Out) {
+			_, err := io.WriteString(s.Out, text)
+			return err
+		}
+		if output.Clean(text) != text {
+			text = strconv.Quote(text)
+		}
+		_, err = fmt.Fprintln(s.Out, text)
+		return err
 	}
 	list := s.Printer.List(itemColumns(v.Type))
 	for _, item := range v.Items {
@@ -225,19 +234,6 @@ func printValue(s *session.Session, v storeValue, limit int) error {
 		s.Note("Only the first %d are shown; --items 0 shows all.", limit)
 	}
 	return nil
-}
-
-// printString prints a string's bytes. On a terminal it quotes them if they could change it.
-func printString(s *session.Session, text string) error {
-	if !session.IsTerminal(s.Out) {
-		_, err := io.WriteString(s.Out, text)
-		return err
-	}
-	if output.Clean(text) != text {
-		text = strconv.Quote(text)
-	}
-	_, err := fmt.Fprintln(s.Out, text)
-	return err
 }
 
 // itemColumns returns the columns for a type's items.

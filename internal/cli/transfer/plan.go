@@ -43,29 +43,25 @@ var ErrNotFound = errors.New("does not exist")
 // does.
 func (c *Copier) List(ctx context.Context, l Location) ([]Item, error) {
 	if l.Remote() {
-		return c.listObjects(ctx, l)
+		client, err := c.Client(ctx, l.Bucket)
+		if err != nil {
+			return nil, err
+		}
+		prefix := asPrefix(l.Path)
+		var items []Item
+		for o := range client.ListObjectsIter(ctx, l.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+			if o.Err != nil {
+				return nil, fmt.Errorf("list %s: %w", l, o.Err)
+			}
+			name := strings.TrimPrefix(o.Key, prefix)
+			if name == "" || strings.HasSuffix(name, "/") { // a marker for an empty folder
+				continue
+			}
+			items = append(items, Item{Name: name, Size: o.Size, Modified: o.LastModified})
+		}
+		return items, nil
 	}
 	return listFiles(ctx, l.Path)
-}
-
-func (c *Copier) listObjects(ctx context.Context, l Location) ([]Item, error) {
-	client, err := c.Client(ctx, l.Bucket)
-	if err != nil {
-		return nil, err
-	}
-	prefix := asPrefix(l.Path)
-	var items []Item
-	for o := range client.ListObjectsIter(ctx, l.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
-		if o.Err != nil {
-			return nil, fmt.Errorf("list %s: %w", l, o.Err)
-		}
-		name := strings.TrimPrefix(o.Key, prefix)
-		if name == "" || strings.HasSuffix(name, "/") { // a marker for an empty folder
-			continue
-		}
-		items = append(items, Item{Name: name, Size: o.Size, Modified: o.LastModified})
-	}
-	return items, nil
 }
 
 // asPrefix returns a path that ends with a slash, or "".

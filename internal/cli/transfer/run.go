@@ -25,22 +25,20 @@ func (c *Copier) Run(ctx context.Context, copies []Copy, progress func(bytes int
 		if ctx.Err() != nil {
 			break
 		}
-		group.Go(func() error { return c.copyOne(ctx, one, progress) })
+		group.Go(func() error {
+			source, err := c.Open(ctx, one.source())
+			if err != nil {
+				return err
+			}
+			defer source.Close()
+			reader := &counted{Reader: source, progress: progress}
+			if one.To.Remote() {
+				return c.Put(ctx, one.target(), reader, one.Size)
+			}
+			return one.writeFile(reader)
+		})
 	}
 	return group.Wait()
-}
-
-func (c *Copier) copyOne(ctx context.Context, one Copy, progress func(int)) error {
-	source, err := c.Open(ctx, one.source())
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	reader := &counted{Reader: source, progress: progress}
-	if one.To.Remote() {
-		return c.Put(ctx, one.target(), reader, one.Size)
-	}
-	return one.writeFile(reader)
 }
 
 // source returns the location to read.

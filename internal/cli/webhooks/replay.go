@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -45,15 +44,6 @@ func cancelReplay(ctx context.Context, s *session.Session, in noun.Input) error 
 	return s.Printer.Text("Cancelled replay %s.", in.Path["replay"])
 }
 
-func replayFields() []noun.Field {
-	return append(rangeFields(),
-		noun.Field{Name: "status", Path: "status", Values: statuses(), Usage: "only if the last delivery has this `status`: pending, waiting (for a retry), success or failed (which includes waiting)"},
-		noun.Field{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only what went to the destination with this `id` or URL"},
-		noun.Field{Name: "to", Path: "to", Noun: "destination", Usage: "send to the destination with this `id` or URL (default: where it went)"},
-		noun.Field{Name: "rate", Path: "rate", Kind: noun.Number, Usage: "`number` of deliveries per second (default: as fast as the destinations respond)"},
-		noun.Field{Name: "dry-run", Path: "dry_run", Kind: noun.Boolean, Usage: "only count the deliveries"})
-}
-
 func replayCommand(e *session.Env) *cobra.Command {
 	var detach bool
 	cmd := &cobra.Command{
@@ -67,7 +57,12 @@ it; the replay itself goes on, until it is done or cancelled.
   steward webhook replay cancel orders whrp_…`,
 		Args: session.Args("WEBHOOK"),
 	}
-	v := noun.Verb{Route: "POST /webhook/replay/{webhook}", Fields: replayFields()}
+	v := noun.Verb{Route: "POST /webhook/replay/{webhook}", Fields: append(rangeFields(),
+		noun.Field{Name: "status", Path: "status", Values: statuses(), Usage: "only if the last delivery has this `status`: pending, waiting (for a retry), success or failed (which includes waiting)"},
+		noun.Field{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only what went to the destination with this `id` or URL"},
+		noun.Field{Name: "to", Path: "to", Noun: "destination", Usage: "send to the destination with this `id` or URL (default: where it went)"},
+		noun.Field{Name: "rate", Path: "rate", Kind: noun.Number, Usage: "`number` of deliveries per second (default: as fast as the destinations respond)"},
+		noun.Field{Name: "dry-run", Path: "dry_run", Kind: noun.Boolean, Usage: "only count the deliveries"})}
 	read := noun.AddFields(e, cmd, v)
 	cmd.Flags().BoolVar(&detach, "detach", false, "print the replay and do not wait for it")
 	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
@@ -138,19 +133,15 @@ func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state c
 			if bar != nil {
 				s.Note("")
 			}
-			return endReplay(s, raw, state)
+			if !s.Printer.Tabular() {
+				return s.Printer.Item(raw)
+			}
+			return s.Printer.Text("Replay %s is %s: %s, of which %s failed.", state.ID, s.Printer.Status(string(state.State)),
+				output.Plural(state.Done, "delivery"), humanize.Comma(state.Failed))
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(replayInterval):
 		}
 	}
-}
-
-func endReplay(s *session.Session, raw json.RawMessage, state client.Replay) error {
-	if !s.Printer.Tabular() {
-		return s.Printer.Item(raw)
-	}
-	return s.Printer.Text("Replay %s is %s: %s, of which %s failed.", state.ID, s.Printer.Status(string(state.State)),
-		output.Plural(state.Done, "delivery"), humanize.Comma(state.Failed))
 }

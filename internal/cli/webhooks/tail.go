@@ -221,7 +221,21 @@ func (t *follow) handle(ctx context.Context, e client.Event) error {
 		if !t.Printer.Tabular() {
 			return t.printEvent(e)
 		}
-		return t.showDelivery(ctx, e.Delivery)
+		result := ""
+		if e.Delivery.Response != nil {
+			result = fmt.Sprintf("  %d  %s", e.Delivery.Response.Status, output.Duration(time.Duration(e.Delivery.Response.DurationMs)*time.Millisecond))
+		} else if e.Delivery.Error != nil {
+			result = "  " + output.Clean(*e.Delivery.Error)
+		}
+		if e.Delivery.Retries > 0 {
+			result += fmt.Sprintf("  retry %d", e.Delivery.Retries)
+		}
+		err := t.line("%s  ← %s%s  %s  %s", t.clock(e.Delivery.Date), t.Printer.Status(string(e.Delivery.Status)), result,
+			output.Clean(t.webhookName(ctx, e.Delivery.WebhookID)), t.Printer.Faint(e.Delivery.WebhookReceiptID+" to "+e.Delivery.WebhookDestinationID))
+		if err != nil || !t.Verbose || e.Delivery.Response == nil {
+			return err
+		}
+		return t.text(e.Delivery.Response.Body)
 	case e.Gap != nil:
 		t.Note("Events since %s may be missing: they are no longer kept.", e.Gap.Since.Local().Format(time.DateTime))
 	}
@@ -272,24 +286,6 @@ func (t *follow) showReceipt(ctx context.Context, r *client.Receipt) error {
 		return err
 	}
 	return t.body(r.Payload)
-}
-
-func (t *follow) showDelivery(ctx context.Context, d *client.Delivery) error {
-	result := ""
-	if d.Response != nil {
-		result = fmt.Sprintf("  %d  %s", d.Response.Status, output.Duration(time.Duration(d.Response.DurationMs)*time.Millisecond))
-	} else if d.Error != nil {
-		result = "  " + output.Clean(*d.Error)
-	}
-	if d.Retries > 0 {
-		result += fmt.Sprintf("  retry %d", d.Retries)
-	}
-	err := t.line("%s  ← %s%s  %s  %s", t.clock(d.Date), t.Printer.Status(string(d.Status)), result,
-		output.Clean(t.webhookName(ctx, d.WebhookID)), t.Printer.Faint(d.WebhookReceiptID+" to "+d.WebhookDestinationID))
-	if err != nil || !t.Verbose || d.Response == nil {
-		return err
-	}
-	return t.text(d.Response.Body)
 }
 
 func (t *follow) line(format string, args ...any) error {

@@ -30,16 +30,12 @@ func (s *Store) List(ctx context.Context) ([]Info, error) {
 	}
 	list := make([]Info, len(stored))
 	for i, k := range stored {
-		list[i] = k.info()
+		shown := Info{ID: k.kid, Algorithm: string(k.alg), State: k.state, CreatedAt: k.createdAt, ActiveAt: k.activeAt}
+		if k.retiredAt != nil {
+			gone := k.retiredAt.Add(RetainTime)
+			shown.GoneAt = &gone
+		}
+		list[i] = shown
 	}
 	return list, nil
-}
-
-func (k key) info() Info {
-	shown := Info{ID: k.kid, Algorithm: string(k.alg), State: k.state, CreatedAt: k.createdAt, ActiveAt: k.activeAt}
-	if k.retiredAt != nil {
-		gone := k.retiredAt.Add(RetainTime)
-		shown.GoneAt = &gone
-	}
-	return shown
 }

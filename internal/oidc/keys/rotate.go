@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -32,7 +33,16 @@ func (s *Store) Maintain(ctx context.Context) error {
 	if err := s.replenish(ctx); err != nil {
 		return err
 	}
-	return s.deleteRetired(ctx)
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		n, err := tx.Exec(`DELETE FROM oidc_keys WHERE state = 'retiring' AND retired_at < $1`, s.now().Add(-RetainTime))
+		if err != nil {
+			return fmt.Errorf("delete signing keys: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		return tx.Invalidate(Cache)
+	})
 }
 
 // expired reports whether an active key has signed for MaxAge.
@@ -136,7 +146,28 @@ func (s *Store) replenish(ctx context.Context) error {
 	if len(generated) == 0 {
 		return nil
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.addNext(tx, generated) })
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := tx.Lock("oidc_keys"); err != nil {
+			return err
+		}
+		keys, err := readPublic(tx)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		for _, k := range generated {
+			if missing(keys, k.alg) == 0 {
+				continue
+			}
+			k.createdAt = now
+			k.settledAt = now.Add(PublishTime)
+			if err := s.insert(tx, k); err != nil {
+				return err
+			}
+			keys = append(keys, k)
+		}
+		return tx.Invalidate(Cache)
+	})
 }
 
 // missing returns the number of next keys that an algorithm lacks.
@@ -148,28 +179,4 @@ func missing(keys []key, alg jose.SignatureAlgorithm) int {
 		}
 	}
 	return max(0, n)
-}
-
-// addNext stores next keys, except where another replica has added them in the meantime.
-func (s *Store) addNext(tx *db.Tx, generated []key) error {
-	if err := tx.Lock("oidc_keys"); err != nil {
-		return err
-	}
-	keys, err := readPublic(tx)
-	if err != nil {
-		return err
-	}
-	now := s.now()
-	for _, k := range generated {
-		if missing(keys, k.alg) == 0 {
-			continue
-		}
-		k.createdAt = now
-		k.settledAt = now.Add(PublishTime)
-		if err := s.insert(tx, k); err != nil {
-			return err
-		}
-		keys = append(keys, k)
-	}
-	return tx.Invalidate(Cache)
 }

@@ -247,17 +247,3 @@ func activate(tx *db.Tx, next key, now stamp.Time) error {
 	}
 	return nil
 }
-
-// deleteRetired deletes the keys whose last tokens have expired.
-func (s *Store) deleteRetired(ctx context.Context) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		n, err := tx.Exec(`DELETE FROM oidc_keys WHERE state = 'retiring' AND retired_at < $1`, s.now().Add(-RetainTime))
-		if err != nil {
-			return fmt.Errorf("delete signing keys: %w", err)
-		}
-		if n == 0 {
-			return nil
-		}
-		return tx.Invalidate(Cache)
-	})
-}

@@ -27,14 +27,12 @@ type Store struct {
 // deleted.
 var ErrToken = errs.New(errs.Unauthorized, "the initial access token is invalid, expired or used up")
 
-func scan(row db.Row) (t Token, err error) {
-	err = row.Scan(&t.ID, &t.Name, &t.Uses, &t.Used, &t.ExpiresAt, &t.CreatedBy, &t.CreatedAt)
-	return t, err
-}
-
 // List returns an organization's tokens, newest first.
 func (s *Store) List(ctx context.Context, orgID string) ([]Token, error) {
-	list, err := db.Collect(s.DB.Read(ctx), scan, `SELECT id, name, uses, used, expires_at, created_by, created_at
+	list, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (t Token, err error) {
+		err = row.Scan(&t.ID, &t.Name, &t.Uses, &t.Used, &t.ExpiresAt, &t.CreatedBy, &t.CreatedAt)
+		return t, err
+	}, `SELECT id, name, uses, used, expires_at, created_by, created_at
 		FROM oidc_registration_tokens WHERE org_id = $1 ORDER BY id DESC`, orgID)
 	if err != nil {
 		return nil, fmt.Errorf("list registration tokens: %w", err)
@@ -57,8 +55,20 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, n NewToken) (Cr
 		if err := makeRoom(tx, caller.OrgID, t.CreatedAt); err != nil {
 			return err
 		}
-		if err := insert(tx, t, grantOf(caller)); err != nil {
-			return err
+		g := grantOf(caller)
+		var scopes *string
+		if g.Restricted {
+			scopes = new(db.ToJSON(g.Scopes))
+		}
+		_, err := tx.Exec(`INSERT INTO oidc_registration_tokens (org_id, id, name, token_hash, scopes, uses, used, expires_at,
+			created_by, created_at) VALUES (@org_id, @id, @name, @token_hash, @scopes, @uses, 0, @expires_at,
+			@created_by, @created_at)`,
+			db.Args{
+				"org_id": g.OrgID, "id": t.ID, "name": t.Name, "token_hash": seal.Hash(t.Value), "scopes": scopes, "uses": t.Uses,
+				"expires_at": t.ExpiresAt, "created_by": t.CreatedBy, "created_at": t.CreatedAt,
+			})
+		if err != nil {
+			return fmt.Errorf("insert registration token: %w", err)
 		}
 		return s.Audit.Record(tx, "registration_token.create", t.ID)
 	})
@@ -83,24 +93,6 @@ func makeRoom(tx *db.Tx, orgID string, now stamp.Time) error {
 	}
 	if count >= maxTokens {
 		return errs.New(errs.Conflict, "an organization can have %d registration tokens", maxTokens)
-	}
-	return nil
-}
-
-func insert(tx *db.Tx, t Created, g Grant) error {
-	var scopes *string
-	if g.Restricted {
-		scopes = new(db.ToJSON(g.Scopes))
-	}
-	_, err := tx.Exec(`INSERT INTO oidc_registration_tokens (org_id, id, name, token_hash, scopes, uses, used, expires_at,
-		created_by, created_at) VALUES (@org_id, @id, @name, @token_hash, @scopes, @uses, 0, @expires_at,
-		@created_by, @created_at)`,
-		db.Args{
-			"org_id": g.OrgID, "id": t.ID, "name": t.Name, "token_hash": seal.Hash(t.Value), "scopes": scopes, "uses": t.Uses,
-			"expires_at": t.ExpiresAt, "created_by": t.CreatedBy, "created_at": t.CreatedAt,
-		})
-	if err != nil {
-		return fmt.Errorf("insert registration token: %w", err)
 	}
 	return nil
 }

@@ -37,9 +37,8 @@ const columns = `org_id, id, name, issuer, client_id, client_secret, scopes, dom
 
 func scan(row db.Row) (Upstream, error) {
 	var u Upstream
-	err := row.Scan(&u.OrgID, &u.ID, &u.Name, &u.Issuer, &u.ClientID, &u.sealed, db.FromJSON(&u.Scopes), db.FromJSON(&u.Domains), &u.DefaultRole,
-		&u.GroupsClaim, db.FromJSON(&u.GroupRoles), &u.Only, &u.Enabled, &u.CreatedAt, &u.UpdatedAt, &u.version)
-	if err != nil {
+	if err := row.Scan(&u.OrgID, &u.ID, &u.Name, &u.Issuer, &u.ClientID, &u.sealed, db.FromJSON(&u.Scopes), db.FromJSON(&u.Domains), &u.DefaultRole,
+		&u.GroupsClaim, db.FromJSON(&u.GroupRoles), &u.Only, &u.Enabled, &u.CreatedAt, &u.UpdatedAt, &u.version); err != nil {
 		return Upstream{}, fmt.Errorf("read upstream: %w", err)
 	}
 	u.HasSecret = u.sealed != nil

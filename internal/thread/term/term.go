@@ -54,11 +54,9 @@ func All(projectID string, keys []Term) []Term {
 	for _, key := range keys {
 		terms = append(terms, key, key.InProject(projectID))
 	}
-	slices.SortFunc(terms, compare)
+	slices.SortFunc(terms, func(a, b Term) int { return bytes.Compare(a[:], b[:]) })
 	return terms
 }
-
-func compare(a, b Term) int { return bytes.Compare(a[:], b[:]) }
 
 // Position returns a thread's place among a term's threads: the term, whether the thread is deleted,
 // and a time. A list of a term's threads is a range of positions, in the order of time.

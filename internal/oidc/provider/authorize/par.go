@@ -15,6 +15,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -64,7 +65,11 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	handle := id.Secret(43)
 	expires := stamp.Of(h.Now()).Add(PushedLifetime)
 	err = h.DB.Write(r.Context(), func(tx *db.Tx) error {
-		return insertPushed(tx, pushed{handle: handle, clientID: c.ID, request: string(text), expires: expires})
+		if _, err := tx.Exec(`INSERT INTO oidc_pushed (id_hash, client_id, request, expires_at) VALUES ($1, $2, $3, $4)`,
+			seal.Hash(handle), c.ID, string(text), expires); err != nil {
+			return fmt.Errorf("insert pushed request: %w", err)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err

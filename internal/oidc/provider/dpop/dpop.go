@@ -91,7 +91,21 @@ func (v *Verifier) Verify(r *http.Request, accessToken string) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	if err := v.check(r, c, accessToken); err != nil {
+	now := v.Now()
+	switch {
+	case c.JTI == "" || len(c.JTI) > maxJTI:
+		return Proof{}, invalid("the proof must have a jti of at most 512 characters")
+	case c.IssuedAt == nil || now.Sub(c.IssuedAt.Time()) > lifetime || c.IssuedAt.Time().Sub(now) > clockSkew:
+		return Proof{}, invalid("the iat of the proof is not recent")
+	case c.Method != r.Method:
+		return Proof{}, invalid("the htm of the proof is not the method of the request")
+	case !sameURI(c.URI, v.Issuer+requestPath(r)):
+		return Proof{}, invalid("the htu of the proof is not the URI of the request")
+	}
+	if accessToken != "" && subtle.ConstantTimeCompare([]byte(hash(accessToken)), []byte(c.Token)) != 1 {
+		return Proof{}, invalid("the ath of the proof is not the hash of the access token")
+	}
+	if err := v.checkNonce(c.Nonce); err != nil {
 		return Proof{}, err
 	}
 	thumbprint, err := key.Thumbprint(crypto.SHA256)
@@ -123,25 +137,6 @@ func parse(text string) (*jose.JSONWebKey, *claims, error) {
 		return nil, nil, invalid("the signature of the proof is invalid")
 	}
 	return key, &c, nil
-}
-
-// check checks that a proof was made for this request.
-func (v *Verifier) check(r *http.Request, c *claims, accessToken string) error {
-	now := v.Now()
-	switch {
-	case c.JTI == "" || len(c.JTI) > maxJTI:
-		return invalid("the proof must have a jti of at most 512 characters")
-	case c.IssuedAt == nil || now.Sub(c.IssuedAt.Time()) > lifetime || c.IssuedAt.Time().Sub(now) > clockSkew:
-		return invalid("the iat of the proof is not recent")
-	case c.Method != r.Method:
-		return invalid("the htm of the proof is not the method of the request")
-	case !sameURI(c.URI, v.Issuer+requestPath(r)):
-		return invalid("the htu of the proof is not the URI of the request")
-	}
-	if accessToken != "" && subtle.ConstantTimeCompare([]byte(hash(accessToken)), []byte(c.Token)) != 1 {
-		return invalid("the ath of the proof is not the hash of the access token")
-	}
-	return v.checkNonce(c.Nonce)
 }
 
 // requestPath returns the path that the client has requested. It differs from r.URL.Path where a part

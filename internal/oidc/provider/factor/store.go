@@ -132,7 +132,11 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 			return nil
 		}
 		wait = 0
-		step, err := s.stepOfCode(a, code, now)
+		secret, err := s.Ring.Open(secretPurpose, a.secret)
+		if err != nil {
+			return fmt.Errorf("open the secret of an authenticator app: %w", err)
+		}
+		step, err := matchingStep(string(secret), normalize(code), now, a.lastStep)
 		if err != nil {
 			return err
 		}
@@ -145,15 +149,6 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 		return 0, err
 	}
 	return wait, result
-}
-
-// stepOfCode returns an unused code's step, or 0 if the code is wrong.
-func (s *Store) stepOfCode(a authenticator, code string, now time.Time) (int64, error) {
-	secret, err := s.Ring.Open(secretPurpose, a.secret)
-	if err != nil {
-		return 0, fmt.Errorf("open the secret of an authenticator app: %w", err)
-	}
-	return matchingStep(string(secret), normalize(code), now, a.lastStep)
 }
 
 // authenticator is an app's row.
@@ -179,10 +174,9 @@ func (a authenticator) tried(step int64, now time.Time) authenticator {
 // lock locks and returns the row of a user's app, so that no two requests use a code.
 func lock(tx *db.Tx, userID string) (authenticator, error) {
 	a := authenticator{userID: userID}
-	err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1
+	if err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1
 		RETURNING secret, last_step, failures, retry_at`, userID).
-		Scan(&a.secret, &a.lastStep, &a.failures, &a.retryAt)
-	if err != nil {
+		Scan(&a.secret, &a.lastStep, &a.failures, &a.retryAt); err != nil {
 		return a, fmt.Errorf("lock authenticator app: %w", err)
 	}
 	return a, nil

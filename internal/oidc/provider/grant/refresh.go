@@ -93,11 +93,12 @@ func rotate(tx *db.Tx, grantID string, generation int64, now stamp.Time) (g *Gra
 		return nil, false, err
 	}
 	if g.RevokedAt == nil && g.Generation == generation {
-		advanced, err := advance(tx, g, now)
+		n, err := tx.Exec(`UPDATE oidc_grants SET generation = generation + 1, rotated_at = $3
+			WHERE id = $1 AND generation = $2 AND revoked_at IS NULL`, g.ID, g.Generation, now)
 		if err != nil {
-			return nil, false, err
+			return nil, false, fmt.Errorf("advance grant: %w", err)
 		}
-		if advanced {
+		if n == 1 {
 			g.Generation++
 			return g, false, nil
 		}

@@ -17,11 +17,10 @@ const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoc
 func scan(row db.Row) (*Grant, error) {
 	var g Grant
 	var scopes, methods string
-	err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
+	if err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
 		&g.AuthTime, &methods, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Resource, &g.Salt,
 		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt,
-		&g.SignInSessionID)
-	if err != nil {
+		&g.SignInSessionID); err != nil {
 		return nil, fmt.Errorf("read grant: %w", err)
 	}
 	g.Scopes = strings.Fields(scopes)
@@ -73,17 +72,6 @@ func markRedeemed(tx *db.Tx, g *Grant) (bool, error) {
 		})
 	if err != nil {
 		return false, fmt.Errorf("redeem grant: %w", err)
-	}
-	return n == 1, nil
-}
-
-// advance moves a family to its next generation. It returns false if another request has advanced it or
-// revoked the grant.
-func advance(tx *db.Tx, g *Grant, now stamp.Time) (bool, error) {
-	n, err := tx.Exec(`UPDATE oidc_grants SET generation = generation + 1, rotated_at = $3
-		WHERE id = $1 AND generation = $2 AND revoked_at IS NULL`, g.ID, g.Generation, now)
-	if err != nil {
-		return false, fmt.Errorf("advance grant: %w", err)
 	}
 	return n == 1, nil
 }

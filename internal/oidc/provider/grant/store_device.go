@@ -15,9 +15,8 @@ const deviceColumns = `user_code, client_id, scopes, resource, state, grant_id, 
 func scanDevice(row db.Row) (*Device, error) {
 	var d Device
 	var scopes string
-	err := row.Scan(&d.UserCode, &d.ClientID, &scopes, &d.Resource, &d.State, &d.GrantID, &d.Interval, &d.LastPolled, &d.CreatedAt,
-		&d.ExpiresAt)
-	if err != nil {
+	if err := row.Scan(&d.UserCode, &d.ClientID, &scopes, &d.Resource, &d.State, &d.GrantID, &d.Interval, &d.LastPolled, &d.CreatedAt,
+		&d.ExpiresAt); err != nil {
 		return nil, fmt.Errorf("read device: %w", err)
 	}
 	d.Scopes = strings.Fields(scopes)
@@ -70,9 +69,8 @@ func DecideDevice(tx *db.Tx, userCode string, state DeviceState, grantID *string
 
 // SavePoll stores a device's last poll and the interval that it must keep.
 func SavePoll(tx *db.Tx, code string, d *Device) error {
-	_, err := tx.Exec(`UPDATE oidc_devices SET last_polled_at = $2, pause_seconds = $3 WHERE code_hash = $1`,
-		seal.Hash(code), d.LastPolled, d.Interval)
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_devices SET last_polled_at = $2, pause_seconds = $3 WHERE code_hash = $1`,
+		seal.Hash(code), d.LastPolled, d.Interval); err != nil {
 		return fmt.Errorf("update device: %w", err)
 	}
 	return nil

@@ -30,13 +30,3 @@ func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
 	}
 	return ids, nil
 }
-
-// isRevoked reports whether the set has either of two ids.
-func isRevoked(q db.Querier, grantID, jti string) (bool, error) {
-	var n int
-	err := q.Row(`SELECT count(*) FROM oidc_revoked WHERE id = $1 OR id = $2`, grantID, jti).Scan(&n)
-	if err != nil {
-		return false, fmt.Errorf("read revoked ids: %w", err)
-	}
-	return n > 0, nil
-}

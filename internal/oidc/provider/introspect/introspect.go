@@ -111,20 +111,7 @@ func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, err
 	if grant.IsRefreshToken(token) {
 		return h.introspectRefresh(r.Context(), c, token)
 	}
-	return h.introspectAccess(r.Context(), c, token)
-}
-
-// LiveForAny returns the claims in an access token for any audience. It returns jwt.ErrInvalid if the
-// token is invalid, has expired or was revoked.
-func (h *Handler) LiveForAny(ctx context.Context, token string) (*jwt.AccessClaims, error) {
-	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
-	if err != nil {
-		return nil, err
-	}
-	return h.live(ctx, a)
-}
-
-func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
+	ctx := r.Context()
 	a, err := h.LiveForAny(ctx, token)
 	if err == nil {
 		err = h.checkSuspended(ctx, a)
@@ -141,6 +128,16 @@ func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, toke
 		ExpiresAt: a.ExpiresAt.Time().Unix(), IssuedAt: a.IssuedAt.Time().Unix(),
 		Audience: a.Audience, Issuer: a.Issuer, ID: a.ID, OrgID: a.OrgID, Confirm: a.Confirm, Act: a.Act,
 	}, nil
+}
+
+// LiveForAny returns the claims in an access token for any audience. It returns jwt.ErrInvalid if the
+// token is invalid, has expired or was revoked.
+func (h *Handler) LiveForAny(ctx context.Context, token string) (*jwt.AccessClaims, error) {
+	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return h.live(ctx, a)
 }
 
 // introspectRefresh describes a refresh token, which is active while it is its family's current one.

@@ -1,12 +1,10 @@
 package introspect
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"steward/internal/db"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
@@ -34,13 +32,21 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	ctx := r.Context()
 	if grant.IsRefreshToken(token) {
-		return h.revokeGrant(r.Context(), c, token)
+		c, err := h.Grants.Holder(ctx, c, "", token)
+		if err != nil {
+			return err
+		}
+		g, _, err := h.Grants.ByRefreshToken(ctx, c.ID, token)
+		if errors.Is(err, db.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return h.DB.Write(ctx, func(tx *db.Tx) error { return grant.Revoke(tx, g.ID, stamp.Of(h.Now())) })
 	}
-	return h.revokeAccess(r.Context(), c, token)
-}
-
-func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token string) error {
 	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ProtocolID() {
 		return nil
@@ -49,20 +55,4 @@ func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token st
 		return err
 	}
 	return h.DB.Write(ctx, func(tx *db.Tx) error { return grant.RevokeToken(tx, a.ID, a.ExpiresAt.Time()) })
-}
-
-// revokeGrant revokes a refresh token's grant, with all tokens issued for it.
-func (h *Handler) revokeGrant(ctx context.Context, c *oidc.Registered, token string) error {
-	c, err := h.Grants.Holder(ctx, c, "", token)
-	if err != nil {
-		return err
-	}
-	g, _, err := h.Grants.ByRefreshToken(ctx, c.ID, token)
-	if errors.Is(err, db.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return h.DB.Write(ctx, func(tx *db.Tx) error { return grant.Revoke(tx, g.ID, stamp.Of(h.Now())) })
 }

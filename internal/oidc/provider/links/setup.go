@@ -33,11 +33,6 @@ const (
 		"Run steward setup-link on the server, or start it again: both print a new one."
 )
 
-// setupLimit limits how often one network may try invalid tokens.
-func setupLimit(network string) oauth.Limit {
-	return oauth.Limit{Key: "setup " + network, Burst: 30, Every: 10 * time.Second}
-}
-
 // Page serves GET /console/setup. The link has its token in the fragment, and the page's script moves
 // it into the form.
 func (h *Setup) Page(w http.ResponseWriter, r *http.Request) error {
@@ -102,7 +97,7 @@ func (h *Setup) checkSetup(w http.ResponseWriter, r *http.Request) (c pages.Setu
 		Token: r.PostForm.Get("token"), Email: strings.TrimSpace(r.PostForm.Get("email")),
 		Org: strings.TrimSpace(r.PostForm.Get("organization")),
 	}
-	limit := setupLimit(signin.Network(r))
+	limit := oauth.Limit{Key: "setup " + signin.Network(r), Burst: 30, Every: 10 * time.Second}
 	if wait := h.Attempts.Take(limit); wait > 0 {
 		signin.SetRetryAfter(w, wait)
 		view := pages.Setup{SetupChoice: c}

@@ -185,10 +185,16 @@ func (h *Handler) client(ctx context.Context, clientID string) (*oidc.Registered
 
 // finish ends the session, if there is one, and sends the browser back to the client.
 func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Session, l *flow.Logout) error {
-	page, err := h.signOut(w, r, s)
+	frames, err := h.FrontChannel.Frames(r.Context(), s)
 	if err != nil {
 		return err
 	}
+	if s != nil {
+		if err := h.Sessions.End(r.Context(), w, s); err != nil {
+			return err
+		}
+	}
+	page := &pages.SignedOut{Title: "You are signed out", Text: "You can close this page.", Frames: frames}
 	c, err := h.client(r.Context(), l.ClientID) // it may have changed since we parsed the request
 	if err != nil {
 		return err
@@ -206,18 +212,4 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Sess
 	}
 	page.Next = template.URL(location) // registered, so neither script nor data
 	return h.goOn(w, r, c, page)
-}
-
-// signOut ends the session, if there is one, and returns the page that says so.
-func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, s *session.Session) (*pages.SignedOut, error) {
-	frames, err := h.FrontChannel.Frames(r.Context(), s)
-	if err != nil {
-		return nil, err
-	}
-	if s != nil {
-		if err := h.Sessions.End(r.Context(), w, s); err != nil {
-			return nil, err
-		}
-	}
-	return &pages.SignedOut{Title: "You are signed out", Text: "You can close this page.", Frames: frames}, nil
 }

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"crypto/subtle"
 	"encoding/base64"
 	"net/http"
 
@@ -46,20 +45,6 @@ func (p *Renderer) Browser(r *http.Request) string {
 
 func (p *Renderer) csrfMAC(cookie string) string {
 	return base64.RawURLEncoding.EncodeToString(p.key.MAC("csrf", []byte(cookie)))
-}
-
-// checkForm checks that a page from this server sent the form, in the same browser.
-func (p *Renderer) checkForm(r *http.Request) error {
-	// On plain HTTP off loopback, browsers send no Sec-Fetch-Site, and the origin decides. It is null
-	// for sandboxed frames and other sites' redirects.
-	if p.crossOrigin.Check(r) != nil {
-		return errForm
-	}
-	cookie, ok := p.Cookies.Get(r, csrfCookie)
-	if !ok || subtle.ConstantTimeCompare([]byte(p.csrfMAC(cookie)), []byte(r.PostForm.Get("csrf"))) != 1 {
-		return errForm
-	}
-	return nil
 }
 
 // Cookies sets the provider's cookies.

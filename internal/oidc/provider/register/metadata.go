@@ -14,7 +14,6 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/registration"
 	"steward/internal/page"
 )
 
@@ -96,12 +95,6 @@ func readMetadata(w http.ResponseWriter, r *http.Request) (metadata, error) {
 	if len(m.RedirectURIs) == 0 {
 		return metadata{}, oauth.NewError(invalidRedirectURI, "redirect_uris: expected at least one URI")
 	}
-	m.setDefaults()
-	return m, nil
-}
-
-// setDefaults fills in absent members.
-func (m *metadata) setDefaults() {
 	m.AuthMethod = cmp.Or(m.AuthMethod, oidc.SecretBasic)
 	m.Name = cmp.Or(m.Name, unnamed)
 	m.URI = cmp.Or(m.URI, originOf(m.RedirectURIs[0]))
@@ -114,6 +107,7 @@ func (m *metadata) setDefaults() {
 	if m.PostLogoutRedirectURIs == nil {
 		m.PostLogoutRedirectURIs = []string{}
 	}
+	return m, nil
 }
 
 // originOf returns a redirect URI's origin, as the home page for a client that gives none. A
@@ -132,16 +126,6 @@ func (m *metadata) scopes() []string {
 		return scopes
 	}
 	return oidc.DefaultScopes()
-}
-
-// checkScopes returns an error if the initial access token does not allow the scopes.
-func (m *metadata) checkScopes(g registration.Grant) error {
-	for _, s := range m.scopes() {
-		if !g.Allows(s) {
-			return oauth.NewError(invalidMetadata, "scope: expected scopes that the creator of the initial access token has")
-		}
-	}
-	return nil
 }
 
 // newClient returns the request to create the client.

@@ -89,8 +89,10 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request) (oidc.Enrolle
 	if err != nil {
 		return oidc.Enrolled{}, err
 	}
-	if err := m.checkScopes(request.grant); err != nil {
-		return oidc.Enrolled{}, err
+	for _, s := range m.scopes() {
+		if !request.grant.Allows(s) {
+			return oidc.Enrolled{}, oauth.NewError(invalidMetadata, "scope: expected scopes that the creator of the initial access token has")
+		}
 	}
 	request.Client = m.newClient()
 	return h.Clients.Register(r.Context(), request.SelfRegistration)

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -226,8 +227,9 @@ func (w *LogoutWorker) finish(ctx context.Context, b batch) error {
 	var dropped int64
 	err := w.DB.Write(ctx, func(tx *db.Tx) (err error) {
 		for _, l := range b.done {
-			if err := removeLogout(tx, b.clientID, l.sessionID); err != nil {
-				return err
+			_, err := tx.Exec(`DELETE FROM oidc_logouts WHERE session_id = $1 AND client_id = $2`, l.sessionID, b.clientID)
+			if err != nil {
+				return fmt.Errorf("delete logout: %w", err)
 			}
 		}
 		dropped, err = w.retry(tx, b)
@@ -245,8 +247,10 @@ func (w *LogoutWorker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	p := postponement{clientID: b.clientID, now: now, giveUp: now.Add(retryFor)}
 	for _, l := range b.failed {
 		p.due = now.Add(pause(l.attempts + 1))
-		if err := p.one(tx, l); err != nil {
-			return 0, err
+		_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, attempts = attempts + 1, give_up_at = COALESCE(give_up_at, $4)
+			WHERE session_id = $1 AND client_id = $2`, l.sessionID, p.clientID, p.due, p.giveUp)
+		if err != nil {
+			return 0, fmt.Errorf("update logout: %w", err)
 		}
 	}
 	for _, l := range b.rest() {

@@ -11,6 +11,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -125,7 +126,13 @@ func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 		return nil
 	}
 	m.touch(s, now)
-	return m.DB.Write(ctx, func(tx *db.Tx) error { return saveTouch(tx, s) })
+	return m.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
+			s.ID, s.LastSeenAt, s.ExpiresAt); err != nil {
+			return fmt.Errorf("update session: %w", err)
+		}
+		return nil
+	})
 }
 
 // Use returns a session, from memory if possible, and notes that it is in use. It returns nil if the

@@ -90,19 +90,8 @@ func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
 		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, args)
 }
 
-// saveTouch stores a session's last use and its new expiry.
-func saveTouch(tx *db.Tx, s *Session) error {
-	_, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
-		s.ID, s.LastSeenAt, s.ExpiresAt)
-	if err != nil {
-		return fmt.Errorf("update session: %w", err)
-	}
-	return nil
-}
-
 func remove(tx *db.Tx, userID, sessionID string) error {
-	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE id = $1 AND user_id = $2`, sessionID, userID)
-	if err != nil {
+	if _, err := tx.Exec(`DELETE FROM oidc_sessions WHERE id = $1 AND user_id = $2`, sessionID, userID); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
 	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE session_id = $1 AND user_id = $2 AND due_at IS NULL`,
@@ -114,8 +103,7 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 
 // RemoveOthers ends all sessions of a user except keep, which may be "".
 func RemoveOthers(tx *db.Tx, userID, keep string) error {
-	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
-	if err != nil {
+	if _, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep); err != nil {
 		return fmt.Errorf("delete sessions: %w", err)
 	}
 	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = 0 WHERE user_id = $1 AND session_id <> $2 AND due_at IS NULL`,

@@ -93,20 +93,10 @@ func lease(tx *db.Tx, clientID string, now, until stamp.Time) ([]logout, error) 
 	return leased, nil
 }
 
-// removeLogout deletes a logout that needs no further attempt.
-func removeLogout(tx *db.Tx, clientID, sessionID string) error {
-	_, err := tx.Exec(`DELETE FROM oidc_logouts WHERE session_id = $1 AND client_id = $2`, sessionID, clientID)
-	if err != nil {
-		return fmt.Errorf("delete logout: %w", err)
-	}
-	return nil
-}
-
 // release makes a leased logout due again at the given time.
 func release(tx *db.Tx, clientID, sessionID string, due stamp.Time) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3 WHERE session_id = $1 AND client_id = $2`,
-		sessionID, clientID, due)
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3 WHERE session_id = $1 AND client_id = $2`,
+		sessionID, clientID, due); err != nil {
 		return fmt.Errorf("release logout: %w", err)
 	}
 	return nil
@@ -119,21 +109,10 @@ type postponement struct {
 	due, giveUp stamp.Time
 }
 
-// one stores a failed attempt.
-func (p postponement) one(tx *db.Tx, l logout) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, attempts = attempts + 1, give_up_at = COALESCE(give_up_at, $4)
-		WHERE session_id = $1 AND client_id = $2`, l.sessionID, p.clientID, p.due, p.giveUp)
-	if err != nil {
-		return fmt.Errorf("update logout: %w", err)
-	}
-	return nil
-}
-
 // all postpones all of the client's due logouts, because we could not reach it.
 func (p postponement) all(tx *db.Tx) error {
-	_, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, give_up_at = COALESCE(give_up_at, $4)
-		WHERE client_id = $1 AND due_at <= $2`, p.clientID, p.now, p.due, p.giveUp)
-	if err != nil {
+	if _, err := tx.Exec(`UPDATE oidc_logouts SET due_at = $3, give_up_at = COALESCE(give_up_at, $4)
+		WHERE client_id = $1 AND due_at <= $2`, p.clientID, p.now, p.due, p.giveUp); err != nil {
 		return fmt.Errorf("postpone logouts: %w", err)
 	}
 	return nil

@@ -21,8 +21,15 @@ const maxExchanges = 4
 // names the same grant and epochs, and the ids of all the tokens in the chain, so that revoking any of
 // them revokes it too.
 func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, error) {
-	if err := checkExchange(req); err != nil {
-		return nil, err
+	switch {
+	case req.subjectTokenType == "":
+		return nil, oauth.Missing("subject_token_type")
+	case req.subjectTokenType != accessTokenType:
+		return nil, oauth.NewError(oauth.InvalidRequest, "subject_token_type must be "+accessTokenType)
+	case req.requestedTokenType != "" && req.requestedTokenType != accessTokenType:
+		return nil, oauth.NewError(oauth.InvalidRequest, "requested_token_type must be "+accessTokenType)
+	case req.actorToken != "" || req.actorTokenType != "":
+		return nil, oauth.NewError(oauth.InvalidRequest, "actor_token is not supported: the actor is the client")
 	}
 	subject, err := e.subject(ctx, req)
 	if err != nil {
@@ -47,21 +54,6 @@ func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, 
 	}
 	response.IssuedTokenType = accessTokenType
 	return response, nil
-}
-
-// checkExchange refuses requests for features that we do not support.
-func checkExchange(req *request) error {
-	switch {
-	case req.subjectTokenType == "":
-		return oauth.Missing("subject_token_type")
-	case req.subjectTokenType != accessTokenType:
-		return oauth.NewError(oauth.InvalidRequest, "subject_token_type must be "+accessTokenType)
-	case req.requestedTokenType != "" && req.requestedTokenType != accessTokenType:
-		return oauth.NewError(oauth.InvalidRequest, "requested_token_type must be "+accessTokenType)
-	case req.actorToken != "" || req.actorTokenType != "":
-		return oauth.NewError(oauth.InvalidRequest, "actor_token is not supported: the actor is the client")
-	}
-	return nil
 }
 
 // subject returns the claims in the token to exchange. The token must be live and issued to the client
