@@ -3,6 +3,8 @@ package object
 import (
 	"strings"
 	"unicode/utf8"
+
+	"steward/internal/errs"
 )
 
 // ListRequest selects objects as S3 does.
@@ -17,7 +19,12 @@ type ListRequest struct {
 // ListPage is one page of a bucket's objects, in byte order. They have neither Attributes nor blobs: call
 // Get before you Open one.
 type ListPage struct {
-	Objects  []Object
+	Objects []Object
+	Listed
+}
+
+// Listed is what pages of objects and pages of uploads have in common.
+type Listed struct {
 	Prefixes []string
 	// Truncated reports whether more follows after Next.
 	Truncated bool
@@ -72,6 +79,24 @@ func prefixEnd(prefix string) string {
 	return afterAll
 }
 
+// after returns the first possible key after another one. Keys have no U+0000.
+func after(key string) string { return key + "\x01" }
+
+// keys returns the range that a list reads. If After is a common prefix, it skips all keys below it.
+func (r ListRequest) keys() keyRange {
+	keys := withPrefix(r.Prefix)
+	if r.After < r.Prefix {
+		return keys
+	}
+	keys.from = max(keys.from, after(r.After))
+	if strings.HasPrefix(r.After, r.Prefix) {
+		if prefix, ok := r.commonPrefix(r.After); ok && prefix == r.After {
+			keys.from = prefixEnd(prefix)
+		}
+	}
+	return keys
+}
+
 // commonPrefix returns the start of a key, up to the first delimiter after the prefix.
 func (r ListRequest) commonPrefix(key string) (string, bool) {
 	if r.Delimiter == "" {
@@ -82,4 +107,45 @@ func (r ListRequest) commonPrefix(key string) (string, bool) {
 		return "", false
 	}
 	return key[:len(r.Prefix)+at+len(r.Delimiter)], true
+}
+
+// lister builds a page from keys in byte order.
+type lister struct {
+	Listed
+
+	request ListRequest
+	keys    keyRange // still to read
+	entries int
+	prefix  string // the last common prefix
+}
+
+func newLister(r ListRequest) (*lister, error) {
+	if !isText(r.Prefix) || !isText(r.Delimiter) || !isText(r.After) {
+		return nil, errs.InvalidField("prefix", "expected UTF-8 without U+0000")
+	}
+	return &lister{request: r, keys: r.keys()}, nil
+}
+
+// add adds a key, and moves keys to where the next one may be. It reports whether the key is an entry of its
+// own, and not below a common prefix or beyond the page.
+func (l *lister) add(key string) bool {
+	prefix, ok := l.request.commonPrefix(key)
+	if ok && prefix == l.prefix || l.Truncated {
+		return false
+	}
+	if l.entries == l.request.Limit {
+		l.Truncated = true
+		return false
+	}
+	l.entries++
+	if ok {
+		l.prefix = prefix
+		l.Prefixes = append(l.Prefixes, prefix)
+		l.Next = prefix
+		l.keys.from = prefixEnd(prefix)
+		return false
+	}
+	l.Next = key
+	l.keys.from = after(key)
+	return true
 }

@@ -25,6 +25,46 @@ func listedKeys() (keys []string) {
 	return slices.Compact(keys)
 }
 
+// TestEntriesAreExact compares the entries that the database finds with those of a slice, by delimiters whose
+// end is another character, several, or none.
+func TestEntriesAreExact(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		keys := append(listedKeys(), "p\U0010ffff", "p\U0010ffff\U0010ffff", "p\U0010ffffq", "p\ud7ff", "p\ud7ffq", "p\ue000", "pa\U0010ffffq", "pb")
+		slices.Sort(keys)
+		for _, key := range keys {
+			f.put(b, key, "")
+		}
+		for _, prefix := range prefixes(keys) {
+			for _, delimiter := range []string{"/", "//", "0", "ä", "\ud7ff", "\U0010ffff", "a\U0010ffff", "\U0010ffff\U0010ffff"} {
+				f.compareEntries(b, keys, ListRequest{Prefix: prefix, Delimiter: delimiter, Limit: 1000})
+				f.compareEntries(b, keys, ListRequest{Prefix: prefix, Delimiter: delimiter, After: prefix, Limit: 2})
+				f.compareEntries(b, keys, ListRequest{Delimiter: delimiter, After: prefix, Limit: 7})
+			}
+		}
+	})
+}
+
+// compareEntries reads a page whose rows are those of its entries.
+func (f *fixture) compareEntries(b *Bucket, keys []string, r ListRequest) {
+	f.t.Helper()
+	objects, prefixes, truncated := modelList(keys, r)
+	l, err := newLister(r)
+	must(f.t, err)
+	rows, err := entryRows(f.db.Read(f.context()), b, l, r.Limit+1)
+	must(f.t, err)
+	var got []string
+	for _, o := range rows {
+		if l.add(o.Key) {
+			got = append(got, o.Key)
+		}
+	}
+	if !slices.Equal(got, objects) || !slices.Equal(l.Prefixes, prefixes) || l.Truncated != truncated || len(rows) > l.entries+1 {
+		f.t.Fatalf("%+v: %q, %q, %v of %q; want %q, %q, %v", r, got, l.Prefixes, l.Truncated, keysOf(rows), objects, prefixes, truncated)
+	}
+}
+
 // prefixes returns all prefixes of keys that are UTF-8.
 func prefixes(keys []string) (all []string) {
 	for _, key := range keys {

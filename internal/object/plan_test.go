@@ -24,8 +24,11 @@ func TestPlans(t *testing.T) {
 			args             []any
 			sqlite, postgres string
 		}{
-			"get":     {getText, []any{b.ID, "k"}, "PRIMARY KEY (bucket_id=? AND key=?)", "objects_pkey"},
-			"list":    {listText, []any{db.Args{"bucket_id": b.ID, "from": from, "to": to, "limit": 100, "offset": 0}}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"get":  {getText, []any{b.ID, "k"}, "PRIMARY KEY (bucket_id=? AND key=?)", "objects_pkey"},
+			"list": {listText, []any{db.Args{"bucket_id": b.ID, "from": from, "to": to, "limit": 100, "offset": 0}}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"entries": {entriesText(d.Dialect()), []any{db.Args{
+				"bucket_id": b.ID, "from": from, "to": to, "limit": 100, "skip": 2, "delimiter": "/", "after": after(""), "end": "0",
+			}}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
 			"count":   {countRowsText, []any{b.ID, from, to}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
 			"expired": {expiredText, []any{b.ID, 5, 100}, "INDEX objects_modified (bucket_id=? AND modified_at<?)", "objects_modified"},
 			"garbage": {garbageText, []any{5, 100}, "INDEX blobs_garbage (garbage_at>? AND garbage_at<?)", "blobs_garbage"},

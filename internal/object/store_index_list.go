@@ -3,7 +3,9 @@ package object
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -34,8 +36,12 @@ type window struct {
 }
 
 func listRows(q db.Querier, b *Bucket, keys keyRange, w window) ([]Object, error) {
-	rows, err := db.Collect(q, scanListed, listText,
+	return collectListed(q, b, listText,
 		db.Args{"bucket_id": b.ID, "from": keys.from, "to": keys.to, "limit": w.limit, "offset": w.offset})
+}
+
+func collectListed(q db.Querier, b *Bucket, text string, args db.Args) ([]Object, error) {
+	rows, err := db.Collect(q, scanListed, text, args)
 	if err != nil {
 		return nil, fmt.Errorf("list objects: %w", err)
 	}
@@ -43,6 +49,33 @@ func listRows(q db.Querier, b *Bucket, keys keyRange, w window) ([]Object, error
 		rows[i].BucketID = b.ID
 	}
 	return rows, nil
+}
+
+// entriesText returns the statement that reads, in no particular order, the first row of each of the next
+// entries: objects and common prefixes.
+func entriesText(d db.Dialect) string {
+	at := `instr(substr(first, @skip + 1), @delimiter)`
+	if d == db.Postgres {
+		at = `strpos(substr(first, @skip + 1), @delimiter)`
+	}
+	const next = `(SELECT key FROM objects WHERE bucket_id = @bucket_id AND key < @to AND key >= `
+	return `WITH RECURSIVE entries (first, n) AS (
+		SELECT ` + next + `@from ORDER BY key LIMIT 1), 1
+		UNION ALL
+		SELECT ` + next + `CASE ` + at + ` WHEN 0 THEN first || @after ELSE substr(first, 1, @skip + ` + at + ` - 1) || @end END
+			ORDER BY key LIMIT 1), n + 1
+		FROM entries WHERE first IS NOT NULL AND n < @limit)
+	SELECT ` + listColumns + ` FROM entries CROSS JOIN objects WHERE bucket_id = @bucket_id AND key = first`
+}
+
+func entryRows(q db.Querier, b *Bucket, l *lister, limit int) ([]Object, error) {
+	rows, err := collectListed(q, b, entriesText(q.Dialect()), db.Args{
+		"bucket_id": b.ID, "from": l.keys.from, "to": l.keys.to, "limit": limit,
+		"skip": utf8.RuneCountInString(l.request.Prefix), "delimiter": l.request.Delimiter,
+		"after": after(""), "end": prefixEnd(l.request.Delimiter),
+	})
+	slices.SortFunc(rows, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
+	return rows, err
 }
 
 // List returns objects and common prefixes in byte order, as S3 does. It returns NotFound if the bucket is
@@ -58,82 +91,41 @@ func (s *Index) List(ctx context.Context, b *Bucket, r ListRequest) (p ListPage,
 	return p, err
 }
 
-func list(q db.Querier, b *Bucket, r ListRequest) (ListPage, error) {
-	if !isText(r.Prefix) || !isText(r.Delimiter) || !isText(r.After) {
-		return ListPage{}, errs.InvalidField("prefix", "expected UTF-8 without U+0000")
+// A list with a delimiter reads sampleRows first, to see how many of them are below common prefixes.
+const sampleRows = 32
+
+func list(q db.Querier, b *Bucket, r ListRequest) (p ListPage, err error) {
+	l, err := newLister(r)
+	if err != nil || r.Limit <= 0 {
+		return p, err
 	}
-	l := &lister{request: r, keys: r.keys()}
-	if r.Limit <= 0 {
-		return l.page, nil
+	limit := r.Limit + 1
+	if r.Delimiter != "" {
+		limit = min(limit, sampleRows)
 	}
-	for chunk := r.Limit + 1; ; {
-		rows, err := listRows(q, b, l.keys, window{limit: chunk})
+	for byEntry, more := false, true; more; {
+		var rows []Object
+		if byEntry {
+			rows, err = entryRows(q, b, l, limit)
+		} else {
+			rows, err = listRows(q, b, l.keys, window{limit: limit})
+		}
 		if err != nil {
-			return ListPage{}, err
+			return p, err
 		}
-		before := l.len()
-		if l.add(rows) || len(rows) < chunk {
-			return l.page, nil
+		before := l.entries
+		for _, o := range rows {
+			if l.add(o.Key) {
+				p.Objects = append(p.Objects, o)
+			}
 		}
-		// Where most rows are below common prefixes, short chunks that begin after each prefix read fewer
-		// rows than long ones.
-		chunk = min(max(2*(l.len()-before), 2), r.Limit-l.len()+1)
+		more = len(rows) == limit && !l.Truncated
+		byEntry = l.entries-before < len(rows)/2
+		limit = r.Limit - l.entries + 1
 	}
+	p.Listed = l.Listed
+	return p, nil
 }
-
-// lister builds a page from rows in byte order.
-type lister struct {
-	request ListRequest
-	keys    keyRange // still to read
-	page    ListPage
-	prefix  string // the last common prefix
-}
-
-func (l *lister) len() int { return len(l.page.Objects) + len(l.page.Prefixes) }
-
-// add adds rows and moves keys to where the next rows begin. It reports whether the page is full and more
-// follows.
-func (l *lister) add(rows []Object) (truncated bool) {
-	for _, o := range rows {
-		prefix, ok := l.request.commonPrefix(o.Key)
-		if ok && prefix == l.prefix {
-			continue
-		}
-		if l.len() == l.request.Limit {
-			l.page.Truncated = true
-			return true
-		}
-		if ok {
-			l.prefix = prefix
-			l.page.Prefixes = append(l.page.Prefixes, prefix)
-			l.page.Next = prefix
-			l.keys.from = prefixEnd(prefix)
-			continue
-		}
-		l.page.Objects = append(l.page.Objects, o)
-		l.page.Next = o.Key
-		l.keys.from = after(o.Key)
-	}
-	return false
-}
-
-// keys returns the range that a list reads. If After is a common prefix, it skips all keys below it.
-func (r ListRequest) keys() keyRange {
-	keys := withPrefix(r.Prefix)
-	if r.After < r.Prefix {
-		return keys
-	}
-	keys.from = max(keys.from, after(r.After))
-	if strings.HasPrefix(r.After, r.Prefix) {
-		if prefix, ok := r.commonPrefix(r.After); ok && prefix == r.After {
-			keys.from = prefixEnd(prefix)
-		}
-	}
-	return keys
-}
-
-// after returns the first possible key after another one. Keys have no U+0000.
-func after(key string) string { return key + "\x01" }
 
 // Page returns objects with a prefix by their position in byte order, and the exact number of all. It
 // returns NotFound if the bucket is gone.

@@ -218,34 +218,56 @@ func (s *Uploads) Parts(ctx context.Context, b *Bucket, l PartsRequest) (p PartP
 	return p, err
 }
 
+const uploadsText = `SELECT ` + uploadColumns + ` FROM object_uploads
+	WHERE bucket_id = @bucket_id AND (key, id) > (@from, @after_id) AND key < @to ORDER BY key, id LIMIT @limit`
+
 // List returns a bucket's uploads, or NotFound if the bucket is gone.
-func (s *Uploads) List(ctx context.Context, b *Bucket, l UploadsRequest) (p UploadPage, err error) {
-	if !isText(l.Prefix) || !isText(l.AfterKey) || !isText(l.AfterID) {
+func (s *Uploads) List(ctx context.Context, b *Bucket, r UploadsRequest) (p UploadPage, err error) {
+	l, err := newLister(r.ListRequest)
+	if err != nil {
+		return p, err
+	}
+	if !isText(r.AfterID) {
 		return p, errs.InvalidField("prefix", "expected UTF-8 without U+0000")
 	}
-	keys := withPrefix(l.Prefix)
-	args := db.Args{
-		"bucket_id": b.ID, "from": keys.from, "to": keys.to, "after_key": l.AfterKey,
-		"after_id": cmp.Or(l.AfterID, "~"), // "~" sorts after every id
-		"limit":    l.Limit + 1,
+	if r.AfterID != "" && r.After >= r.Prefix {
+		l.keys.from = r.After
+		p.NextID = r.AfterID
 	}
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if err := exists(q, b); err != nil {
 			return err
 		}
-		p.Uploads, err = db.Collect(q, scanUpload, `SELECT `+uploadColumns+` FROM object_uploads
-			WHERE bucket_id = @bucket_id AND key >= @from AND key < @to AND (key, id) > (@after_key, @after_id)
-			ORDER BY key, id LIMIT @limit`, args)
+		return p.read(q, b, l)
+	})
+	p.Listed = l.Listed
+	return p, err
+}
+
+func (p *UploadPage) read(q db.Querier, b *Bucket, l *lister) error {
+	for limit, more := l.request.Limit+1, l.request.Limit > 0; more; {
+		rows, err := db.Collect(q, scanUpload, uploadsText,
+			db.Args{"bucket_id": b.ID, "from": l.keys.from, "after_id": p.NextID, "to": l.keys.to, "limit": limit})
 		if err != nil {
 			return fmt.Errorf("list uploads: %w", err)
 		}
-		return nil
-	})
-	if len(p.Uploads) > l.Limit {
-		p.Uploads = p.Uploads[:l.Limit]
-		p.Truncated = true
+		before := l.entries
+		for _, u := range rows {
+			switch {
+			case l.add(u.Key):
+				p.Uploads = append(p.Uploads, u)
+				p.NextID = u.ID
+				l.keys.from = u.Key // which may have more uploads
+			case !l.Truncated:
+				p.NextID = ""
+			}
+		}
+		more = len(rows) == limit && !l.Truncated
+		// Where most uploads are below common prefixes, short chunks that begin after each prefix read fewer
+		// rows than long ones.
+		limit = min(max(2*(l.entries-before), 2), l.request.Limit-l.entries+1)
 	}
-	return p, err
+	return nil
 }
 
 // removeUpload removes an upload and its parts. Their blobs become garbage.

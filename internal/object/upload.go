@@ -88,19 +88,20 @@ type CompleteRequest struct {
 	Origin
 }
 
-// UploadsRequest selects uploads in progress.
+// UploadsRequest selects uploads in progress, as ListRequest does for objects.
 type UploadsRequest struct {
-	Prefix string
-	// AfterKey and AfterID name the upload to continue after. Without AfterID, the list continues after all
-	// of AfterKey's uploads.
-	AfterKey, AfterID string
-	Limit             int
+	ListRequest
+	// AfterID is the upload of the key After to continue after. Without it, the list continues after all of
+	// the key's uploads.
+	AfterID string
 }
 
 // UploadPage is one page of uploads, ordered by key and id.
 type UploadPage struct {
-	Uploads   []Upload
-	Truncated bool
+	Uploads []Upload
+	Listed
+	// NextID is the last upload's id, or "" if Next is a common prefix.
+	NextID string
 }
 
 // PartsRequest selects an upload's parts.

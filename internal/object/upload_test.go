@@ -126,7 +126,7 @@ func TestUploadLists(t *testing.T) {
 		var seen []string
 		key, after := "", ""
 		for more := true; more; {
-			p, err := f.uploads.List(t.Context(), b, UploadsRequest{Prefix: "a", AfterKey: key, AfterID: after, Limit: 2})
+			p, err := f.uploads.List(t.Context(), b, UploadsRequest{ListRequest{Prefix: "a", After: key, Limit: 2}, after})
 			must(t, err)
 			for _, u := range p.Uploads {
 				seen = append(seen, u.ID)
@@ -137,7 +137,7 @@ func TestUploadLists(t *testing.T) {
 		if !slices.Equal(seen, ids[:3]) {
 			t.Errorf("listed %v, want %v", seen, ids[:3])
 		}
-		skipped, err := f.uploads.List(t.Context(), b, UploadsRequest{AfterKey: "a", Limit: 10})
+		skipped, err := f.uploads.List(t.Context(), b, UploadsRequest{ListRequest{After: "a", Limit: 10}, ""})
 		must(t, err)
 		if len(skipped.Uploads) != 2 {
 			t.Errorf("%d uploads after those of a", len(skipped.Uploads))

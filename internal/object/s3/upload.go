@@ -1,12 +1,10 @@
 package s3
 
 import (
-	"context"
 	"encoding/xml"
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/minio/minio-go/v7"
 
@@ -325,31 +323,34 @@ func (r *request) listUploads() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := uploadList{
-		prefix: r.query.Get("prefix"), delimiter: r.query.Get("delimiter"), limit: limit,
-		key: r.query.Get("key-marker"), id: r.query.Get("upload-id-marker"),
+	l := object.UploadsRequest{
+		ListRequest: object.ListRequest{
+			Prefix: r.query.Get("prefix"), Delimiter: r.query.Get("delimiter"), After: r.query.Get("key-marker"), Limit: limit,
+		},
+		AfterID: r.query.Get("upload-id-marker"),
 	}
 	out := uploadsDocument{
-		Bucket: r.bucket.Name, KeyMarker: e.encode(l.key), UploadIDMarker: l.id, Delimiter: e.encode(l.delimiter),
-		Prefix: e.encode(l.prefix), EncodingType: e, MaxUploads: l.limit,
+		Bucket: r.bucket.Name, KeyMarker: e.encode(l.After), UploadIDMarker: l.AfterID, Delimiter: e.encode(l.Delimiter),
+		Prefix: e.encode(l.Prefix), EncodingType: e, MaxUploads: limit,
 	}
-	if err := checkTexts(l.prefix, l.delimiter, l.key, l.id); err != nil {
+	if err := checkTexts(l.Prefix, l.Delimiter, l.After, l.AfterID); err != nil {
 		return nil, err
 	}
 	ctx, cancel := r.limited()
 	defer cancel()
-	if err := l.read(ctx, r.server.Uploads, r.bucket); err != nil {
+	page, err := r.server.Uploads.List(ctx, r.bucket, l)
+	if err != nil {
 		return nil, err
 	}
-	out.IsTruncated = l.truncated
-	if l.truncated {
-		out.NextKeyMarker = e.encode(l.key)
-		out.NextUploadIDMarker = l.id
+	out.IsTruncated = page.Truncated
+	if page.Truncated {
+		out.NextKeyMarker = e.encode(page.Next)
+		out.NextUploadIDMarker = page.NextID
 	}
-	for _, p := range l.prefixes {
+	for _, p := range page.Prefixes {
 		out.CommonPrefixes = append(out.CommonPrefixes, commonPrefix{e.encode(p)})
 	}
-	for _, u := range l.uploads {
+	for _, u := range page.Uploads {
 		listed := listedUpload{
 			Key: e.encode(u.Key), ID: u.ID, Initiator: ownerOf(r.bucket), Owner: ownerOf(r.bucket),
 			StorageClass: storageClasses[u.Tier], Initiated: formatTime(u.CreatedAt.Std()),
@@ -361,58 +362,4 @@ func (r *request) listUploads() (any, error) {
 		out.Uploads = append(out.Uploads, listed)
 	}
 	return out, nil
-}
-
-// uploadList is a page of uploads in progress, with common prefixes.
-type uploadList struct {
-	prefix, delimiter string
-	limit             int
-	key, id           string // the upload after which the list continues
-
-	uploads   []object.Upload
-	prefixes  []string
-	truncated bool
-}
-
-// read reads a page. A common prefix counts as one entry, and we skip the uploads under it.
-func (l *uploadList) read(ctx context.Context, uploads *object.Uploads, b *object.Bucket) error {
-	for len(l.uploads)+len(l.prefixes) < l.limit {
-		page, err := uploads.List(ctx, b, object.UploadsRequest{
-			Prefix: l.prefix, AfterKey: l.key, AfterID: l.id, Limit: l.limit - len(l.uploads) - len(l.prefixes),
-		})
-		if err != nil {
-			return err
-		}
-		for _, u := range page.Uploads {
-			if !l.add(u) {
-				page.Truncated = true
-				break
-			}
-		}
-		l.truncated = page.Truncated
-		if !page.Truncated || len(page.Uploads) == 0 {
-			return nil
-		}
-	}
-	return nil
-}
-
-// add adds an upload or its common prefix. It reports false if the list must continue past the prefix
-// instead of after the upload.
-func (l *uploadList) add(u object.Upload) bool {
-	rest := u.Key[len(l.prefix):]
-	at := strings.Index(rest, l.delimiter)
-	if l.delimiter == "" || at < 0 {
-		l.uploads = append(l.uploads, u)
-		l.key = u.Key
-		l.id = u.ID
-		return true
-	}
-	common := u.Key[:len(l.prefix)+at+len(l.delimiter)]
-	if len(l.prefixes) == 0 || l.prefixes[len(l.prefixes)-1] != common {
-		l.prefixes = append(l.prefixes, common)
-	}
-	l.key = common + strings.Repeat(string(utf8.MaxRune), max(0, (object.MaxKey-len(common))/utf8.UTFMax))
-	l.id = ""
-	return false
 }
