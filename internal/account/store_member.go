@@ -115,7 +115,6 @@ func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
 	return s.endAccess(tx, orgID, m.ID)
 }
 
-// update stores a changed member.
 func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
 	if _, err := tx.Exec(`UPDATE members SET role = @role, disabled = @disabled, version = @version, updated_at = @now
 		WHERE org_id = @org_id AND user_id = @user_id`,

@@ -85,7 +85,6 @@ func (f *Files) Reload() {
 	f.Log.Info("the TLS certificate was read again", "expires", f.current.Load().Leaf.NotAfter)
 }
 
-// read returns both files' content.
 func (f *Files) read() (cert, key string, err error) {
 	if cert, err = readFile(f.Cert); err != nil {
 		return "", "", fmt.Errorf("--tls-cert: %w", err)
@@ -125,7 +124,6 @@ func (f *Files) replace(cert, key string) error {
 	return nil
 }
 
-// parse parses a certificate with names, and its key.
 func parse(cert, key string) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
@@ -171,7 +169,6 @@ func (f *Files) States(context.Context) ([]State, error) {
 	return []State{s}, nil
 }
 
-// namesOf returns a certificate's subject alternative names.
 func namesOf(leaf *x509.Certificate) []string {
 	names := slices.Clone(leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {

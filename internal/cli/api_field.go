@@ -18,7 +18,6 @@ type apiField struct {
 	value      any
 }
 
-// parseFields returns the fields in the flags.
 func parseFields(flags apiFlags, stdin io.Reader) (fields []apiField, err error) {
 	for _, text := range flags.fields {
 		f, err := cutField(text, "-f")
@@ -84,7 +83,6 @@ func readText(name string, stdin io.Reader) (string, error) {
 	return string(text), nil
 }
 
-// body returns the object that fields make.
 func body(fields []apiField) (any, error) {
 	var root any = map[string]any{}
 	for _, f := range fields {

@@ -122,7 +122,6 @@ func (s *Store) Sync(
 // errOtherProject means that the caller does not see the eval's project.
 var errOtherProject = errors.New("the eval is in another project")
 
-// evalWriter changes evals in a transaction.
 type evalWriter struct {
 	s      *Store
 	tx     *db.Tx

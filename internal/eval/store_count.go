@@ -22,7 +22,6 @@ type counter struct {
 	orgID, kind, key, projectID string
 }
 
-// add adds n to a project's count.
 func (c counter) add(tx *db.Tx, n int64) error {
 	if err := counts.Add(tx, []any{c.orgID, c.kind, c.key, c.projectID}, n); err != nil {
 		return fmt.Errorf("count %q: %w", c.kind, err)
@@ -30,7 +29,6 @@ func (c counter) add(tx *db.Tx, n int64) error {
 	return nil
 }
 
-// get returns the count.
 func (c counter) get(q db.Querier) (int64, error) {
 	prefix := []any{c.orgID, c.kind, c.key}
 	if c.projectID != "" {
@@ -43,7 +41,6 @@ func (c counter) get(q db.Querier) (int64, error) {
 	return n[0], nil
 }
 
-// addEvals adds n to a project's evals.
 func addEvals(tx *db.Tx, orgID, projectID string, n int64) error {
 	return counter{orgID: orgID, kind: countEvals, projectID: projectID}.add(tx, n)
 }

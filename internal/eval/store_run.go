@@ -23,7 +23,6 @@ var listedRunColumns = fmt.Sprintf(runFields+`, size, result IS NOT NULL,
 	CASE WHEN size > %d THEN substr(error, 1, %d) ELSE error END,
 	CASE WHEN size > %d THEN NULL ELSE result END`, maxListed, maxListedError+1, maxListed)
 
-// fields returns the destinations for runFields.
 func (r *Run) fields() []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID,

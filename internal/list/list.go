@@ -101,7 +101,6 @@ func (l Query[T]) Statement(p page.Paging) (text string, args []any, err error) 
 	return text, args, nil
 }
 
-// read returns the statement for rows after a position.
 func (l Query[T]) read(after []any, limit, offset int) SQL {
 	if l.Join.text == "" {
 		return Text(`? LIMIT ? OFFSET ?`, l.rows(l.Columns, after), limit, offset)

@@ -19,7 +19,6 @@ type connection struct {
 	failed error // dial's error
 }
 
-// send sends a mail with an id.
 func (c *connection) send(ctx context.Context, mailID string, l Letter) error {
 	message, err := c.server.message(mailID, l)
 	if err != nil {
@@ -40,7 +39,6 @@ func (c *connection) send(ctx context.Context, mailID string, l Letter) error {
 	return nil
 }
 
-// dial connects to the server and signs in.
 func (c *connection) dial(ctx context.Context) error {
 	options := c.server.options()
 	if c.server.security != implicitTLS { // the client must dial TLS itself to know that it is encrypted

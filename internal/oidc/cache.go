@@ -5,7 +5,6 @@ import "sync"
 // maxCached caps each map in the cache. We empty a map when it is full.
 const maxCached = 100_000
 
-// clientUser is a client's user.
 type clientUser struct{ clientID, userID string }
 
 // userState is a user's relation to a client: the consent's epoch, or 0 without a consent, and whether

@@ -29,7 +29,6 @@ func lockState(tx *db.Tx, orgID, clientID string) (epoch int64, err error) {
 	return epoch, nil
 }
 
-// addUsers changes a client's user count by n.
 func addUsers(tx *db.Tx, orgID, clientID string, n int64) error {
 	if _, err := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
 		orgID, clientID, n); err != nil {
@@ -201,7 +200,6 @@ func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error)
 	return c, nil
 }
 
-// userState reads a user's relation to a client.
 func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (userState, error) {
 	var state userState
 	if err := s.DB.Read(ctx).Row(`SELECT

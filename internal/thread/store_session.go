@@ -168,7 +168,6 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (Sessio
 	return session, err
 }
 
-// start sets the fields that a start has.
 func (r *Session) start(b Start, now stamp.Time) {
 	r.started = true
 	r.version++
@@ -231,7 +230,6 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion)
 	return session, err
 }
 
-// complete sets the fields that a completion has.
 func (r *Session) complete(b Completion, now stamp.Time) {
 	at := b.Timestamp.Resolve(now)
 	r.Pending = false

@@ -31,7 +31,6 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p p
 var listedSessions = fmt.Sprintf(sessionColumns+`, s.user_data_size,
 	CASE WHEN s.user_data_size > %d THEN NULL ELSE s.user_data END`, MaxListed)
 
-// sessions returns the list for a filter.
 func (s *Store) sessions(orgID string, f SessionFilter) list.Query[Session] {
 	where := list.Where(`s.org_id = ?`, orgID)
 	where.Equal(`s.project_id`, f.ProjectID)

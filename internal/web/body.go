@@ -48,7 +48,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budge
 	return body, nil
 }
 
-// explainBody explains why a body could not be read.
 func explainBody(w http.ResponseWriter, err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {

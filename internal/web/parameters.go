@@ -50,7 +50,6 @@ func parametersOf(input reflect.Type, schemas huma.Registry) (list []parameter) 
 	return list
 }
 
-// document documents a parameter.
 func (p parameter) document() *huma.Param {
 	doc := &huma.Param{Name: p.name, In: p.in, Description: p.schema.Description, Required: p.required, Schema: p.schema}
 	if p.in == "query" {

@@ -36,7 +36,6 @@ func newReport() *report {
 	return &report{output: map[string]*strings.Builder{}, builds: map[string]*strings.Builder{}, coverage: map[string]string{}}
 }
 
-// read reads events until they end.
 func (r *report) read(events io.Reader) error {
 	for d := json.NewDecoder(events); ; {
 		var e event

@@ -12,7 +12,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// fullName returns a member's names.
 func fullName(member map[string]any) any {
 	first, _ := member["first_name"].(string)
 	last, _ := member["last_name"].(string)

@@ -24,7 +24,6 @@ type lookup struct {
 	label  string // the field with the name by which users may refer to an item, or ""
 }
 
-// lookups returns each placeholder's lookup.
 func lookups() map[string]lookup {
 	return map[string]lookup{
 		"apikey":      {thing: "API key", path: "/cli/apikey", prefix: "key_", id: "id", label: "name"},
@@ -62,7 +61,6 @@ func (l lookup) items(ctx context.Context, s *session.Session, in Input) iter.Se
 	return s.API.Pages(ctx, in.Expand(l.path), query, l.pick)
 }
 
-// objects returns the items, decoded.
 func (l lookup) objects(ctx context.Context, s *session.Session, in Input) iter.Seq2[map[string]any, error] {
 	return func(yield func(map[string]any, error) bool) {
 		for raw, err := range l.items(ctx, s, in) {

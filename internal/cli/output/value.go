@@ -65,7 +65,6 @@ func Handle(title, path string) Column {
 	return Column{Title: title, Path: path, Kind: Ident, Cut: CutLast}
 }
 
-// text returns an item's cell.
 func (c Column) text(item map[string]any, now time.Time) string {
 	value := Field(item, c.Path)
 	if c.Value != nil {
@@ -125,7 +124,6 @@ func Field(item map[string]any, path string) any {
 	return value
 }
 
-// plain returns a value on one line.
 func plain(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -267,7 +265,6 @@ func (p *Printer) explained(name string, value any) string {
 	return exact + " (" + meaning + ")"
 }
 
-// keys returns an object's keys in order.
 func keys(raw json.RawMessage) (names []string) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := decoder.Token(); err != nil {

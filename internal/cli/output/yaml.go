@@ -24,7 +24,6 @@ func (p *Printer) writeYAML(raw json.RawMessage) error {
 	return encoder.Close()
 }
 
-// yamlNode reads the next value.
 func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
 	token, err := decoder.Token()
 	if err != nil {

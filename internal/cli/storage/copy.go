@@ -86,7 +86,6 @@ func completeTransfer(e *session.Env) cobra.CompletionFunc {
 	}
 }
 
-// upload copies standard input to an object.
 func upload(ctx context.Context, s *session.Session, to transfer.Location) error {
 	if to.Path == "" {
 		return exit.Usagef("name the key of the object: s3://%s/key", to.Bucket)
@@ -94,7 +93,6 @@ func upload(ctx context.Context, s *session.Session, to transfer.Location) error
 	return copier(s).Put(ctx, to, s.In, -1)
 }
 
-// runCopies makes copies and shows their progress.
 func runCopies(ctx context.Context, s *session.Session, c *transfer.Copier, copies []transfer.Copy) error {
 	var total int64
 	for _, one := range copies {
@@ -146,7 +144,6 @@ source is. With --delete, what only the target has is deleted.
 	return cmd
 }
 
-// syncPlan makes a target equal to its source.
 type syncPlan struct {
 	to     transfer.Location
 	copies []transfer.Copy

@@ -293,7 +293,6 @@ func removeObjects(ctx context.Context, s *session.Session, l transfer.Location,
 	return s.Printer.Text("Deleted %s.", output.Plural(deleted.Count, "object"))
 }
 
-// countObjects returns how many objects begin with a prefix.
 func countObjects(ctx context.Context, s *session.Session, l transfer.Location) (int64, error) {
 	raw, err := s.API.Get(ctx, objectPath("objects", l), url.Values{"prefix": {l.Path}, "limit": {"0"}})
 	if err != nil {

@@ -33,7 +33,6 @@ func (p *progress) add(bytes int) {
 	}
 }
 
-// finish ends the bar and prints a summary.
 func (p *progress) finish(what string) {
 	if p.bar != nil {
 		_ = p.bar.Finish()

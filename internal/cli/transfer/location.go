@@ -57,7 +57,6 @@ func (l Location) isDirectory() bool {
 	return l.Remote() && l.Path == "" || strings.HasSuffix(l.Path, "/")
 }
 
-// base returns the path's last element.
 func (l Location) base() string {
 	if l.Remote() {
 		return path.Base(l.Path)

@@ -41,7 +41,6 @@ func (c *Copier) Run(ctx context.Context, copies []Copy, progress func(bytes int
 	return group.Wait()
 }
 
-// source returns the location to read.
 func (one Copy) source() Location { return one.From.join(one.Source) }
 
 // target returns the location to write.

@@ -118,7 +118,6 @@ func parseFilters(texts []string) (map[string]string, error) {
 	return filters, nil
 }
 
-// setForward prepares to forward requests.
 func (t *follow) setForward(flags tailFlags) (err error) {
 	if flags.forward == "" {
 		if flags.secret != "" {
@@ -158,7 +157,6 @@ func (t *follow) setPosition(flags tailFlags) error {
 	return nil
 }
 
-// run shows events until the user ends it.
 func (t *follow) run(ctx context.Context) error {
 	err := t.follow(ctx, t.start)
 	if exit.Code(err) == exit.Invalid && t.start != "" && !t.connected {
@@ -297,7 +295,6 @@ func (t *follow) clock(at time.Time) string {
 	return t.Printer.Faint(at.Local().Format("15:04:05.000"))
 }
 
-// body prints a payload, indented.
 func (t *follow) body(payload json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, payload, "    ", "  "); err != nil {
@@ -343,7 +340,6 @@ func (t *follow) forward(ctx context.Context, r *client.Receipt) error {
 	return showAnswer(t.Session, answer, err)
 }
 
-// showAnswer prints the answer to a request.
 func showAnswer(s *session.Session, answer tail.Answer, err error) error {
 	out := s.Out
 	if !s.Printer.Tabular() {

@@ -10,7 +10,6 @@ import (
 	"steward/internal/oidc/upstream"
 )
 
-// linkPages has the pages that links with tokens open.
 type linkPages struct {
 	invitations *links.Invitations
 	resets      *links.Resets

@@ -96,7 +96,6 @@ type metadata struct {
 	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 }
 
-// discover returns an issuer's provider.
 func (c *RelyingParty) discover(ctx context.Context, issuer string) (*provider, error) {
 	c.mu.Lock()
 	known := c.providers[issuer]

@@ -154,7 +154,6 @@ func (p Patch) Check(faults *errs.Faults) {
 	u.validate(faults)
 }
 
-// set returns the upstream with the patch applied.
 func (p Patch) set(u Upstream) Upstream {
 	p.Name.Set(&u.Name)
 	p.Issuer.Set(&u.Issuer)
@@ -177,7 +176,6 @@ func (p Patch) apply(before Upstream, now time.Time) (Upstream, error) {
 	return u, faults.Err()
 }
 
-// set copies the fields in the request, except the secret, which Store seals.
 func (s Settings) set(u *Upstream) {
 	s.DefaultRole.SetPtr(&u.DefaultRole)
 	setSent(s.Scopes, &u.Scopes)

@@ -75,7 +75,6 @@ func (h *Handler) Post(w http.ResponseWriter, r *http.Request) error {
 	return h.start(w, r, r.PostForm)
 }
 
-// start validates an authorization request.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values) error {
 	clientID, err := oauth.Required(form, "client_id")
 	if err != nil {

@@ -60,7 +60,6 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, a authorizat
 	return h.Consents.Show(w, r, view, q)
 }
 
-// consentRequest returns the request that the user decides on.
 func (h *Handler) consentRequest(ctx context.Context, a authorization) (grant.ConsentRequest, error) {
 	given, err := h.Clients.Consent(ctx, a.client.ID, a.user.ID)
 	if err != nil {

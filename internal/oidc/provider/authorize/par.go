@@ -77,7 +77,6 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	return &PushedResponse{RequestURI: pushedPrefix + handle, ExpiresIn: int64(PushedLifetime.Seconds())}, nil
 }
 
-// known returns a request's known parameters.
 func known(form url.Values, req *flow.Request) url.Values {
 	kept := url.Values{}
 	if req.Resource != "" {

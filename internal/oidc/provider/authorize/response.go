@@ -10,7 +10,6 @@ import (
 	"steward/internal/oidc/provider/pages"
 )
 
-// recipient is the address for an authorization response.
 type recipient struct {
 	uri   string
 	state string

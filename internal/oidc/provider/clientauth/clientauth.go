@@ -129,7 +129,6 @@ func readCredentials(r *http.Request) (credentials, error) {
 	return basic, nil
 }
 
-// formCredentials reads the credentials from the form.
 func formCredentials(form url.Values) (sent credentials, err error) {
 	var kind string
 	for name, field := range map[string]*string{

@@ -63,7 +63,6 @@ type Proof struct {
 	jti string
 }
 
-// claims are a proof's claims.
 type claims struct {
 	JTI      string           `json:"jti"`
 	Method   string           `json:"htm"`
@@ -115,7 +114,6 @@ func (v *Verifier) Verify(r *http.Request, accessToken string) (Proof, error) {
 	return Proof{JKT: base64.RawURLEncoding.EncodeToString(thumbprint), jti: c.JTI}, nil
 }
 
-// parse checks a proof's form and signature.
 func parse(text string) (*jose.JSONWebKey, *claims, error) {
 	parsed, err := jwt.ParseSigned(text, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {

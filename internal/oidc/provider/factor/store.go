@@ -151,7 +151,6 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 	return wait, result
 }
 
-// authenticator is an app's row.
 type authenticator struct {
 	userID             string
 	secret             []byte

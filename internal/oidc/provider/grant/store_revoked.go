@@ -22,7 +22,6 @@ func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
 	return tx.Invalidate(Cache)
 }
 
-// revokedIDs returns up to limit ids from the set.
 func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
 	ids, err := db.Collect(q, db.Value[string], `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, now, limit)
 	if err != nil {

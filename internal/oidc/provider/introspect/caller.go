@@ -72,7 +72,6 @@ func (h *Handler) liveHere(ctx context.Context, token string) (*jwt.AccessClaims
 	return a, nil
 }
 
-// caller returns the caller for a live token.
 func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
 	if a.UserID() == "" {
 		return h.clientCaller(ctx, a)
@@ -104,7 +103,6 @@ func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.
 	return caller, nil
 }
 
-// member is a user in an organization.
 type member struct{ orgID, userID string }
 
 // role returns a role from the cache. It returns NotFound, uncached, for a user who is no member.

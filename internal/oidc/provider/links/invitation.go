@@ -101,7 +101,6 @@ func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, 
 	return err
 }
 
-// invitation returns the invitation behind the request's link.
 func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (account.Invitation, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {

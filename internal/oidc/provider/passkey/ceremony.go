@@ -74,7 +74,6 @@ func (o Owner) person() *person {
 	return p
 }
 
-// credential returns the passkey as the library sees it.
 func (p Passkey) credential() webauthn.Credential {
 	return webauthn.Credential{
 		ID: p.credentialID, PublicKey: p.publicKey,

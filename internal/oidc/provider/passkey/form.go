@@ -18,7 +18,6 @@ const maxName = 64
 // authenticator has signed, as JSON.
 type answer struct{ challenge, credential string }
 
-// answerOf returns the answer in a form.
 func answerOf(r *http.Request) answer {
 	return answer{challenge: r.PostForm.Get("challenge"), credential: r.PostForm.Get("credential")}
 }

@@ -36,7 +36,6 @@ type Section interface {
 	fill(v visit, view *pages.Account) error
 }
 
-// visit is a request from a signed-in user.
 type visit struct {
 	*http.Request
 	session *session.Session
@@ -119,5 +118,4 @@ func toAccount(w http.ResponseWriter, v visit) error {
 	return nil
 }
 
-// date formats a time's day for people.
 func date(t stamp.Time) string { return t.Std().Format("2 January 2006") }

@@ -45,7 +45,6 @@ const (
 // backoff lists the pauses after failed attempts; the last one repeats.
 var backoff = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
-// pause returns the pause after a number of attempts.
 func pause(attempts int64) time.Duration {
 	return backoff[min(int(attempts), len(backoff))-1]
 }

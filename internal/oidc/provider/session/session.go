@@ -110,7 +110,6 @@ func (m *Manager) current(r *http.Request) (*Session, error) {
 	return s, nil
 }
 
-// touch notes that a session is in use now.
 func (m *Manager) touch(s *Session, now stamp.Time) {
 	s.LastSeenAt = now
 	s.ExpiresAt = min(now.Add(m.IdleTimeout), s.AuthTime.Add(m.MaxAge))

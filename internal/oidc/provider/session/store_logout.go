@@ -58,7 +58,6 @@ func PurgeLogouts(ctx context.Context, d *db.DB, now stamp.Time) error {
 	return nil
 }
 
-// target is a client with due logouts.
 type target struct{ orgID, clientID string }
 
 // dueClients returns up to limit clients with due logouts, starting with the one that has waited

@@ -37,7 +37,6 @@ type slots struct {
 	average time.Duration
 }
 
-// newSlots returns n slots.
 func newSlots(n int) *slots { return &slots{free: make(chan struct{}, n), average: firstEstimate} }
 
 // do calls f in a slot. It returns ErrBusy if none will be free in time.

@@ -10,7 +10,6 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// grantType serves one grant type.
 type grantType struct {
 	// required names the parameter that must be present; empty if there is none.
 	required string
@@ -27,7 +26,6 @@ var grantTypes = map[string]grantType{
 	oidc.TokenExchange:     {"subject_token", (*Endpoint).tokenExchange},
 }
 
-// request is a token request.
 type request struct {
 	client    *oidc.Registered
 	grantType grantType
