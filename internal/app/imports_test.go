@@ -46,7 +46,7 @@ var folders = [][]string{
 	{"oidc/provider/oauth"},
 	{"oidc/keys", "oidc/registration", "oidc/upstream"},
 	{"oidc"},
-	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
+	{"oidc/provider/clientauth", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
 	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey", "oidc/provider/factor"},
 	{"oidc/provider/grant"},
 	{"oidc/provider/introspect", "oidc/provider/signin"},

@@ -30,7 +30,6 @@ import (
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/flow"
@@ -77,7 +76,7 @@ type Provider struct {
 	passkeys   *passkey.Manager
 	sessions   *session.Manager
 	auth       *clientauth.Authenticator
-	proofs     *dpop.Verifier
+	proofs     *clientauth.ProofVerifier
 	metadata   *metadata.Handler
 	authorize  *authorize.Handler
 	signin     *signin.Handler
@@ -130,7 +129,7 @@ func (p *Provider) connect(key oauth.Key) {
 	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
 	tokens := jwt.NewIssuer(p.Issuer, p.Now, p.Keys)
 	p.DB.Watch(keys.Cache, tokens.Forget)
-	p.proofs = &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
+	p.proofs = &clientauth.ProofVerifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
 	if p.DPoPNonce {
 		p.proofs.NonceKey = key
 	}

@@ -18,7 +18,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
@@ -38,7 +37,7 @@ type Handler struct {
 	RequirePKCE bool
 	Clients     *oidc.Store
 	Tokens      *jwt.Issuer
-	Proofs      *dpop.Verifier
+	Proofs      *clientauth.ProofVerifier
 	Sessions    *session.Manager
 	Consents    *grant.ConsentPage
 	Flows       *flow.Sealer

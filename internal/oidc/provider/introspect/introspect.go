@@ -18,7 +18,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
@@ -33,7 +32,7 @@ type Handler struct {
 	Clients   *oidc.Store
 	Auth      *clientauth.Authenticator
 	Tokens    *jwt.Issuer
-	Proofs    *dpop.Verifier
+	Proofs    *clientauth.ProofVerifier
 	Grants    *grant.Store
 	Accounts  *account.Store
 	Upstreams *upstream.Store

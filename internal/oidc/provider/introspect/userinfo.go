@@ -10,7 +10,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/errs"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -47,7 +47,7 @@ func challenge(scheme string, e *oauth.Error) string {
 	}
 	header := scheme + ` error="` + e.Code + `", error_description="` + e.Description + `"`
 	if scheme == oauth.DPoP {
-		header += `, algs="` + strings.Join(dpop.Algorithms(), " ") + `"`
+		header += `, algs="` + strings.Join(clientauth.ProofAlgorithms(), " ") + `"`
 	}
 	return header
 }

@@ -12,7 +12,6 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -128,7 +127,7 @@ func (h *Handler) document() document {
 		},
 		ContextClasses:       oauth.Levels(),
 		ChallengeMethods:     []string{"S256"},
-		DPoPAlgorithms:       dpop.Algorithms(),
+		DPoPAlgorithms:       clientauth.ProofAlgorithms(),
 		Prompts:              flow.Prompts(),
 		IssuerInResponses:    true,
 		BackchannelLogout:    true,
@@ -166,7 +165,7 @@ func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
 func CORS(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate, "+dpop.NonceHeader)
+		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate, "+clientauth.NonceHeader)
 		next(w, r)
 	}
 }

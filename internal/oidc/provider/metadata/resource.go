@@ -6,7 +6,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/oauth"
 )
 
@@ -40,7 +40,7 @@ func (h *Handler) resourceDocument() resource {
 		AuthorizationServers: []string{h.issuer},
 		Scopes:               scopes,
 		BearerMethods:        []string{"header"},
-		DPoPAlgorithms:       dpop.Algorithms(),
+		DPoPAlgorithms:       clientauth.ProofAlgorithms(),
 		Documentation:        h.issuer + "/docs",
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/introspect"
 	"steward/internal/oidc/provider/jwt"
@@ -25,7 +24,7 @@ type Endpoint struct {
 	DB      *db.DB
 	Now     func() time.Time
 	Clients *clientauth.Authenticator
-	Proofs  *dpop.Verifier
+	Proofs  *clientauth.ProofVerifier
 	Tokens  *jwt.Issuer
 	// Audiences finds the audience that a request names.
 	Audiences *grant.Audiences

@@ -1,17 +1,13 @@
-// Package dpop owns DPoP proofs (RFC 9449). With a proof, a client shows that it holds the key that a
-// token is bound to.
-//
-// Verify checks a proof without a write. Use stores it, so that we accept it once; call it as late as
-// possible, after accepting the rest of the request. If the installation demands nonces (nonce.go), a
-// proof must also contain one that this server has issued recently.
-package dpop
+package clientauth
 
 import (
+	"context"
 	"crypto"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,32 +18,30 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/stamp"
 )
 
 const (
-	// lifetime is a proof's maximum age.
-	lifetime = time.Minute
-	// clockSkew limits how far in the future a proof may be issued.
-	clockSkew = 30 * time.Second
-	maxSize   = 8 << 10
-	maxJTI    = 512
-	minRSA    = 2048 // bits
+	// proofLifetime is a proof's maximum age.
+	proofLifetime = time.Minute
+	maxProof      = 8 << 10
+	minRSA        = 2048 // bits
 )
 
-// algorithms lists the signature algorithms that we accept. RFC 9449 requires them to be asymmetric.
-var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.EdDSA, jose.RS256, jose.PS256}
+// proofAlgorithms lists the signature proofAlgorithms that we accept. RFC 9449 requires them to be asymmetric.
+var proofAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.EdDSA, jose.RS256, jose.PS256}
 
-// Algorithms returns the names of the signature algorithms that we accept.
-func Algorithms() []string {
-	names := make([]string, len(algorithms))
-	for i, a := range algorithms {
+// ProofAlgorithms returns the names of the signature proofAlgorithms that we accept.
+func ProofAlgorithms() []string {
+	names := make([]string, len(proofAlgorithms))
+	for i, a := range proofAlgorithms {
 		names[i] = string(a)
 	}
 	return names
 }
 
-// Verifier verifies requests' proofs.
-type Verifier struct {
+// ProofVerifier verifies requests' proofs.
+type ProofVerifier struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Issuer is the base URL of the endpoints that proofs are made for.
@@ -63,7 +57,7 @@ type Proof struct {
 	jti string
 }
 
-type claims struct {
+type proofClaims struct {
 	JTI      string           `json:"jti"`
 	Method   string           `json:"htm"`
 	URI      string           `json:"htu"`
@@ -72,67 +66,86 @@ type claims struct {
 	Nonce    string           `json:"nonce"`
 }
 
-func invalid(description string) *oauth.Error {
+func invalidProof(description string) *oauth.Error {
 	return oauth.NewError(oauth.InvalidDPoPProof, description)
 }
 
 // Verify verifies a request's proof, if it has one. The proof must name accessToken, which is empty
 // where the client presents no access token.
-func (v *Verifier) Verify(r *http.Request, accessToken string) (Proof, error) {
+func (v *ProofVerifier) Verify(r *http.Request, accessToken string) (Proof, error) {
 	headers := r.Header.Values("DPoP")
 	switch {
 	case len(headers) == 0:
 		return Proof{}, nil
-	case len(headers) > 1 || len(headers[0]) > maxSize:
-		return Proof{}, invalid("send exactly one DPoP proof of at most 8 KiB")
+	case len(headers) > 1 || len(headers[0]) > maxProof:
+		return Proof{}, invalidProof("send exactly one DPoP proof of at most 8 KiB")
 	}
-	key, c, err := parse(headers[0])
+	key, c, err := parseProof(headers[0])
 	if err != nil {
 		return Proof{}, err
 	}
 	now := v.Now()
 	switch {
 	case c.JTI == "" || len(c.JTI) > maxJTI:
-		return Proof{}, invalid("the proof must have a jti of at most 512 characters")
-	case c.IssuedAt == nil || now.Sub(c.IssuedAt.Time()) > lifetime || c.IssuedAt.Time().Sub(now) > clockSkew:
-		return Proof{}, invalid("the iat of the proof is not recent")
+		return Proof{}, invalidProof("the proof must have a jti of at most 512 characters")
+	case c.IssuedAt == nil || now.Sub(c.IssuedAt.Time()) > proofLifetime || c.IssuedAt.Time().Sub(now) > clockSkew:
+		return Proof{}, invalidProof("the iat of the proof is not recent")
 	case c.Method != r.Method:
-		return Proof{}, invalid("the htm of the proof is not the method of the request")
+		return Proof{}, invalidProof("the htm of the proof is not the method of the request")
 	case !sameURI(c.URI, v.Issuer+requestPath(r)):
-		return Proof{}, invalid("the htu of the proof is not the URI of the request")
+		return Proof{}, invalidProof("the htu of the proof is not the URI of the request")
 	}
-	if accessToken != "" && subtle.ConstantTimeCompare([]byte(hash(accessToken)), []byte(c.Token)) != 1 {
-		return Proof{}, invalid("the ath of the proof is not the hash of the access token")
+	if accessToken != "" && subtle.ConstantTimeCompare([]byte(tokenHash(accessToken)), []byte(c.Token)) != 1 {
+		return Proof{}, invalidProof("the ath of the proof is not the hash of the access token")
 	}
 	if err := v.checkNonce(c.Nonce); err != nil {
 		return Proof{}, err
 	}
 	thumbprint, err := key.Thumbprint(crypto.SHA256)
 	if err != nil {
-		return Proof{}, invalid("the key of the proof is not supported")
+		return Proof{}, invalidProof("the key of the proof is not supported")
 	}
 	return Proof{JKT: base64.RawURLEncoding.EncodeToString(thumbprint), jti: c.JTI}, nil
 }
 
-func parse(text string) (*jose.JSONWebKey, *claims, error) {
-	parsed, err := jwt.ParseSigned(text, algorithms)
+// Use stores a proof and returns an error if it was used before, on any replica. It always accepts the
+// zero Proof.
+func (v *ProofVerifier) Use(ctx context.Context, p Proof) error {
+	if p.JKT == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(p.JKT + "\x00" + p.jti))
+	expires := stamp.Of(v.Now()).Add(2 * proofLifetime)
+	inserted, err := v.DB.Exec(ctx, `INSERT INTO oidc_proofs (proof_hash, expires_at) VALUES ($1, $2)
+		ON CONFLICT (proof_hash) DO NOTHING`, sum[:], expires)
+	if err != nil {
+		return fmt.Errorf("store DPoP proof: %w", err)
+	}
+	if inserted == 0 {
+		return invalidProof("the proof was used before")
+	}
+	return nil
+}
+
+func parseProof(text string) (*jose.JSONWebKey, *proofClaims, error) {
+	parsed, err := jwt.ParseSigned(text, proofAlgorithms)
 	if err != nil || len(parsed.Headers) != 1 {
-		return nil, nil, invalid("the proof is not a JWT with a supported algorithm")
+		return nil, nil, invalidProof("the proof is not a JWT with a supported algorithm")
 	}
 	header := parsed.Headers[0]
 	if typ, _ := header.ExtraHeaders[jose.HeaderType].(string); !strings.EqualFold(typ, "dpop+jwt") {
-		return nil, nil, invalid("the typ of the proof must be dpop+jwt")
+		return nil, nil, invalidProof("the typ of the proof must be dpop+jwt")
 	}
 	key := header.JSONWebKey
 	if key == nil || !key.Valid() || !key.IsPublic() {
-		return nil, nil, invalid("the proof must contain a public key")
+		return nil, nil, invalidProof("the proof must contain a public key")
 	}
 	if k, ok := key.Key.(*rsa.PublicKey); ok && k.N.BitLen() < minRSA {
-		return nil, nil, invalid("an RSA key must have at least 2048 bits")
+		return nil, nil, invalidProof("an RSA key must have at least 2048 bits")
 	}
-	var c claims
+	var c proofClaims
 	if err := parsed.Claims(key.Key, &c); err != nil {
-		return nil, nil, invalid("the signature of the proof is invalid")
+		return nil, nil, invalidProof("the signature of the proof is invalid")
 	}
 	return key, &c, nil
 }
@@ -169,8 +182,8 @@ func hostPort(u *url.URL) string {
 	return strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// hash returns an access token's ath.
-func hash(accessToken string) string {
+// tokenHash returns an access token's ath.
+func tokenHash(accessToken string) string {
 	sum := sha256.Sum256([]byte(accessToken))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }

@@ -1,4 +1,4 @@
-package dpop
+package clientauth
 
 import (
 	"crypto/subtle"
@@ -23,7 +23,7 @@ const (
 var errNonce = oauth.NewError(oauth.UseDPoPNonce, "the proof must contain the nonce of the DPoP-Nonce header")
 
 // SetNonce adds the nonce for the client's next proof to the response headers, if proofs need one.
-func (v *Verifier) SetNonce(h http.Header) {
+func (v *ProofVerifier) SetNonce(h http.Header) {
 	if v.NonceKey != nil {
 		h.Set(NonceHeader, v.nonce(v.interval()))
 	}
@@ -31,7 +31,7 @@ func (v *Verifier) SetNonce(h http.Header) {
 
 // WithNonce returns a handler whose responses have the nonce for the client's next proof, if proofs
 // need one.
-func (v *Verifier) WithNonce(next http.HandlerFunc) http.HandlerFunc {
+func (v *ProofVerifier) WithNonce(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v.SetNonce(w.Header())
 		next(w, r)
@@ -39,7 +39,7 @@ func (v *Verifier) WithNonce(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // checkNonce returns errNonce if proofs need a nonce and no replica issued this one recently.
-func (v *Verifier) checkNonce(nonce string) error {
+func (v *ProofVerifier) checkNonce(nonce string) error {
 	if v.NonceKey == nil {
 		return nil
 	}
@@ -53,10 +53,10 @@ func (v *Verifier) checkNonce(nonce string) error {
 }
 
 // interval returns the current interval's number since 1970.
-func (v *Verifier) interval() int64 { return v.Now().Unix() / int64(nonceInterval.Seconds()) }
+func (v *ProofVerifier) interval() int64 { return v.Now().Unix() / int64(nonceInterval.Seconds()) }
 
 // nonce returns an interval's nonce. All replicas have the same key, so we store nothing.
-func (v *Verifier) nonce(interval int64) string {
+func (v *ProofVerifier) nonce(interval int64) string {
 	mac := v.NonceKey.MAC("dpop nonce", binary.BigEndian.AppendUint64(nil, uint64(interval)))
 	return base64.RawURLEncoding.EncodeToString(mac[:16])
 }

@@ -1,4 +1,4 @@
-package dpop_test
+package clientauth_test
 
 import (
 	"crypto/rand"
