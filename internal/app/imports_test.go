@@ -49,7 +49,7 @@ var folders = [][]string{
 	{"oidc/provider/clientauth", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
 	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey", "oidc/provider/factor"},
 	{"oidc/provider/grant"},
-	{"oidc/provider/introspect", "oidc/provider/signin"},
+	{"oidc/provider/signin"},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/logout", "oidc/provider/token",
 		"oidc/provider/register",

@@ -1,46 +1,19 @@
-// Package introspect owns everything that happens to a token after it is issued: introspection (RFC
-// 7662), revocation (RFC 7009), the userinfo endpoint, and the management API's callers who present an
-// access token.
-//
-// An access token names its client, its consent and its grant, and is live while all three are. We read
-// them from caches that every revocation empties.
-package introspect
+package token
 
 import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
 
-	"steward/internal/account"
-	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/upstream"
 )
-
-// Handler serves the endpoints that take tokens.
-type Handler struct {
-	DB        *db.DB
-	Now       func() time.Time
-	Issuer    string
-	Clients   *oidc.Store
-	Auth      *clientauth.Authenticator
-	Tokens    *jwt.Issuer
-	Proofs    *clientauth.ProofVerifier
-	Grants    *grant.Store
-	Accounts  *account.Store
-	Upstreams *upstream.Store
-	Activity  *oidc.Activity
-
-	roles    db.Cache[member, auth.Role]
-	profiles db.Cache[string, account.User]
-}
 
 // Forget empties the caches for users and roles. Call it when auth.Callers is invalidated.
 func (h *Handler) Forget() {
@@ -162,4 +135,50 @@ func (h *Handler) introspectRefresh(ctx context.Context, c *oidc.Registered, tok
 		ExpiresAt: g.RefreshExpiresAt.Std().Unix(), IssuedAt: g.CreatedAt.Std().Unix(),
 		Issuer: h.Issuer, OrgID: g.OrgID,
 	}, nil
+}
+
+// checkActors returns jwt.ErrInvalid if a client that has exchanged a token was deleted, or may no
+// longer exchange tokens.
+func (h *Handler) checkActors(ctx context.Context, act *jwt.Actor) error {
+	for ; act != nil; act = act.Actor {
+		c, err := h.Clients.Lookup(ctx, act.Subject)
+		if errs.KindOf(err) == errs.NotFound || err == nil && !slices.Contains(c.GrantTypes, oidc.TokenExchange) {
+			return jwt.ErrInvalid
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSuspended returns jwt.ErrInvalid if the organization that owns a token's client was deleted. The
+// management API does not call it: it accepts the token, then refuses the request and says why.
+func (h *Handler) checkSuspended(ctx context.Context, a *jwt.AccessClaims) error {
+	c, err := h.Clients.Lookup(ctx, a.Client())
+	if errs.KindOf(err) == errs.NotFound || err == nil && c.Suspended {
+		return jwt.ErrInvalid
+	}
+	return err
+}
+
+// Organization returns the claims about a user in the client's organization, or nil if the user is not
+// an enabled member there.
+func (h *Handler) Organization(ctx context.Context, orgID, userID string) (*jwt.OrganizationClaims, error) {
+	role, err := h.Accounts.Role(ctx, orgID, userID)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	name, err := h.Accounts.OrgName(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := h.Upstreams.Groups(ctx, orgID, userID)
+	if err != nil {
+		return nil, err
+	}
+	return &jwt.OrganizationClaims{OrgID: orgID, OrgName: name, Role: role, Groups: groups}, nil
 }

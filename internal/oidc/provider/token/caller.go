@@ -1,4 +1,4 @@
-package introspect
+package token
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package introspect_test
+package token_test
 
 import (
 	"net/http"
