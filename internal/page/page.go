@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -182,4 +184,54 @@ func (p Page[T]) links(path string, query url.Values) []string {
 		links = append(links, link("last", "offset", strconv.FormatInt(last, 10)))
 	}
 	return links
+}
+
+// MaxBytes is one page's budget for large fields: payloads, user data, results, response bodies.
+const MaxBytes = 8 << 20
+
+// Budget counts the bytes in a page's large fields. The zero value is ready to use.
+type Budget struct{ used int }
+
+// Take reports whether the page is still below MaxBytes, and if so counts a field of n bytes. A row
+// that gets false is listed without the field and with `<field>_omitted: true`, and so are all rows
+// after it.
+func (b *Budget) Take(n int) bool {
+	if b.used >= MaxBytes {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+// MaxCounted limits how many of a filter's matches we count; a longer list has the Total Unknown.
+const MaxCounted = 10_000
+
+const (
+	countTTL  = time.Minute
+	maxCounts = 10_000 // entries; a full cache is emptied
+)
+
+// CountCache remembers for a minute that a filter matches more than MaxCounted rows, which takes as
+// long to find out as counting MaxCounted rows. Each filter needs its own text. Nothing invalidates
+// an entry: we notice a minute later that a list has shrunk. The zero value is ready to use.
+type CountCache struct {
+	mu    sync.Mutex
+	large map[string]time.Time // filter → until when
+}
+
+// IsLarge reports whether a filter is known to match more than MaxCounted rows.
+func (c *CountCache) IsLarge(filter string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.large[filter])
+}
+
+// SetLarge remembers that a filter matches more than MaxCounted rows.
+func (c *CountCache) SetLarge(filter string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.large == nil || len(c.large) >= maxCounts {
+		c.large = map[string]time.Time{}
+	}
+	c.large[filter] = now.Add(countTTL)
 }

@@ -1,8 +1,16 @@
 package account
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"steward/internal/cli/exit"
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
+	"steward/internal/cli/session"
 )
 
 // sendLink is printed after a link.
@@ -218,5 +226,78 @@ func auditNoun() noun.Noun {
 				{Name: "until", Path: "end", Kind: noun.Past, Usage: "only before this `time`, or duration before now"},
 			},
 		}},
+	}
+}
+
+func fullName(member map[string]any) any {
+	first, _ := member["first_name"].(string)
+	last, _ := member["last_name"].(string)
+	return strings.TrimSpace(first + " " + last)
+}
+
+// memberState tells whether a member has joined and has access.
+func memberState(member map[string]any) any {
+	switch {
+	case member["pending"] == true && isPast(member["expires_at"]):
+		return "expired"
+	case member["pending"] == true:
+		return "pending"
+	case member["disabled"] == true:
+		return "disabled"
+	}
+	return "active"
+}
+
+func isPast(value any) bool {
+	text, _ := value.(string)
+	at, err := time.Parse(time.RFC3339, text)
+	return err == nil && at.Before(time.Now())
+}
+
+// invitationPrefix begins the ids of members who have not joined yet.
+const invitationPrefix = "inv_"
+
+// revokeInvitation deletes an invitation. It refuses a member who has joined, who would lose API
+// keys and consents.
+func revokeInvitation(ctx context.Context, s *session.Session, in noun.Input) error {
+	id, label := in.Path["member"], in.Labels["member"]
+	if !strings.HasPrefix(id, invitationPrefix) {
+		return &exit.Error{
+			Code: exit.Conflict, Message: label + " is not invited: the member has joined already",
+			Advice: fmt.Sprintf("Remove the member with `steward member delete %s`.", label),
+		}
+	}
+	if err := s.Confirm(ctx, "Revoking the invitation of "+label); err != nil {
+		return err
+	}
+	_, err := s.API.Send(ctx, session.Request{Method: http.MethodDelete, Path: in.Expand("/oidc/org/members/{member}")})
+	if err != nil {
+		return err
+	}
+	return s.Printer.Text("Revoked the invitation of %s. Its link is void.", label)
+}
+
+func registrationNoun() noun.Noun {
+	return noun.Noun{
+		Name: "registration-token", Thing: "registration token", Short: "Manage tokens with which OAuth clients register themselves",
+		Columns: []output.Column{
+			output.Name("NAME", "name"), noun.Column("USED", "used"), noun.Column("USES", "uses"),
+			noun.TimeColumn("EXPIRES", "expires_at"), noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List registration tokens", Route: "GET /oidc/registration-token", List: true},
+			{
+				Name: "create", Short: "Create a registration token and print it", Route: "POST /oidc/registration-token",
+				Note: keepSecret, Args: []noun.Field{{Name: "NAME", Path: "name"}},
+				Fields: []noun.Field{
+					{Name: "expires-in", Path: "expires_in", Kind: noun.Seconds, Usage: "`duration` after which it expires, such as 30d (default: never)"},
+					{Name: "uses", Path: "uses", Kind: noun.Number, Usage: "`number` of clients that can be registered with it (default: no limit)"},
+				},
+			},
+			{
+				Name: "delete", Short: "Delete a registration token; clients that were registered with it stay",
+				Route: "DELETE /oidc/registration-token/{registration}",
+			},
+		},
 	}
 }
