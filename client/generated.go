@@ -59,6 +59,37 @@ const (
 	NewValueTypeZset   NewValueType = "zset"
 )
 
+// Values of NewWebhookVerificationType.
+const (
+	NewWebhookVerificationTypeBasic    NewWebhookVerificationType = "basic"
+	NewWebhookVerificationTypeGithub   NewWebhookVerificationType = "github"
+	NewWebhookVerificationTypeHeader   NewWebhookVerificationType = "header"
+	NewWebhookVerificationTypeHmac     NewWebhookVerificationType = "hmac"
+	NewWebhookVerificationTypeShopify  NewWebhookVerificationType = "shopify"
+	NewWebhookVerificationTypeSlack    NewWebhookVerificationType = "slack"
+	NewWebhookVerificationTypeStandard NewWebhookVerificationType = "standard"
+	NewWebhookVerificationTypeStripe   NewWebhookVerificationType = "stripe"
+)
+
+// Values of NewWebhookVerificationAlgorithm.
+const (
+	NewWebhookVerificationAlgorithmSha1   NewWebhookVerificationAlgorithm = "sha1"
+	NewWebhookVerificationAlgorithmSha256 NewWebhookVerificationAlgorithm = "sha256"
+	NewWebhookVerificationAlgorithmSha512 NewWebhookVerificationAlgorithm = "sha512"
+)
+
+// Values of NewWebhookVerificationChallenge.
+const (
+	NewWebhookVerificationChallengeField NewWebhookVerificationChallenge = "field"
+	NewWebhookVerificationChallengeMeta  NewWebhookVerificationChallenge = "meta"
+)
+
+// Values of NewWebhookVerificationEncoding.
+const (
+	NewWebhookVerificationEncodingBase64 NewWebhookVerificationEncoding = "base64"
+	NewWebhookVerificationEncodingHex    NewWebhookVerificationEncoding = "hex"
+)
+
 // Values of OAuthClientTokenEndpointAuthMethod.
 const (
 	OAuthClientTokenEndpointAuthMethodClientSecretBasic OAuthClientTokenEndpointAuthMethod = "client_secret_basic"
@@ -175,6 +206,78 @@ const (
 	UpstreamDefaultRoleAdmin  UpstreamDefaultRole = "admin"
 	UpstreamDefaultRoleMember UpstreamDefaultRole = "member"
 	UpstreamDefaultRoleViewer UpstreamDefaultRole = "viewer"
+)
+
+// Values of WebhookPatchVerificationType.
+const (
+	WebhookPatchVerificationTypeBasic    WebhookPatchVerificationType = "basic"
+	WebhookPatchVerificationTypeGithub   WebhookPatchVerificationType = "github"
+	WebhookPatchVerificationTypeHeader   WebhookPatchVerificationType = "header"
+	WebhookPatchVerificationTypeHmac     WebhookPatchVerificationType = "hmac"
+	WebhookPatchVerificationTypeShopify  WebhookPatchVerificationType = "shopify"
+	WebhookPatchVerificationTypeSlack    WebhookPatchVerificationType = "slack"
+	WebhookPatchVerificationTypeStandard WebhookPatchVerificationType = "standard"
+	WebhookPatchVerificationTypeStripe   WebhookPatchVerificationType = "stripe"
+)
+
+// Values of WebhookPatchVerificationAlgorithm.
+const (
+	WebhookPatchVerificationAlgorithmSha1   WebhookPatchVerificationAlgorithm = "sha1"
+	WebhookPatchVerificationAlgorithmSha256 WebhookPatchVerificationAlgorithm = "sha256"
+	WebhookPatchVerificationAlgorithmSha512 WebhookPatchVerificationAlgorithm = "sha512"
+)
+
+// Values of WebhookPatchVerificationChallenge.
+const (
+	WebhookPatchVerificationChallengeField WebhookPatchVerificationChallenge = "field"
+	WebhookPatchVerificationChallengeMeta  WebhookPatchVerificationChallenge = "meta"
+)
+
+// Values of WebhookPatchVerificationEncoding.
+const (
+	WebhookPatchVerificationEncodingBase64 WebhookPatchVerificationEncoding = "base64"
+	WebhookPatchVerificationEncodingHex    WebhookPatchVerificationEncoding = "hex"
+)
+
+// Values of WebhookRejectedReason.
+const (
+	WebhookRejectedReasonBadTimestamp        WebhookRejectedReason = "bad_timestamp"
+	WebhookRejectedReasonMissingCredentials  WebhookRejectedReason = "missing_credentials"
+	WebhookRejectedReasonMissingSignature    WebhookRejectedReason = "missing_signature"
+	WebhookRejectedReasonWrongChallengeToken WebhookRejectedReason = "wrong_challenge_token"
+	WebhookRejectedReasonWrongCredentials    WebhookRejectedReason = "wrong_credentials"
+	WebhookRejectedReasonWrongSignature      WebhookRejectedReason = "wrong_signature"
+)
+
+// Values of WebhookVerificationType.
+const (
+	WebhookVerificationTypeBasic    WebhookVerificationType = "basic"
+	WebhookVerificationTypeGithub   WebhookVerificationType = "github"
+	WebhookVerificationTypeHeader   WebhookVerificationType = "header"
+	WebhookVerificationTypeHmac     WebhookVerificationType = "hmac"
+	WebhookVerificationTypeShopify  WebhookVerificationType = "shopify"
+	WebhookVerificationTypeSlack    WebhookVerificationType = "slack"
+	WebhookVerificationTypeStandard WebhookVerificationType = "standard"
+	WebhookVerificationTypeStripe   WebhookVerificationType = "stripe"
+)
+
+// Values of WebhookVerificationAlgorithm.
+const (
+	WebhookVerificationAlgorithmSha1   WebhookVerificationAlgorithm = "sha1"
+	WebhookVerificationAlgorithmSha256 WebhookVerificationAlgorithm = "sha256"
+	WebhookVerificationAlgorithmSha512 WebhookVerificationAlgorithm = "sha512"
+)
+
+// Values of WebhookVerificationChallenge.
+const (
+	WebhookVerificationChallengeField WebhookVerificationChallenge = "field"
+	WebhookVerificationChallengeMeta  WebhookVerificationChallenge = "meta"
+)
+
+// Values of WebhookVerificationEncoding.
+const (
+	WebhookVerificationEncodingBase64 WebhookVerificationEncoding = "base64"
+	WebhookVerificationEncodingHex    WebhookVerificationEncoding = "hex"
 )
 
 // Values of GetEvalRunStatsParamsBy.
@@ -609,6 +712,9 @@ type Destination struct {
 	Metadata json.RawMessage      `json:"metadata"`
 	Failing  *WebhookFailingState `json:"failing,omitempty"`
 
+	// Keys of config that were stored before they meant something, and have no effect until the next update
+	Ignored []string `json:"ignored,omitempty"`
+
 	// Signing secret (Standard Webhooks); shown only when the destination is created
 	Secret *string `json:"secret,omitempty"`
 }
@@ -623,6 +729,9 @@ type DestinationConfig struct {
 
 	// If true, nothing is forwarded
 	Disabled *bool `json:"disabled,omitempty"`
+
+	// Which requests are forwarded: conditions on body, headers, query, path and method, with plain values or the operators $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $exist, $startsWith, $endsWith, $contains, $or, $and and $not
+	Filter map[string]any `json:"filter,omitzero"`
 
 	// Headers of every delivery
 	Headers map[string]string `json:"headers,omitzero"`
@@ -1229,7 +1338,64 @@ type NewWebhook struct {
 
 	// How long receipts and deliveries are kept
 	RetentionSeconds *int64 `json:"retention_seconds,omitempty"`
+
+	// Refuse requests that do not prove where they come from
+	Verification *NewWebhookVerification `json:"verification,omitempty"`
 }
+
+// NewWebhookVerification is part of NewWebhook.
+type NewWebhookVerification struct {
+	// How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself
+	Type NewWebhookVerificationType `json:"type"`
+
+	// The secret, or two while it is being replaced: either is accepted. Responses show ***. In an update, each *** keeps the next stored secret, in their order
+	Secrets []string `json:"secrets"`
+
+	// For hmac: the hash function (default sha256)
+	Algorithm *NewWebhookVerificationAlgorithm `json:"algorithm,omitempty"`
+
+	// Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway
+	Challenge *NewWebhookVerificationChallenge `json:"challenge,omitempty"`
+
+	// For field: the name of the query parameter, or of the member of the JSON body, whose value is the response
+	ChallengeField *string `json:"challenge_field,omitempty"`
+
+	// For meta: the verify token. Responses show ***, and *** in an update keeps it
+	ChallengeToken *string `json:"challenge_token,omitempty"`
+
+	// For hmac: the encoding of the signature (default hex)
+	Encoding *NewWebhookVerificationEncoding `json:"encoding,omitempty"`
+
+	// For hmac, the header with the signature. For header, the one with the secret: authorization, or a name that ends in -key, -token, -secret or -signature, whose values viewers do not see
+	Header *string `json:"header,omitempty"`
+
+	// For hmac and header, the text before the signature or secret
+	Prefix *string `json:"prefix,omitempty"`
+
+	// For hmac: the text that is signed, in which {body}, {timestamp} and {header:name} stand for parts of the request (default {body})
+	Signed *string `json:"signed,omitempty"`
+
+	// For hmac: the header with the timestamp, in Unix seconds or milliseconds or as RFC 3339; signed must contain {timestamp}
+	TimestampHeader *string `json:"timestamp_header,omitempty"`
+
+	// How far a signed timestamp may be from the server's time (default 300); for standard, stripe, slack, and hmac with timestamp_header
+	ToleranceSeconds *int64 `json:"tolerance_seconds,omitempty"`
+
+	// For basic: the user name; the secrets are passwords
+	Username *string `json:"username,omitempty"`
+}
+
+// NewWebhookVerificationType How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself
+type NewWebhookVerificationType string
+
+// NewWebhookVerificationAlgorithm For hmac: the hash function (default sha256)
+type NewWebhookVerificationAlgorithm string
+
+// NewWebhookVerificationChallenge Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway
+type NewWebhookVerificationChallenge string
+
+// NewWebhookVerificationEncoding For hmac: the encoding of the signature (default hex)
+type NewWebhookVerificationEncoding string
 
 // OAuthActivityDay is a result of ListOAuthClientActivity.
 type OAuthActivityDay struct {
@@ -2309,7 +2475,8 @@ type Webhook struct {
 	RetentionSeconds *int64 `json:"retention_seconds,omitempty"`
 
 	// URL to send requests to; shown only when it is created or rotated
-	URL *string `json:"url,omitempty"`
+	URL          *string              `json:"url,omitempty"`
+	Verification *WebhookVerification `json:"verification,omitempty"`
 }
 
 // WebhookAnalytics is a result of GetWebhookAnalytics.
@@ -2347,6 +2514,9 @@ type WebhookDeliveryStates struct {
 
 	// Destinations for which no attempt has ended yet
 	Pending int64 `json:"pending"`
+
+	// Destinations whose filter did not match
+	Filtered int64 `json:"filtered"`
 }
 
 // WebhookFailingState is part of Destination.
@@ -2365,6 +2535,18 @@ type WebhookFailingState struct {
 	NextDueAt *time.Time `json:"next_due_at,omitempty"`
 }
 
+// WebhookFilterMatch is a result of TestFilter.
+type WebhookFilterMatch struct {
+	ReceiptID string `json:"receipt_id"`
+	Matches   bool   `json:"matches"`
+}
+
+// WebhookFilterTest is the body of TestFilter.
+type WebhookFilterTest struct {
+	// As in the config of a destination
+	Filter map[string]any `json:"filter"`
+}
+
 // WebhookPatch is the body of UpdateWebhook.
 type WebhookPatch struct {
 	// null clears it
@@ -2373,7 +2555,64 @@ type WebhookPatch struct {
 
 	// How long receipts and deliveries are kept
 	RetentionSeconds Field[int64] `json:"retention_seconds,omitzero"`
+
+	// Replaces all settings of the verification; null ends it
+	Verification Field[WebhookPatchVerification] `json:"verification,omitzero"`
 }
+
+// WebhookPatchVerification is part of .
+type WebhookPatchVerification struct {
+	// How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself
+	Type WebhookPatchVerificationType `json:"type"`
+
+	// The secret, or two while it is being replaced: either is accepted. Responses show ***. In an update, each *** keeps the next stored secret, in their order
+	Secrets []string `json:"secrets"`
+
+	// For hmac: the hash function (default sha256)
+	Algorithm *WebhookPatchVerificationAlgorithm `json:"algorithm,omitempty"`
+
+	// Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway
+	Challenge *WebhookPatchVerificationChallenge `json:"challenge,omitempty"`
+
+	// For field: the name of the query parameter, or of the member of the JSON body, whose value is the response
+	ChallengeField *string `json:"challenge_field,omitempty"`
+
+	// For meta: the verify token. Responses show ***, and *** in an update keeps it
+	ChallengeToken *string `json:"challenge_token,omitempty"`
+
+	// For hmac: the encoding of the signature (default hex)
+	Encoding *WebhookPatchVerificationEncoding `json:"encoding,omitempty"`
+
+	// For hmac, the header with the signature. For header, the one with the secret: authorization, or a name that ends in -key, -token, -secret or -signature, whose values viewers do not see
+	Header *string `json:"header,omitempty"`
+
+	// For hmac and header, the text before the signature or secret
+	Prefix *string `json:"prefix,omitempty"`
+
+	// For hmac: the text that is signed, in which {body}, {timestamp} and {header:name} stand for parts of the request (default {body})
+	Signed *string `json:"signed,omitempty"`
+
+	// For hmac: the header with the timestamp, in Unix seconds or milliseconds or as RFC 3339; signed must contain {timestamp}
+	TimestampHeader *string `json:"timestamp_header,omitempty"`
+
+	// How far a signed timestamp may be from the server's time (default 300); for standard, stripe, slack, and hmac with timestamp_header
+	ToleranceSeconds *int64 `json:"tolerance_seconds,omitempty"`
+
+	// For basic: the user name; the secrets are passwords
+	Username *string `json:"username,omitempty"`
+}
+
+// WebhookPatchVerificationType How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself
+type WebhookPatchVerificationType string
+
+// WebhookPatchVerificationAlgorithm For hmac: the hash function (default sha256)
+type WebhookPatchVerificationAlgorithm string
+
+// WebhookPatchVerificationChallenge Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway
+type WebhookPatchVerificationChallenge string
+
+// WebhookPatchVerificationEncoding For hmac: the encoding of the signature (default hex)
+type WebhookPatchVerificationEncoding string
 
 // WebhookRecoverRequest is the body of RecoverDestination.
 type WebhookRecoverRequest struct {
@@ -2386,6 +2625,38 @@ type WebhookRecovered struct {
 	// Number of waiting attempts that are made due; counted up to 1,000,000
 	Recovered int64 `json:"recovered"`
 }
+
+// WebhookRejected is a result of ListRejected.
+type WebhookRejected struct {
+	ID        string    `json:"id"`
+	Date      time.Time `json:"date"`
+	WebhookID string    `json:"webhook_id"`
+
+	// Why it was rejected; bad_timestamp is one that is missing or too far from the server's time
+	Reason WebhookRejectedReason `json:"reason"`
+
+	// Lower-case names. Viewers see *** for credentials
+	Headers map[string]string `json:"headers"`
+
+	// The value of a JSON body, else its text, else base64
+	Payload    json.RawMessage `json:"payload"`
+	Method     string          `json:"method"`
+	Query      string          `json:"query"`
+	RemoteAddr string          `json:"remote_addr"`
+
+	// Bytes of the body
+	Size        int64  `json:"size"`
+	ContentType string `json:"content_type"`
+
+	// base64 if the body is not text
+	PayloadEncoding *string `json:"payload_encoding,omitempty"`
+
+	// True if the request has more than 16 KiB, of which only the first are kept
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// WebhookRejectedReason Why it was rejected; bad_timestamp is one that is missing or too far from the server's time
+type WebhookRejectedReason string
 
 // WebhookSummary is part of WebhookAnalytics.
 type WebhookSummary struct {
@@ -2405,6 +2676,60 @@ type WebhookURL struct {
 	// Send requests to it; whoever knows it can
 	URL string `json:"url"`
 }
+
+// WebhookVerification is part of Webhook.
+type WebhookVerification struct {
+	// How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself
+	Type WebhookVerificationType `json:"type"`
+
+	// The secret, or two while it is being replaced: either is accepted. Responses show ***. In an update, each *** keeps the next stored secret, in their order
+	Secrets []string `json:"secrets"`
+
+	// For hmac: the hash function (default sha256)
+	Algorithm *WebhookVerificationAlgorithm `json:"algorithm,omitempty"`
+
+	// Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway
+	Challenge *WebhookVerificationChallenge `json:"challenge,omitempty"`
+
+	// For field: the name of the query parameter, or of the member of the JSON body, whose value is the response
+	ChallengeField *string `json:"challenge_field,omitempty"`
+
+	// For meta: the verify token. Responses show ***, and *** in an update keeps it
+	ChallengeToken *string `json:"challenge_token,omitempty"`
+
+	// For hmac: the encoding of the signature (default hex)
+	Encoding *WebhookVerificationEncoding `json:"encoding,omitempty"`
+
+	// For hmac, the header with the signature. For header, the one with the secret: authorization, or a name that ends in -key, -token, -secret or -signature, whose values viewers do not see
+	Header *string `json:"header,omitempty"`
+
+	// For hmac and header, the text before the signature or secret
+	Prefix *string `json:"prefix,omitempty"`
+
+	// For hmac: the text that is signed, in which {body}, {timestamp} and {header:name} stand for parts of the request (default {body})
+	Signed *string `json:"signed,omitempty"`
+
+	// For hmac: the header with the timestamp, in Unix seconds or milliseconds or as RFC 3339; signed must contain {timestamp}
+	TimestampHeader *string `json:"timestamp_header,omitempty"`
+
+	// How far a signed timestamp may be from the server's time (default 300); for standard, stripe, slack, and hmac with timestamp_header
+	ToleranceSeconds *int64 `json:"tolerance_seconds,omitempty"`
+
+	// For basic: the user name; the secrets are passwords
+	Username *string `json:"username,omitempty"`
+}
+
+// WebhookVerificationType How requests prove where they come from. standard is Standard Webhooks and Svix; hmac is any other signature with a shared secret, as the fields below describe it; basic is HTTP Basic authentication; header is a header with the secret itself
+type WebhookVerificationType string
+
+// WebhookVerificationAlgorithm For hmac: the hash function (default sha256)
+type WebhookVerificationAlgorithm string
+
+// WebhookVerificationChallenge Which challenges are answered, after verification: meta is a GET with hub.mode=subscribe and the challenge_token; field is a request with challenge_field. Those of Slack are answered anyway
+type WebhookVerificationChallenge string
+
+// WebhookVerificationEncoding For hmac: the encoding of the signature (default hex)
+type WebhookVerificationEncoding string
 
 // ListAuditEntriesParams are the parameters of ListAuditEntries. Those that have their zero value are not sent.
 type ListAuditEntriesParams struct {
@@ -2932,6 +3257,18 @@ type ListReceiptsParams struct {
 	Until time.Time
 }
 
+// ListRejectedParams are the parameters of ListRejected. Those that have their zero value are not sent.
+type ListRejectedParams struct {
+	// Maximum number of items to return
+	Limit int64
+
+	// Number of items to skip
+	Offset int64
+
+	// Cursor from the next link; as fast for the last page as for the first
+	Cursor string
+}
+
 // ListReplaysParams are the parameters of ListReplays. Those that have their zero value are not sent.
 type ListReplaysParams struct {
 	// Maximum number of items to return
@@ -2953,7 +3290,7 @@ func (v DestinationConfig) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *DestinationConfig) UnmarshalJSON(text []byte) error {
 	type fields DestinationConfig
-	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "headers", "max_retries", "timeout_seconds")
+	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "filter", "headers", "max_retries", "timeout_seconds")
 }
 
 // ListAuditEntries calls GET /audit: List audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
@@ -3892,6 +4229,11 @@ func (c *Client) UpdateDestination(ctx context.Context, webhookID string, destin
 	return decode[*Destination](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/destination-update/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true, body: body}))
 }
 
+// TestFilter calls POST /webhook/filter-test/{webhookId}: Test a filter on the last receipts. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) TestFilter(ctx context.Context, webhookID string, body WebhookFilterTest) ([]WebhookFilterMatch, error) {
+	return decode[[]WebhookFilterMatch](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/filter-test/{webhookId}", webhookID), repeatable: true, body: body}))
+}
+
 // GetWebhook calls GET /webhook/get/{webhookId}: Get a webhook. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetWebhook(ctx context.Context, webhookID string) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/get/{webhookId}", webhookID), repeatable: true}))
@@ -3954,6 +4296,28 @@ func (c *Client) GetReceiptPayload(ctx context.Context, webhookID string, receip
 	return content(c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-payload/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
+// ListRejected calls GET /webhook/rejected-list/{webhookId}: List requests that could not be verified, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+func (c *Client) ListRejected(ctx context.Context, webhookID string, params *ListRejectedParams) ([]WebhookRejected, error) {
+	return decode[[]WebhookRejected](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/rejected-list/{webhookId}", webhookID), repeatable: true, query: params.query()}))
+}
+
+// AllRejected calls ListRejected for all pages. It requests a page when the one before is used up.
+// The sequence ends after the first error.
+func (c *Client) AllRejected(ctx context.Context, webhookID string, params *ListRejectedParams) iter.Seq2[WebhookRejected, error] {
+	return pages[WebhookRejected](ctx, c, request{method: http.MethodGet, path: path("/webhook/rejected-list/{webhookId}", webhookID), repeatable: true, query: params.query()})
+}
+
+func (p *ListRejectedParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("limit", p.Limit)
+	q.add("offset", p.Offset)
+	q.add("cursor", p.Cursor)
+	return q
+}
+
 // ListReplays calls GET /webhook/replay/{webhookId}: List replays, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) ListReplays(ctx context.Context, webhookID string, params *ListReplaysParams) ([]Replay, error) {
 	return decode[[]Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()}))
@@ -4007,4 +4371,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 1ac122212fd10a5817f6058f6b589a43943e4f8a8fb773857f8cfcd913fde0a8
+// Sources: sha256 5c1bc16b965d3e80c1b36c47e8d7d6311da80448fdef483419e8fbb789e7f376

@@ -10,6 +10,7 @@ import collections
 import json
 import os
 import signal
+import sys
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit, unquote
@@ -122,6 +123,7 @@ def pytest_sessionstart(session):
 
 
 results = {}
+reasons = {}
 groups = {}
 
 
@@ -131,16 +133,36 @@ def pytest_collection_modifyitems(items):
         groups[item.nodeid] = "_".join(names[1:3]) if names[1] in ("bucket", "object", "post") else names[1]
 
 
+class Late(BaseException):
+    """A test takes too long. Clients catch most exceptions and try again; they do not catch this one."""
+
+
 def late(number, frame):
-    raise TimeoutError("the test takes too long")
+    raise Late()
+
+
+def limited(item):
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, int(os.environ.get("TIMEOUT", "60")), 1)  # raised again each second
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+pytest_runtest_setup = pytest.hookimpl(hookwrapper=True)(limited)
+pytest_runtest_call = pytest.hookimpl(hookwrapper=True)(limited)
+pytest_runtest_teardown = pytest.hookimpl(hookwrapper=True)(limited)
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item):
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(int(os.environ.get("TIMEOUT", "60")))
-    yield
-    signal.alarm(0)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    e = call.excinfo and call.excinfo.value
+    if e is None or outcome.get_result().outcome != "failed" or item.nodeid in reasons:
+        return
+    if isinstance(e, ClientError):
+        reasons[item.nodeid] = "%s: %s" % (e.operation_name, e.response["Error"].get("Code"))
+    else:
+        reasons[item.nodeid] = ("%s: %s" % (type(e).__name__, e)).splitlines()[0][:160]
 
 
 def pytest_runtest_logreport(report):
@@ -155,10 +177,16 @@ def pytest_sessionfinish(session):
     count = collections.defaultdict(collections.Counter)
     with open(os.environ["S3_RESULTS"], "w") as out:
         for test, outcome in sorted(results.items()):
-            print(outcome, test.split("::")[-1], file=out)
+            print(outcome, test.split("::")[-1], reasons.get(test, ""), sep="\t", file=out)
             count[groups[test]][outcome] += 1
             count["all"][outcome] += 1
     with open(os.environ["S3_RESULTS"] + ".groups", "w") as out:
         for group in sorted(count, key=lambda g: (g == "all", g)):
             c = count[group]
             print("%-24s %6d %6d %6d" % (group, c["passed"], c["failed"], c["skipped"]), file=out)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure():
+    sys.stdout.flush()
+    os._exit(0)  # threads of tests that took too long may still wait for an answer

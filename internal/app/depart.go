@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"steward/internal/app/listeners"
-	"steward/internal/app/migrate"
 	"steward/internal/app/operator"
 	"steward/internal/errs"
 	"steward/internal/web"
@@ -27,10 +24,6 @@ type departure struct {
 	moved chan bool     // receives whether the rows were moved
 	// refusing is closed once we refuse requests because the rows were moved.
 	refusing chan struct{}
-}
-
-func newDeparture() *departure {
-	return &departure{asked: make(chan struct{}), left: make(chan struct{}), moved: make(chan bool, 1), refusing: make(chan struct{})}
 }
 
 // begun reports whether the process was asked to stop serving.
@@ -59,14 +52,6 @@ func (d *departure) end(moved bool) {
 	d.moved <- moved
 	if moved {
 		<-d.refusing
-	}
-}
-
-// migrateHandler returns the handler that moves the process's rows.
-func (s *process) migrateHandler(p *parts, stopping <-chan struct{}) *migrate.Handler {
-	return &migrate.Handler{
-		DB: s.db, Ring: s.ring, Config: s.cfg, Log: s.log, Processes: p.server.Status.Processes,
-		Leave: s.departure.leave, End: s.departure.end, Stopping: stopping,
 	}
 }
 
@@ -102,13 +87,4 @@ func (s *process) refuse(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		return srv.Close()
 	}
-}
-
-// restart restarts the program in the same process, with its arguments and environment.
-func restart() error {
-	path, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("start again: %w", err)
-	}
-	return fmt.Errorf("start again: %w", syscall.Exec(path, os.Args, os.Environ()))
 }

@@ -176,6 +176,10 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 			[]fault{{at: "name", value: `" "`}, {at: "retention_seconds", value: `1e9`}},
 		},
 		{
+			"POST /webhook/filter-test/{webhookId}", "/webhook/filter-test/" + f.hook, `{"filter":{"body":{"a":1}}}`,
+			[]fault{{at: "filter.Body", value: `1`}, {at: "filter.body.a", value: `[1]`}},
+		},
+		{
 			"PUT /webhook/update/{webhookId}", "/webhook/update/" + f.hook, `{"name":"a","description":"b"}`,
 			[]fault{{at: "name", value: `" "`}, {at: "retention_seconds", value: `1e9`}},
 		},

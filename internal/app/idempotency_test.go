@@ -107,6 +107,7 @@ func (f *fixture) onceCases(d *db.DB) map[string]onceCase {
 		"POST /webhook/destination-create/{webhookId}":                  {path: "/webhook/destination-create/" + webhookID, body: `{"type":"url","config":{"url":"http://127.0.0.1:1/"}}`},
 		"POST /webhook/destination-test/{webhookId}/{destinationId}":    {path: "/webhook/destination-test/" + webhookID + "/" + destinationID, elsewhere: true},
 		"POST /webhook/destination-recover/{webhookId}/{destinationId}": {path: "/webhook/destination-recover/" + webhookID + "/" + destinationID, body: `{"rate": 5}`},
+		"POST /webhook/filter-test/{webhookId}":                         {path: "/webhook/filter-test/" + webhookID, body: `{"filter":{}}`, elsewhere: true},
 		"POST /webhook/delivery-retry/{webhookId}/{deliveryId}":         {path: "/webhook/delivery-retry/" + webhookID + "/" + deliveryID, body: `{}`},
 		"POST /webhook/replay/{webhookId}":                              {path: "/webhook/replay/" + webhookID, body: `{"since":"2020-01-01T00:00:00Z"}`},
 	}

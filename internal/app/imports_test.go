@@ -39,7 +39,7 @@ var folders = [][]string{
 	{"account"},
 	{"account/organization"},
 
-	{"webhook/send", "webhook/stats", "webhook/eventlog", "webhook/queue"},
+	{"webhook/send", "webhook/stats", "webhook/eventlog", "webhook/queue", "webhook/verify", "webhook/filter"},
 	{"webhook"},
 	{"webhook/replay", "webhook/tail"},
 

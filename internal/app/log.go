@@ -18,18 +18,16 @@ import (
 
 // newLog returns the process's log. Its times are in UTC.
 func newLog(cfg config.Config, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: timeInUTC}
+	options := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			a.Value = slog.TimeValue(a.Value.Time().UTC())
+		}
+		return a
+	}}
 	if cfg.LogFormat == config.LogJSON {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
-}
-
-func timeInUTC(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.TimeKey {
-		a.Value = slog.TimeValue(a.Value.Time().UTC())
-	}
-	return a
 }
 
 // slowWrites returns a function that counts and logs a write that held the database for long.

@@ -188,7 +188,10 @@ func (f *fixture) sendNulls(d *document, r web.Route, example map[string]any, sc
 			body[name] = v
 			return wrap(body)
 		}
-		inObject, _ := example[name].(map[string]any)
+		inObject, ok := example[name].(map[string]any)
+		if examples, optional := d.at(property, "examples").([]any); !ok && optional {
+			inObject, _ = examples[0].(map[string]any)
+		}
 		sent += f.sendNulls(d, r, inObject, property, at+"."+name, inner)
 		if items := d.at(property, "items"); items != nil {
 			one, _ := d.at(property, "items", "properties").(map[string]any)
@@ -354,6 +357,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /webhook/list?internal=false", "", "$other 0.id"},
 	{"GET /webhook/get/$hook", "", ""},
 	{"PUT /webhook/update/$hook", `{"description":"d","retention_seconds":null}`, ""},
+	{"PUT /webhook/update/$hook", `{"verification":{"type":"stripe","secrets":["whsec_a"],"tolerance_seconds":60}}`, ""},
 	{"POST /webhook/rotate-url/$hook", "", ""},
 	{"POST /webhook/destination-create/$other", `{"type":"http","config":{"url":"http://127.0.0.1:9/","extra":[1],"headers":null}}`, "$destination id"},
 	{"GET /webhook/destination-list/$other", "", ""},
@@ -362,6 +366,8 @@ var walk = []struct{ request, body, save string }{
 	{"POST /webhook/destination-recover/$other/$destination", `{"rate":10}`, ""},
 	{"POST $url", `{"a":1}`, ""},
 	{"GET /webhook/receipt-list/$other", "", "$receipt 0.id"},
+	{"POST /webhook/filter-test/$other", `{"filter":{"body":{"a":1}}}`, ""},
+	{"GET /webhook/rejected-list/$other", "", ""},
 	{"GET /webhook/receipt-get/$other/$receipt", "", ""},
 	{"GET /webhook/receipt-payload/$other/$receipt", "", ""},
 	{"GET /webhook/delivery-list/$other", "", "$delivery 0.id"},

@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"steward/internal/account"
@@ -37,10 +39,14 @@ import (
 // could not start.
 func Serve(ctx context.Context, program session.Program, cfg config.Config) error {
 	err := serveOnce(ctx, program, cfg)
-	if errors.Is(err, errNotMoved) {
-		return restart()
+	if !errors.Is(err, errNotMoved) {
+		return err
 	}
-	return err
+	path, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(path, os.Args, os.Environ()) // returns only if it fails
+	}
+	return fmt.Errorf("start again: %w", err)
 }
 
 func serveOnce(ctx context.Context, program session.Program, cfg config.Config) error {
@@ -54,9 +60,12 @@ func serveOnce(ctx context.Context, program session.Program, cfg config.Config) 
 	}
 	log := newLog(cfg, program.Err)
 	collected := metrics.New(Version())
-	tracer, err := startTracing(ctx, cfg, log)
-	if err != nil {
-		return err
+	var tracer *tracing.Tracer
+	if cfg.OTLPEndpoint != "" {
+		tracer, err = tracing.Start(ctx, tracing.Options{Endpoint: cfg.OTLPEndpoint, Ratio: cfg.TraceRatio, Version: Version(), Log: log})
+		if err != nil {
+			return err
+		}
 	}
 	observer := db.Observer{
 		Commit: collected.Commit, SlowWrite: slowWrites(log, collected.SlowWrite), Invalidated: collected.Invalidated,
@@ -102,7 +111,8 @@ func serveOnce(ctx context.Context, program session.Program, cfg config.Config) 
 			database: database, cfg: cfg, addresses: opened.Addresses(cfg, Version()), log: log, now: time.Now,
 			poolSizes: poolSizesWithin(budget.MemoryLimit()), environ: program.Environ,
 		},
-		stdout: program.Out, metrics: collected, tracer: tracer, listeners: opened, departure: newDeparture(),
+		stdout: program.Out, metrics: collected, tracer: tracer, listeners: opened,
+		departure: &departure{asked: make(chan struct{}), left: make(chan struct{}), moved: make(chan bool, 1), refusing: make(chan struct{})},
 	}
 	if s.secure, err = s.openTLS(); err != nil {
 		return err
@@ -166,7 +176,10 @@ func (s *process) run(ctx context.Context) error {
 	defer work.Stop()
 	control := operator.New(s.db, s.ring, s.addresses.BaseURL)
 	control.Backup = &backups.Handler{Source: s.backupSource(), Log: s.log}
-	control.Migrate = s.migrateHandler(p, ctx.Done())
+	control.Migrate = &migrate.Handler{
+		DB: s.db, Ring: s.ring, Config: s.cfg, Log: s.log, Processes: p.server.Status.Processes,
+		Leave: s.departure.leave, End: s.departure.end, Stopping: ctx.Done(),
+	}
 	socket := control.Serve(s.cfg.Data, s.log)
 	defer socket.Stop()
 	err = s.serve(ctx, p, handler, begun)

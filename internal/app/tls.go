@@ -56,7 +56,11 @@ func (s *process) openTLS() (*secure, error) {
 		}
 		t.certificates = files
 	} else {
-		acme, err := s.openACME()
+		acme, err := certificate.NewACME(certificate.ACMEOptions{
+			Store:   &certificate.Store{DB: s.db, Ring: s.ring, Now: s.now},
+			Domains: s.cfg.ACMEDomains, CA: s.cfg.ACMECA, Email: s.cfg.ACMEEmail,
+			TLSAddress: s.addresses.Listen["api"], HTTPAddress: s.addresses.Listen["redirect"], Log: s.log,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -67,15 +71,6 @@ func (s *process) openTLS() (*secure, error) {
 		Certificate: t.certificates.Certificate, Handshakes: budget.NewPool(min(descriptors()/8, 1000), 16), Log: s.log,
 	}
 	return t, nil
-}
-
-// openACME returns the ACME client that obtains certificates for the listeners.
-func (s *process) openACME() (*certificate.ACME, error) {
-	return certificate.NewACME(certificate.ACMEOptions{
-		Store:   &certificate.Store{DB: s.db, Ring: s.ring, Now: s.now},
-		Domains: s.cfg.ACMEDomains, CA: s.cfg.ACMECA, Email: s.cfg.ACMEEmail,
-		TLSAddress: s.addresses.Listen["api"], HTTPAddress: s.addresses.Listen["redirect"], Log: s.log,
-	})
 }
 
 // http2Stall bounds how long an HTTP/2 client may stall. Response deadlines do not end a connection

@@ -111,7 +111,7 @@ func wire(b base) (*parts, error) {
 		ResourceMetadata: p.provider.ResourceMetadata(),
 	}
 	p.connectDeletions()
-	p.orgRemover = p.wireRemover(p.wireOrganizations())
+	p.orgRemover = p.wireOrganizations()
 	p.server = p.newServer()
 	return p, nil
 }

@@ -51,7 +51,7 @@ var orgTables = []organization.Table{
 	{Name: "audit", Key: "id"},
 }
 
-// steppedTables lists the tables with a column org_id whose rows are removed by wireRemover's steps,
+// steppedTables lists the tables with a column org_id whose rows are removed by wireOrganizations's steps,
 // or as members.
 var steppedTables = []string{
 	"resources", "buckets", "webhooks", "webhook_destinations", "webhook_queue", "webhook_tombstones", "members",
@@ -64,20 +64,16 @@ var userTables = []string{
 	"oidc_passkeys",
 }
 
-// wireOrganizations returns the organizations' store.
-func (p *parts) wireOrganizations() *organization.Store {
-	return &organization.Store{
+// wireOrganizations returns the remover of deleted organizations. Buckets have internal webhooks, and
+// go first.
+func (p *parts) wireOrganizations() *organization.Remover {
+	store := &organization.Store{
 		Accounts:      p.accounts,
 		Caches:        append([]string{resource.Cache, object.Cache, oidc.Cache}, webhook.Caches()...),
 		UserTables:    userTables,
 		NeedsProvider: p.provider.NeedsProvider,
 		UserRemoved:   []func(*db.Tx, string) error{p.oauth.Clients.ForgetUser},
 	}
-}
-
-// wireRemover returns the remover of deleted organizations. Buckets have internal webhooks, and go
-// first.
-func (p *parts) wireRemover(store *organization.Store) *organization.Remover {
 	hooks := &webhook.Retention{Store: p.webhooks.store} // its own, because only one loop at a time may use it
 	return &organization.Remover{
 		Store: store, Tables: orgTables, Log: p.log,

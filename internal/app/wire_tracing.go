@@ -2,21 +2,11 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
-	"steward/internal/app/config"
 	"steward/internal/app/tracing"
 	"steward/internal/web"
 )
-
-// startTracing returns the process's tracer, or nil if there is no collector.
-func startTracing(ctx context.Context, cfg config.Config, log *slog.Logger) (*tracing.Tracer, error) {
-	if cfg.OTLPEndpoint == "" {
-		return nil, nil
-	}
-	return tracing.Start(ctx, tracing.Options{Endpoint: cfg.OTLPEndpoint, Ratio: cfg.TraceRatio, Version: Version(), Log: log})
-}
 
 // trace connects the slices with the tracer. Call it after measure.
 func (p *parts) trace(t *tracing.Tracer) {

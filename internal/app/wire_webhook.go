@@ -1,8 +1,6 @@
 package app
 
 import (
-	"iter"
-	"maps"
 	"net/netip"
 
 	"steward/internal/app/config"
@@ -36,7 +34,9 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 		Queue: &queue.Store{DB: b.db, Now: b.now, Owner: id.New("rep")},
 	}
 	sender := webhook.NewSender(store, send.New(egress(b.cfg, b.addresses), b.now))
-	scheduler := sender.Scheduler(deliverySockets(), b.poolSizes.deliveries)
+	// Idle connections in package send may use another eighth of the process's file descriptors; the
+	// other half is for incoming connections and files.
+	scheduler := sender.Scheduler(int(descriptors()*3/8), b.poolSizes.deliveries)
 	scheduler.Disk = b.databaseDisk
 	scheduler.Exclusive = b.db.Dialect() == db.SQLite
 	store.Queue.Wake = scheduler.Wake
@@ -69,23 +69,11 @@ func (w webhooks) handler(b base) *webhook.Handler {
 // egress returns where deliveries may go: never to Steward's own listeners, and to loopback only
 // while no other machine can reach the API.
 func egress(cfg config.Config, own datadir.Addresses) send.Egress {
-	return send.Egress{
-		Allow: cfg.EgressAllow, Loopback: cfg.OnlyLocal(own.BaseURL), Own: addrPorts(maps.Values(own.Listen)),
-	}
-}
-
-// addrPorts parses listener addresses.
-func addrPorts(addresses iter.Seq[string]) []netip.AddrPort {
-	var all []netip.AddrPort
-	for address := range addresses {
+	e := send.Egress{Allow: cfg.EgressAllow, Loopback: cfg.OnlyLocal(own.BaseURL)}
+	for _, address := range own.Listen {
 		if parsed, err := netip.ParseAddrPort(address); err == nil {
-			all = append(all, parsed)
+			e.Own = append(e.Own, parsed)
 		}
 	}
-	return all
+	return e
 }
-
-// deliverySockets returns how many sockets deliveries may use at a time: three eighths of the
-// process's file descriptors. Idle connections in package send may use another eighth; the other
-// half is for incoming connections and files.
-func deliverySockets() int { return int(descriptors() * 3 / 8) }

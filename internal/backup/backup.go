@@ -118,7 +118,7 @@ var sections = map[Section]*regexp.Regexp{
 	Key:       regexp.MustCompile(`^(key)$`),
 	Rows:      regexp.MustCompile(`^rows/([a-z][a-z0-9_]{0,62})/([0-9]{8})$`),
 	Databases: regexp.MustCompile(`^db/([a-z0-9_]{1,64})/data\.db$`),
-	Stores:    regexp.MustCompile(`^kv/([a-z0-9_]{1,64})/store\.(log|db)$`),
+	Stores:    regexp.MustCompile(`^kv/([a-z0-9_]{1,64})/store\.log$`),
 	Blobs:     regexp.MustCompile(`^blobs/([a-z0-9]{1,64})$`),
 }
 
@@ -141,8 +141,8 @@ func RowsName(table string, n int) string { return fmt.Sprintf("rows/%s/%08d", t
 // DatabaseName names the part with an embedded database.
 func DatabaseName(id string) string { return "db/" + id + "/data.db" }
 
-// StoreName names the part with a key-value store's file, store.log or store.db.
-func StoreName(id, file string) string { return "kv/" + id + "/" + file }
+// StoreName names the part with a key-value store's log.
+func StoreName(id string) string { return "kv/" + id + "/store.log" }
 
 // BlobName names the part with a blob.
 func BlobName(id string) string { return "blobs/" + id }

@@ -34,7 +34,7 @@ func parts() []part {
 		{backup.RowsName("audit", 0), strings.Repeat("row\n", 1000)},
 		{backup.RowsName("audit", 1), ""},
 		{backup.DatabaseName("db_1"), "SQLite"},
-		{backup.StoreName("kv_1", "store.log"), "log"},
+		{backup.StoreName("kv_1"), "log"},
 		{backup.BlobName("a"), "bytes"},
 		{backup.BlobName("b"), strings.Repeat("bytes", 100_000)},
 	}

@@ -72,7 +72,14 @@ func (b Bulk[T]) each(q Querier, text string, do func(text string, args []any) e
 	if len(b) == 0 {
 		return nil
 	}
-	plan := q.plans().ofRows(q.Dialect(), reflect.TypeFor[T](), text)
+	key := planKey{q.Dialect(), reflect.TypeFor[T](), text}
+	plan := q.plans().of(key, func() *plan {
+		numbered, names := numberColumns(text)
+		kinds, fields := columnsOf(key.row, names)
+		made := newPlan(key.dialect, kinds, numbered)
+		made.fields = fields
+		return made
+	})
 	values := make([]any, 0, len(b)*len(plan.kinds))
 	for i := range b {
 		row := reflect.ValueOf(&b[i]).Elem()

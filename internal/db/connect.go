@@ -40,50 +40,32 @@ func poolConfig(o Options) (*pgxpool.Config, error) {
 	}
 	cfg.MaxConns = int32(cmp.Or(o.MaxConns, defaultMaxConns))
 	cfg.PingTimeout = pingTimeout
-	configure(cfg.ConnConfig, o.Pooler)
-	setUp(cfg.ConnConfig, o.Pooler, sessionSettings(shortLimits))
-	return cfg, nil
-}
-
-// migrationConfig configures connections that migrate. A migration may run for long, but not wait
-// long for a lock, since others would queue behind it.
-func migrationConfig(cfg *pgx.ConnConfig, pooler string) *pgx.ConnConfig {
-	cfg = cfg.Copy()
-	setUp(cfg, pooler, sessionSettings(migrationLimits))
-	return cfg
-}
-
-// listenConfig configures the connection that listens for notifications. It reads one small table,
-// and waits for at most a second.
-func listenConfig(cfg *pgx.ConnConfig, pooler string) *pgx.ConnConfig {
-	cfg = cfg.Copy()
-	setUp(cfg, pooler, sessionSettings(listenLimits))
-	return cfg
-}
-
-// configure sets everything that all connections share.
-func configure(cfg *pgx.ConnConfig, pooler string) {
-	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = "steward"
+	conn := cfg.ConnConfig
+	if conn.RuntimeParams["application_name"] == "" {
+		conn.RuntimeParams["application_name"] = "steward"
 	}
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
-	cfg.DialFunc = dialer(cfg.ConnectTimeout).DialContext
-	cfg.OnNotice = keepWarning
-	if pooler == TransactionPooler {
+	conn.ConnectTimeout = cmp.Or(conn.ConnectTimeout, connectTimeout)
+	conn.DialFunc = (&net.Dialer{ // such that we notice an unplugged server
+		Timeout:         conn.ConnectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lostAfter / 3, Interval: lostAfter / 6, Count: 4},
+		Control:         setUserTimeout,
+	}).DialContext
+	conn.OnNotice = keepWarning
+	if o.Pooler == TransactionPooler {
 		// A prepared statement would stay behind on one of the server's connections. This mode asks
 		// for each statement's types once, and from then on sends the whole statement at each
 		// execution.
-		cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
+	setUp(conn, o.Pooler, sessionSettings(shortLimits))
+	return cfg, nil
 }
 
-// dialer connects by TCP such that we notice an unplugged server.
-func dialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{
-		Timeout:         timeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lostAfter / 3, Interval: lostAfter / 6, Count: 4},
-		Control:         setUserTimeout,
-	}
+// connConfig configures a connection beside the pool, with limits of its own.
+func (e *postgresEngine) connConfig(l limits) *pgx.ConnConfig {
+	cfg := e.pool.Config().ConnConfig.Copy()
+	setUp(cfg, e.pooler, sessionSettings(l))
+	return cfg
 }
 
 // setUp applies settings to new connections. Behind a transaction pooler it does nothing: it would

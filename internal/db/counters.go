@@ -116,7 +116,9 @@ func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
 	for _, id := range slices.Sorted(maps.Keys(deltas)) {
 		d := deltas[id]
 		if keyKinds == nil {
-			keyKinds = kindsOf(d.key)
+			for _, value := range d.key {
+				keyKinds = append(keyKinds, kindOf(reflect.TypeOf(value)))
+			}
 		}
 		if slices.Min(d.by) == 0 && slices.Max(d.by) == 0 {
 			continue
@@ -138,15 +140,6 @@ func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
 		return fmt.Errorf("delete from %s: %w", c.table, err)
 	}
 	return nil
-}
-
-// kindsOf returns the kinds of a key's values.
-func kindsOf(key []any) []kind {
-	kinds := make([]kind, len(key))
-	for i, value := range key {
-		kinds[i] = kindOf(reflect.TypeOf(value))
-	}
-	return kinds
 }
 
 // each formats each name with its number, counted from 1, and joins the results.

@@ -195,7 +195,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{
 		log:      cmp.Or(o.Log, slog.Default()),
 		observer: o.Observer,
-		outbox:   newOutbox(),
+		outbox:   &outbox{names: map[string]bool{}, ready: make(chan struct{}, 1)},
 		instance: rand.Text(),
 		poll:     defaultPoll,
 	}

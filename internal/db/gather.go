@@ -179,7 +179,20 @@ func (g *Gather[T]) write(ctx context.Context, d *DB, leader *gathered[T], work 
 	for _, w := range batch {
 		w.err = errBatchPanicked
 	}
-	writeBatch(ctx, d, batch, work)
+	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
+	defer cancel()
+	items := make([]T, len(batch))
+	for i, w := range batch {
+		items[i] = w.item
+	}
+	err := d.Write(ctx, func(tx *Tx) error { return work(tx, items) })
+	alone := err != nil && len(batch) > 1 && errs.KindOf(err) != errs.Unavailable && !IsOutcomeUnknown(err)
+	for i, w := range batch {
+		w.err = err
+		if alone {
+			w.err = d.Write(ctx, func(tx *Tx) error { return work(tx, items[i:i+1]) })
+		}
+	}
 }
 
 // yield lets other goroutines run while that still adds callers and the batch is not full. If
@@ -238,21 +251,4 @@ func (g *Gather[T]) next() {
 	g.orgs = append(g.orgs[1:], org)
 	g.remove(org, 0).lead <- true
 	g.prune()
-}
-
-func writeBatch[T Item](ctx context.Context, d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
-	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
-	defer cancel()
-	items := make([]T, len(batch))
-	for i, w := range batch {
-		items[i] = w.item
-	}
-	err := d.Write(ctx, func(tx *Tx) error { return work(tx, items) })
-	alone := err != nil && len(batch) > 1 && errs.KindOf(err) != errs.Unavailable && !IsOutcomeUnknown(err)
-	for i, w := range batch {
-		w.err = err
-		if alone {
-			w.err = d.Write(ctx, func(tx *Tx) error { return work(tx, items[i:i+1]) })
-		}
-	}
 }

@@ -150,11 +150,10 @@ type Words []string
 
 // NewWords splits a text into words.
 func NewWords(text string) Words {
-	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !isWordChar(c) })
+	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { // marks belong to the letter before them
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !unicode.IsMark(c)
+	})
 }
-
-// isWordChar reports whether a character belongs to a word. Marks belong to the letter before them.
-func isWordChar(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsMark(c) }
 
 // In reports whether each word is a word in the name, or the beginning of one. Without words it
 // returns false.

@@ -39,19 +39,12 @@ func (d *DB) Notifies() bool {
 // work.
 func (d *DB) NoteOthers() { d.othersUntil.Store(time.Now().Add(othersFor).UnixNano()) }
 
-// hasOthers reports whether another process may use the database.
-func (d *DB) hasOthers() bool { return time.Now().UnixNano() < d.othersUntil.Load() }
-
 // outbox holds the names that RunWatch has yet to send to other replicas. On SQLite nobody takes
 // them out.
 type outbox struct {
 	mu    sync.Mutex
 	names map[string]bool
 	ready chan struct{} // has capacity 1
-}
-
-func newOutbox() *outbox {
-	return &outbox{names: map[string]bool{}, ready: make(chan struct{}, 1)}
 }
 
 func (o *outbox) add(name string) {
@@ -81,7 +74,7 @@ func (e *postgresEngine) sendNotifications(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if names := e.db.outbox.take(); e.db.hasOthers() {
+		if names := e.db.outbox.take(); time.Now().UnixNano() < e.db.othersUntil.Load() {
 			e.notify(ctx, names)
 		}
 		if err := sleep(ctx, notifyInterval); err != nil {

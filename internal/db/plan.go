@@ -20,17 +20,6 @@ type planKey struct {
 	text    string
 }
 
-// ofRows returns the plan for a text over rows of a type.
-func (p *plans) ofRows(dialect Dialect, row reflect.Type, text string) *plan {
-	return p.of(planKey{dialect, row, text}, func() *plan {
-		numbered, names := numberColumns(text)
-		kinds, fields := columnsOf(row, names)
-		made := newPlan(dialect, kinds, numbered)
-		made.fields = fields
-		return made
-	})
-}
-
 // ofKinds returns the plan for a text whose columns have numbers.
 func (p *plans) ofKinds(dialect Dialect, kinds []kind, text string) *plan {
 	return p.of(planKey{dialect, nil, text}, func() *plan { return newPlan(dialect, kinds, text) })

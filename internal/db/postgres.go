@@ -63,7 +63,7 @@ func (e *postgresEngine) prepare(ctx context.Context, files fs.FS) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	migrator := stdlib.OpenDB(*migrationConfig(e.pool.Config().ConnConfig, e.pooler))
+	migrator := stdlib.OpenDB(*e.connConfig(migrationLimits))
 	return errors.Join(e.migrate(ctx, migrator, files), migrator.Close())
 }
 
@@ -89,15 +89,10 @@ func (e *postgresEngine) check(ctx context.Context) error {
 	if err := conn.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
 		return errors.New("the server has synchronous_commit=off: commits would not be durable")
 	}
-	return e.checkEncoding(ctx, conn)
-}
-
-// checkEncoding returns an error if an empty database cannot store every text. A database in use
-// only gets a Concern.
-func (e *postgresEngine) checkEncoding(ctx context.Context, conn *pgxpool.Conn) error {
+	// An empty database must be able to store every text. One in use only gets a Concern.
 	var encoding string
 	var used bool
-	err := conn.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('meta') IS NOT NULL").Scan(&encoding, &used)
+	err = conn.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('meta') IS NOT NULL").Scan(&encoding, &used)
 	if err == nil && !used && !hasEveryText(encoding) {
 		return fmt.Errorf("the database has the encoding %s; create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
@@ -185,8 +180,17 @@ func (e *postgresEngine) query(ctx context.Context, sql string, args []any) (Row
 		conn.Release()
 		return nil, err
 	}
-	rows.(*postgresRows).release = conn.Release
+	rows.(*postgresRows).release = func(ctx context.Context) { release(ctx, conn) }
 	return rows, nil
+}
+
+// release returns a connection to the pool. If its context has ended, it closes the connection: pgx may still
+// be reading in the background, and the deadline that pgx sets would fail the next statement.
+func release(ctx context.Context, conn *pgxpool.Conn) {
+	if ctx.Err() != nil {
+		_ = conn.Conn().Close(ctx)
+	}
+	conn.Release()
 }
 
 // postgresRows returns this package's errors. When the rows end, it closes the batch that they came
@@ -196,7 +200,7 @@ type postgresRows struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	batch   pgx.BatchResults
-	release func()
+	release func(context.Context)
 	err     error
 	closed  bool
 }
@@ -229,10 +233,10 @@ func (r *postgresRows) Close() {
 	}
 	r.err = r.Err()
 	r.closed = true
-	r.cancel()
 	if r.release != nil {
-		r.release()
+		r.release(r.ctx)
 	}
+	r.cancel()
 }
 
 // write runs fn until it commits or fails. It retries only if the server asks for that: after a lost
@@ -282,7 +286,7 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Release()
+	defer release(ctx, conn)
 	s := e.session(ctx, conn, "BEGIN")
 	defer s.rollback()
 	t := newTx(ctx, e.db, s, nil)

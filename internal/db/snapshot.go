@@ -67,7 +67,7 @@ func (e *postgresEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) e
 	if err != nil {
 		return fmt.Errorf("begin snapshot: %w", err)
 	}
-	defer conn.Release()
+	defer release(ctx, conn)
 	s := e.session(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	defer s.rollback()
 	return newTx(ctx, d, s, nil).run(func(tx *Tx) error { return fn(tx) })

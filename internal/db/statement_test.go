@@ -2,9 +2,11 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -156,3 +158,69 @@ func (l *line) forward(server io.Writer, client io.Reader) {
 
 // cut closes the connection to the server.
 func (l *line) cut() { _ = (*l.conn.Load()).Close() }
+
+// TestCancelledQueryLeavesNoErrorBehind has a process that gets no processor time after a write, until the
+// server has responded. pgx then reads on in the background. If the caller gives up before the rows are
+// closed, the deadline that this sets ends the background read, and its error is for the next query.
+func TestCancelledQueryLeavesNoErrorBehind(t *testing.T) {
+	d, err := db.Open(t.Context(), db.Options{URL: dbtest.Postgres(t), MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	conn := &slowConn{read: make(chan error, 100)}
+	if err := d.Wrap(t.Context(), func(c net.Conn) net.Conn {
+		if conn.Conn == nil {
+			conn.Conn = c
+			return conn
+		}
+		return c
+	}); err != nil {
+		t.Fatal(err)
+	}
+	query := func(ctx context.Context) db.Rows {
+		t.Helper()
+		rows, err := d.Read(ctx).Query(`SELECT 1`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !rows.Next() {
+			t.Fatalf("there is no row: %v", rows.Err())
+		}
+		return rows
+	}
+	query(t.Context()).Close() // the server now has the statement
+	ctx, cancel := context.WithCancel(t.Context())
+	conn.slow.Store(true)
+	rows := query(ctx)
+	cancel()
+	if err := <-conn.read; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the background read ended with %v", err)
+	}
+	conn.slow.Store(false)
+	rows.Close()
+	query(t.Context()).Close()
+}
+
+// slowConn is a connection whose writes, while it is slow, return only when a response has been read.
+type slowConn struct {
+	net.Conn
+	slow atomic.Bool
+	read chan error
+}
+
+func (c *slowConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.slow.Load() {
+		c.read <- err
+	}
+	return n, err
+}
+
+func (c *slowConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if c.slow.Load() {
+		<-c.read
+	}
+	return n, err
+}

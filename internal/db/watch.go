@@ -110,7 +110,7 @@ func (d *DB) RunWatch(ctx context.Context) {
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	sender.Go(func() { e.sendNotifications(ctx) })
-	l := listener{db: d, config: listenConfig(e.pool.Config().ConnConfig, e.pooler), confirmed: time.Now()}
+	l := listener{db: d, config: e.connConfig(listenLimits), confirmed: time.Now()}
 	l.pollOnly = e.pooler == TransactionPooler
 	defer l.close()
 	for ctx.Err() == nil {

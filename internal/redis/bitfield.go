@@ -7,8 +7,8 @@ import (
 
 // bitfieldCommands has BITFIELD and BITFIELD_RO.
 var bitfieldCommands = []*command{
-	{name: "bitfield", arity: -2, flags: writes, first: 1, last: 1, step: 1, run: bitField, categories: "bitmap"},
-	{name: "bitfield_ro", arity: -2, flags: readsFast, first: 1, last: 1, step: 1, run: bitField, categories: "bitmap"},
+	{name: "bitfield", arity: -2, flags: writes, first: 1, run: bitField, categories: "bitmap"},
+	{name: "bitfield_ro", arity: -2, flags: readsFast, first: 1, run: bitField, categories: "bitmap"},
 }
 
 // bitType is the type of an integer in a bitmap, such as i8 or u63.

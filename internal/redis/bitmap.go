@@ -7,11 +7,11 @@ import (
 
 // bitmapCommands has the commands for bitmaps, which are strings. bitfield.go has BITFIELD.
 var bitmapCommands = append([]*command{
-	{name: "setbit", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: setBit, categories: "bitmap"},
-	{name: "getbit", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: getBit, categories: "bitmap"},
-	{name: "bitcount", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: bitCount, categories: "bitmap"},
-	{name: "bitpos", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: bitPos, categories: "bitmap"},
-	{name: "bitop", arity: -4, flags: writes, first: 2, last: -1, step: 1, run: bitOp, categories: "bitmap"},
+	{name: "setbit", arity: 4, flags: writes, first: 1, run: setBit, categories: "bitmap"},
+	{name: "getbit", arity: 3, flags: readsFast, first: 1, run: getBit, categories: "bitmap"},
+	{name: "bitcount", arity: -2, flags: flagReadonly, first: 1, run: withValue(bitCount), categories: "bitmap"},
+	{name: "bitpos", arity: -3, flags: flagReadonly, first: 1, run: bitPos, categories: "bitmap"},
+	{name: "bitop", arity: -4, flags: writes, first: 2, last: -1, run: bitOp, categories: "bitmap"},
 }, bitfieldCommands...)
 
 const (
@@ -52,8 +52,7 @@ func setBit(x *call) error {
 	if grown || old != (bit == 1) {
 		x.changed(e)
 	}
-	x.out.flag(old)
-	return nil
+	return x.replyFlag(old)
 }
 
 // stringFor returns a string's entry for a change, extended to at least n bytes, and whether that made
@@ -85,8 +84,7 @@ func getBit(x *call) error {
 	if err != nil {
 		return err
 	}
-	x.out.flag(s != nil && offset/8 < int64(len(s.b)) && s.b[offset/8]&(0x80>>(offset%8)) != 0)
-	return nil
+	return x.replyFlag(s != nil && offset/8 < int64(len(s.b)) && s.b[offset/8]&(0x80>>(offset%8)) != 0)
 }
 
 // bitRange is a part of a bitmap.
@@ -154,22 +152,16 @@ func (r bitRange) within(n int) (from, to int64) {
 	return start * 8, (end + 1) * 8
 }
 
-func bitCount(x *call) error {
-	s, err := find[*str](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func bitCount(x *call, s *str) error {
 	if s == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	r, err := x.bitRange(2, true)
 	if err != nil {
 		return err
 	}
 	from, to := r.within(len(s.b))
-	x.out.int(countBits(s.b, from, to))
-	return nil
+	return x.replyInt(countBits(s.b, from, to))
 }
 
 // countBits counts the ones between two positions.
@@ -202,8 +194,7 @@ func bitPos(x *call) error {
 		return err
 	}
 	if s == nil {
-		x.out.int(-bit)
-		return nil
+		return x.replyInt(-bit)
 	}
 	r, err := x.bitRange(3, false)
 	if err != nil {
@@ -214,8 +205,7 @@ func bitPos(x *call) error {
 	if found < 0 && bit == 0 && !r.hasEnd && from < to {
 		found = int64(len(s.b)) * 8 // zeros follow the string
 	}
-	x.out.int(found)
-	return nil
+	return x.replyInt(found)
 }
 
 // findBit returns a bit's first position between two others, or -1.
@@ -267,13 +257,11 @@ func bitOp(x *call) error {
 			x.remove(e)
 			x.effect("del", x.args[2])
 		}
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	x.set(x.args[2], &str{b: combineBits(op, sources, longest), edited: true})
 	x.effectOf(x.args[2])
-	x.out.len(longest)
-	return nil
+	return x.replyLen(longest)
 }
 
 // combineBits applies an operation to strings. It treats shorter ones as padded with zeros.

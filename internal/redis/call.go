@@ -51,3 +51,21 @@ func (x *call) float(i int) (float64, error) {
 func (x *call) is(i int, word string) bool {
 	return i < len(x.args) && strings.EqualFold(x.args[i], word)
 }
+
+// These append a command's whole reply, and return nil for the command to return.
+
+func (x *call) replyOK() error { x.out.ok(); return nil }
+
+func (x *call) replyNull() error { x.out.null(); return nil }
+
+func (x *call) replyNullArray() error { x.out.nullArray(); return nil }
+
+func (x *call) replyInt(n int64) error { x.out.int(n); return nil }
+
+func (x *call) replyLen(n int) error { x.out.len(n); return nil }
+
+func (x *call) replyFlag(v bool) error { x.out.flag(v); return nil }
+
+func (x *call) replyBulk(text string) error { x.out.bulk(text); return nil }
+
+func (x *call) replyBulks(all []string) error { x.out.bulks(all); return nil }

@@ -126,31 +126,14 @@ const ErrMemory = errMemory
 // largeOutput is the number of reply bytes at which a client's next requests wait.
 const largeOutput = 1 << 20
 
-// stall reports whether the client's replies must be sent before more requests run. Send then enqueues
-// the client again. The caller holds mu.
-func (c *Client) stall() bool {
-	c.stalled = nil
-	if len(c.out.b)+len(c.outbox) < largeOutput || c.closed {
-		return false
-	}
-	c.stalled = c.store
-	return true
-}
-
-// newClient returns a client without a store.
-func newClient() *Client {
-	c := &Client{channels: map[string]bool{}, patterns: map[string]bool{}, shards: map[string]bool{}}
-	c.room.L = &c.mu
-	c.sent.L = &c.mu
-	return c
-}
-
 // nextToRun takes a request from the inbox, unless replies must be sent first. If it returns none, the
 // client must be enqueued again when one arrives.
 func (c *Client) nextToRun() ([]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stall() {
+	c.stalled = nil
+	if len(c.out.b)+len(c.outbox) >= largeOutput && !c.closed {
+		c.stalled = c.store // Send enqueues the client again
 		return nil, false
 	}
 	c.unsent = len(c.outbox) + c.sending

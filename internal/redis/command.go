@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +15,8 @@ type command struct {
 	arity int
 	flags flags
 	// first, last and step select the arguments that are keys. If first is 0 there are none; a negative
-	// last counts from the end. keys finds them where this is not enough.
+	// last counts from the end, and 0 stands for first; step is 1 if it is 0. keys finds them where this
+	// is not enough.
 	first, last, step int
 	keys              func(args []string) []string
 	run               func(x *call) error
@@ -162,16 +164,23 @@ func (c *command) keysOf(args []string) []string {
 	if c.keys != nil {
 		return c.keys(args)
 	}
-	if c.first == 0 {
+	first, last, step := c.keyRange()
+	if first == 0 {
 		return nil
 	}
-	last := c.last
 	if last < 0 {
 		last += len(args)
 	}
 	var keys []string
-	for i := c.first; i <= last && i < len(args); i += c.step {
+	for i := first; i <= last && i < len(args); i += step {
 		keys = append(keys, args[i])
 	}
 	return keys
+}
+
+func (c *command) keyRange() (first, last, step int) {
+	if c.first == 0 {
+		return 0, 0, 0
+	}
+	return c.first, cmp.Or(c.last, c.first), max(c.step, 1)
 }

@@ -186,8 +186,7 @@ func configSet(x *call) error {
 	if limit := x.memoryLimit(); x.keys.memory > limit && !x.replaying {
 		x.evict(limit)
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // configure changes a setting. For one that cannot be changed, it accepts the current value.

@@ -120,15 +120,15 @@ func TestInfoCountsErrorsOfScripts(t *testing.T) {
 			{"flushall"},
 		}, func(i int) func(theirs, ours any) bool {
 			if i == 3 {
-				return sameFailure
+				return sameErrorCode
 			}
 			return nil
 		})
 	}
 }
 
-// sameFailure compares replies, of errors only their codes.
-func sameFailure(theirs, ours any) bool {
+// sameErrorCode compares replies, of errors only their codes.
+func sameErrorCode(theirs, ours any) bool {
 	a, failed := theirs.(failure)
 	b, also := ours.(failure)
 	if !failed || !also {

@@ -1,8 +1,6 @@
 package redis
 
-import (
-	"strings"
-)
+import "strings"
 
 // redisVersion is the Redis version that clients may expect us to behave like.
 const redisVersion = "7.0.15"
@@ -168,20 +166,14 @@ func reset(x *call) error {
 
 func quit(x *call) error {
 	x.client.quitting = true
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func selectDB(x *call) error {
-	n, err := x.int(1)
-	if err != nil {
+	if err := x.database(1); err != nil {
 		return err
 	}
-	if n != 0 {
-		return errorf("ERR DB index is out of range")
-	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // maxName is the most bytes in a client's name, and in its library's name and version.
@@ -207,18 +199,13 @@ func isPrintable(text string) bool {
 	return true
 }
 
-func clientID(x *call) error {
-	x.out.int(x.client.ID)
-	return nil
-}
+func clientID(x *call) error { return x.replyInt(x.client.ID) }
 
 func clientGetName(x *call) error {
 	if x.client.name == "" {
-		x.out.null()
-		return nil
+		return x.replyNull()
 	}
-	x.out.bulk(x.client.name)
-	return nil
+	return x.replyBulk(x.client.name)
 }
 
 func clientSetName(x *call) error {
@@ -226,8 +213,7 @@ func clientSetName(x *call) error {
 		return err
 	}
 	x.client.name = strings.Clone(x.args[2])
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // software is the client library that CLIENT SETINFO names.
@@ -249,8 +235,7 @@ func clientSetInfo(x *call) error {
 	} else {
 		x.client.software.version = strings.Clone(x.args[3])
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // onOff reads an argument that is ON or OFF.
@@ -302,22 +287,13 @@ func clientReply(x *call) error {
 	return nil
 }
 
-// unskip starts a request, and reports whether to leave out its reply.
-func (c *Client) unskip() bool {
-	if c.muted != replySkip {
-		return false
-	}
-	c.muted = replyAll
-	return true
-}
-
 // mute removes a request's reply if the client does not want it. The confirmation that a subscription
 // has begun or ended is a message rather than a reply, so it stays.
 func (c *Client) mute(skip bool, start int) {
 	if !skip && c.muted != replyOff || len(c.out.b) <= start {
 		return
 	}
-	if c.last != nil && c.last.subscribes() && c.out.b[start] != '-' {
+	if c.last != nil && c.last.flags&flagsOfSubscribe == flagsOfSubscribe && c.out.b[start] != '-' {
 		return
 	}
 	c.out.b = c.out.b[:start]

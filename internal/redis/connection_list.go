@@ -225,9 +225,7 @@ func clientUnblock(x *call) error {
 		}
 		x.turn = append(x.turn, c)
 		x.unblock(c)
-		x.out.int(1)
-		return nil
+		return x.replyInt(1)
 	}
-	x.out.int(0)
-	return nil
+	return x.replyInt(0)
 }

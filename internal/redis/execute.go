@@ -57,7 +57,10 @@ func (s *Store) run(c *Client, args []string) {
 	if s.options.Reply > 0 {
 		c.out.limit = start + s.options.Reply
 	}
-	skip := c.unskip()
+	skip := c.muted == replySkip
+	if skip {
+		c.muted = replyAll
+	}
 	cmd, err := s.table.find(args)
 	if err == nil {
 		c.last = cmd

@@ -7,15 +7,15 @@ import (
 
 // expireCommands has the commands about expiry.
 var expireCommands = []*command{
-	{name: "expire", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: expire, categories: "keyspace"},
-	{name: "pexpire", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: expire, categories: "keyspace"},
-	{name: "expireat", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: expire, categories: "keyspace"},
-	{name: "pexpireat", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: expire, categories: "keyspace"},
-	{name: "persist", arity: 2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: persist, categories: "keyspace"},
-	{name: "ttl", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: ttl, categories: "keyspace"},
-	{name: "pttl", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: ttl, categories: "keyspace"},
-	{name: "expiretime", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: expireTime, categories: "keyspace"},
-	{name: "pexpiretime", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: expireTime, categories: "keyspace"},
+	{name: "expire", arity: -3, flags: flagWrite | flagFast, first: 1, run: expire, categories: "keyspace"},
+	{name: "pexpire", arity: -3, flags: flagWrite | flagFast, first: 1, run: expire, categories: "keyspace"},
+	{name: "expireat", arity: -3, flags: flagWrite | flagFast, first: 1, run: expire, categories: "keyspace"},
+	{name: "pexpireat", arity: -3, flags: flagWrite | flagFast, first: 1, run: expire, categories: "keyspace"},
+	{name: "persist", arity: 2, flags: flagWrite | flagFast, first: 1, run: persist, categories: "keyspace"},
+	{name: "ttl", arity: 2, flags: readsFast, first: 1, run: ttl, categories: "keyspace"},
+	{name: "pttl", arity: 2, flags: readsFast, first: 1, run: ttl, categories: "keyspace"},
+	{name: "expiretime", arity: 2, flags: readsFast, first: 1, run: expireTime, categories: "keyspace"},
+	{name: "pexpiretime", arity: 2, flags: readsFast, first: 1, run: expireTime, categories: "keyspace"},
 }
 
 // expireAt sets an entry's expiry. A time in the past deletes the entry.
@@ -42,12 +42,10 @@ func expire(x *call) error {
 	}
 	e := x.lookup(x.args[1])
 	if e == nil || !conditions.allow(e.expires, at) {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	x.expireAt(e, at)
-	x.out.int(1)
-	return nil
+	return x.replyInt(1)
 }
 
 // expireArg reads the time in the second argument, in milliseconds since 1970.
@@ -114,24 +112,18 @@ func (c expireConditions) allow(old, at int64) bool {
 func persist(x *call) error {
 	e := x.lookup(x.args[1])
 	if e == nil || e.expires == 0 {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	x.keys.setExpires(e, 0)
 	x.changed(e)
-	x.out.int(1)
-	return nil
+	return x.replyInt(1)
 }
 
 // ttl runs TTL and PTTL.
-func ttl(x *call) error {
-	return x.replyTime(func(at int64) int64 { return max(at-x.now, 0) })
-}
+func ttl(x *call) error { return x.replyTime(func(at int64) int64 { return max(at-x.now, 0) }) }
 
 // expireTime runs EXPIRETIME and PEXPIRETIME.
-func expireTime(x *call) error {
-	return x.replyTime(func(at int64) int64 { return at })
-}
+func expireTime(x *call) error { return x.replyTime(func(at int64) int64 { return at }) }
 
 // replyTime applies f to a key's expiry and appends the result, or -1 if the key does not expire, or -2
 // if there is no key. Commands without a p reply in seconds.

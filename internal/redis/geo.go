@@ -9,16 +9,16 @@ import (
 // geoCommands has the commands for geographic positions. They work on sorted sets whose scores are
 // positions.
 var geoCommands = []*command{
-	{name: "geoadd", arity: -5, flags: writes, first: 1, last: 1, step: 1, run: geoAdd, categories: "geo"},
-	{name: "geodist", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoDist, categories: "geo"},
-	{name: "geohash", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoHash, categories: "geo"},
-	{name: "geopos", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoPos, categories: "geo"},
-	{name: "geosearch", arity: -7, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoSearch, categories: "geo"},
-	{name: "geosearchstore", arity: -8, flags: writes, first: 1, last: 2, step: 1, run: geoSearchStore, categories: "geo"},
-	{name: "georadius", arity: -6, flags: writes | flagMovableKeys, first: 1, last: 1, step: 1, run: geoRadius, categories: "geo"},
-	{name: "georadius_ro", arity: -6, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoRadius, categories: "geo"},
-	{name: "georadiusbymember", arity: -5, flags: writes | flagMovableKeys, first: 1, last: 1, step: 1, run: geoRadiusByMember, categories: "geo"},
-	{name: "georadiusbymember_ro", arity: -5, flags: flagReadonly, first: 1, last: 1, step: 1, run: geoRadiusByMember, categories: "geo"},
+	{name: "geoadd", arity: -5, flags: writes, first: 1, run: geoAdd, categories: "geo"},
+	{name: "geodist", arity: -4, flags: flagReadonly, first: 1, run: geoDist, categories: "geo"},
+	{name: "geohash", arity: -2, flags: flagReadonly, first: 1, run: geoHash, categories: "geo"},
+	{name: "geopos", arity: -2, flags: flagReadonly, first: 1, run: geoPos, categories: "geo"},
+	{name: "geosearch", arity: -7, flags: flagReadonly, first: 1, run: geoSearch, categories: "geo"},
+	{name: "geosearchstore", arity: -8, flags: writes, first: 1, last: 2, run: geoSearchStore, categories: "geo"},
+	{name: "georadius", arity: -6, flags: writes | flagMovableKeys, first: 1, run: geoRadius, categories: "geo"},
+	{name: "georadius_ro", arity: -6, flags: flagReadonly, first: 1, run: geoRadius, categories: "geo"},
+	{name: "georadiusbymember", arity: -5, flags: writes | flagMovableKeys, first: 1, run: geoRadiusByMember, categories: "geo"},
+	{name: "georadiusbymember_ro", arity: -5, flags: flagReadonly, first: 1, run: geoRadiusByMember, categories: "geo"},
 }
 
 // position is a longitude and a latitude in degrees.
@@ -159,8 +159,7 @@ func geoDist(x *call) error {
 	p, ok := z.position(x.args[2])
 	q, also := z.position(x.args[3])
 	if !ok || !also {
-		x.out.null()
-		return nil
+		return x.replyNull()
 	}
 	appendDistance(x.out, p.distance(q)/unit)
 	return nil

@@ -255,8 +255,15 @@ func (q geoQuery) run() []found {
 // replyFound stores the members found, or replies with them.
 func (x *call) replyFound(q geoQuery, all []found) error {
 	if q.store {
-		x.storeFound(q, all)
-		return nil
+		z := newZSet()
+		for _, m := range all {
+			if q.storeDist {
+				m.score = m.distance / q.unit
+			}
+			x.collect(z, m.scored)
+		}
+		x.storeResult(q.target, z)
+		return x.replyLen(len(all))
 	}
 	x.out.array(len(all))
 	extra := 0
@@ -281,17 +288,4 @@ func (x *call) replyFound(q geoQuery, all []found) error {
 		}
 	}
 	return nil
-}
-
-// storeFound stores the members found as a sorted set.
-func (x *call) storeFound(q geoQuery, all []found) {
-	z := newZSet()
-	for _, m := range all {
-		if q.storeDist {
-			m.score = m.distance / q.unit
-		}
-		x.collect(z, m.scored)
-	}
-	x.storeResult(q.target, z)
-	x.out.len(len(all))
 }

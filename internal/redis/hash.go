@@ -85,22 +85,22 @@ func (h *hash) remove(field string) bool {
 
 // hashCommands has the hash commands.
 var hashCommands = []*command{
-	{name: "hset", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: hSet, categories: "hash"},
-	{name: "hmset", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: hSet, categories: "hash"},
-	{name: "hsetnx", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: hSetNX, categories: "hash"},
-	{name: "hget", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: hGet, categories: "hash"},
-	{name: "hmget", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: hMGet, categories: "hash"},
-	{name: "hdel", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: hDel, categories: "hash"},
-	{name: "hlen", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: hLen, categories: "hash"},
-	{name: "hstrlen", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: hStrLen, categories: "hash"},
-	{name: "hexists", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: hExists, categories: "hash"},
-	{name: "hkeys", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hKeys, categories: "hash"},
-	{name: "hvals", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hVals, categories: "hash"},
-	{name: "hgetall", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hGetAll, categories: "hash"},
-	{name: "hincrby", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: hIncrBy, categories: "hash"},
-	{name: "hincrbyfloat", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: hIncrByFloat, categories: "hash"},
-	{name: "hrandfield", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hRandField, categories: "hash"},
-	{name: "hscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: hScan, categories: "hash"},
+	{name: "hset", arity: -4, flags: writesFast, first: 1, run: hSet, categories: "hash"},
+	{name: "hmset", arity: -4, flags: writesFast, first: 1, run: hSet, categories: "hash"},
+	{name: "hsetnx", arity: 4, flags: writesFast, first: 1, run: hSetNX, categories: "hash"},
+	{name: "hget", arity: 3, flags: readsFast, first: 1, run: withValue(hGet), categories: "hash"},
+	{name: "hmget", arity: -3, flags: readsFast, first: 1, run: withValue(hMGet), categories: "hash"},
+	{name: "hdel", arity: -3, flags: flagWrite | flagFast, first: 1, run: withEntry(kindHash, hDel), categories: "hash"},
+	{name: "hlen", arity: 2, flags: readsFast, first: 1, run: withValue(hLen), categories: "hash"},
+	{name: "hstrlen", arity: 3, flags: readsFast, first: 1, run: withValue(hStrLen), categories: "hash"},
+	{name: "hexists", arity: 3, flags: readsFast, first: 1, run: withValue(hExists), categories: "hash"},
+	{name: "hkeys", arity: 2, flags: flagReadonly, first: 1, run: hKeys, categories: "hash"},
+	{name: "hvals", arity: 2, flags: flagReadonly, first: 1, run: hVals, categories: "hash"},
+	{name: "hgetall", arity: 2, flags: flagReadonly, first: 1, run: withValue(hGetAll), categories: "hash"},
+	{name: "hincrby", arity: 4, flags: writesFast, first: 1, run: hIncrBy, categories: "hash"},
+	{name: "hincrbyfloat", arity: 4, flags: writesFast, first: 1, run: hIncrByFloat, categories: "hash"},
+	{name: "hrandfield", arity: -2, flags: flagReadonly, first: 1, run: hRandField, categories: "hash"},
+	{name: "hscan", arity: -3, flags: flagReadonly, first: 1, run: hScan, categories: "hash"},
 }
 
 // hashFor returns a hash's entry for a change. It adds a missing one.
@@ -145,20 +145,14 @@ func hSetNX(x *call) error {
 		return err
 	}
 	if h.fields.find(x.args[2]) != nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	x.setField(h, x.args[2], x.args[3])
 	x.changed(e)
-	x.out.int(1)
-	return nil
+	return x.replyInt(1)
 }
 
-func hGet(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func hGet(x *call, h *hash) error {
 	x.replyField(h, x.args[2])
 	return nil
 }
@@ -174,11 +168,7 @@ func (x *call) replyField(h *hash, field string) {
 	x.out.null()
 }
 
-func hMGet(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func hMGet(x *call, h *hash) error {
 	x.out.array(len(x.args) - 2)
 	for _, field := range x.args[2:] {
 		x.replyField(h, field)
@@ -186,14 +176,9 @@ func hMGet(x *call) error {
 	return nil
 }
 
-func hDel(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindHash)
-	if err != nil {
-		return err
-	}
+func hDel(x *call, e *entry) error {
 	if e == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	h := e.value.(*hash)
 	n := 0
@@ -205,49 +190,29 @@ func hDel(x *call) error {
 	if n > 0 {
 		x.changed(e)
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
-func hLen(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func hLen(x *call, h *hash) error {
 	n := 0
 	if h != nil {
 		n = h.fields.Len()
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
-func hStrLen(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func hStrLen(x *call, h *hash) error {
 	n := 0
 	if h != nil {
 		v, _ := h.fields.get(x.args[2])
 		n = len(v)
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
-func hExists(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	x.out.flag(h != nil && h.fields.find(x.args[2]) != nil)
-	return nil
-}
+func hExists(x *call, h *hash) error { return x.replyFlag(h != nil && h.fields.find(x.args[2]) != nil) }
 
-func hKeys(x *call) error {
-	return x.replyFields(func(it *item[string]) string { return it.key })
-}
+func hKeys(x *call) error { return x.replyFields(func(it *item[string]) string { return it.key }) }
 
 func hVals(x *call) error {
 	return x.replyFields(func(it *item[string]) string { return it.value })
@@ -271,11 +236,7 @@ func (x *call) replyFields(of func(*item[string]) string) error {
 	return nil
 }
 
-func hGetAll(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func hGetAll(x *call, h *hash) error {
 	if h == nil {
 		x.out.mapOf(0)
 		return nil
@@ -309,8 +270,7 @@ func hIncrBy(x *call) error {
 	}
 	x.setField(h, x.args[2], formatInt(n+by))
 	x.changed(e)
-	x.out.int(n + by)
-	return nil
+	return x.replyInt(n + by)
 }
 
 // dropEmpty removes an entry that was added in vain, and returns err.
@@ -344,8 +304,7 @@ func hIncrByFloat(x *call) error {
 	x.setField(h, x.args[2], sum)
 	x.changed(e)
 	x.effect("hset", x.args[1], x.args[2], sum)
-	x.out.bulk(sum)
-	return nil
+	return x.replyBulk(sum)
 }
 
 func hRandField(x *call) error {

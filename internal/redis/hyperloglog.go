@@ -29,9 +29,9 @@ const (
 
 // hyperLogLogCommands has the HyperLogLog commands.
 var hyperLogLogCommands = []*command{
-	{name: "pfadd", arity: -2, flags: writesFast, first: 1, last: 1, step: 1, run: pfAdd, categories: "hyperloglog"},
-	{name: "pfcount", arity: -2, flags: flagReadonly, first: 1, last: -1, step: 1, run: pfCount, categories: "hyperloglog"},
-	{name: "pfmerge", arity: -2, flags: writes, first: 1, last: -1, step: 1, run: pfMerge, categories: "hyperloglog"},
+	{name: "pfadd", arity: -2, flags: writesFast, first: 1, run: pfAdd, categories: "hyperloglog"},
+	{name: "pfcount", arity: -2, flags: flagReadonly, first: 1, last: -1, run: pfCount, categories: "hyperloglog"},
+	{name: "pfmerge", arity: -2, flags: writes, first: 1, last: -1, run: pfMerge, categories: "hyperloglog"},
 }
 
 // registers holds a HyperLogLog's registers.
@@ -209,8 +209,7 @@ func pfAdd(x *call) error {
 	if changed {
 		x.changed(e)
 	}
-	x.out.flag(updated || changed)
-	return nil
+	return x.replyFlag(updated || changed)
 }
 
 // addElements adds elements to a HyperLogLog, and reports whether it has changed.
@@ -286,8 +285,7 @@ func pfCount(x *call) error {
 	if err != nil {
 		return err
 	}
-	x.out.int(r.estimate())
-	return nil
+	return x.replyInt(r.estimate())
 }
 
 // countOne replies with a key's count, and caches it in the header.
@@ -297,8 +295,7 @@ func (x *call) countOne(key string) error {
 		return err
 	}
 	if e == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	s := e.value.(*str)
 	s.edited = true
@@ -310,8 +307,7 @@ func (x *call) countOne(key string) error {
 		binary.LittleEndian.PutUint64(s.b[hllCount:], uint64(r.estimate()))
 		x.changed(e)
 	}
-	x.out.int(int64(binary.LittleEndian.Uint64(s.b[hllCount:])))
-	return nil
+	return x.replyInt(int64(binary.LittleEndian.Uint64(s.b[hllCount:])))
 }
 
 func pfMerge(x *call) error {
@@ -326,8 +322,7 @@ func pfMerge(x *call) error {
 	e.value.(*str).setRegisters(r, sparse, x.limits.hllSparseMaxBytes)
 	x.changed(e)
 	x.effectOf(x.args[1])
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // estimate estimates how many elements were added, with Ertl's estimator as in Redis.

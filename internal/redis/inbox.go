@@ -20,10 +20,12 @@ var ErrClientClosed = errors.New("the client is closed")
 
 // NewClient returns a client that has no store yet.
 func NewClient(id int64, address string) *Client {
-	c := newClient()
-	c.ID = id
-	c.Address = address
-	c.Began = time.Now()
+	c := &Client{
+		ID: id, Address: address, Began: time.Now(),
+		channels: map[string]bool{}, patterns: map[string]bool{}, shards: map[string]bool{},
+	}
+	c.room.L = &c.mu
+	c.sent.L = &c.mu
 	return c
 }
 
@@ -256,7 +258,14 @@ func (c *Client) awaitSent() {
 // Send calls write with replies and messages as they come, until write fails or the client is closed.
 // It still writes everything appended before Close.
 func (c *Client) Send(write func([]byte) error) error {
-	defer c.endOutput()
+	defer func() { // drop the replies that cannot be sent
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.cut = true
+		c.outbox = nil
+		c.adjustReplies()
+		c.end()
+	}()
 	var b []byte
 	for {
 		var stalled *Store
@@ -271,16 +280,6 @@ func (c *Client) Send(write func([]byte) error) error {
 			stalled.enqueue(c)
 		}
 	}
-}
-
-// endOutput drops the replies that cannot be sent.
-func (c *Client) endOutput() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cut = true
-	c.outbox = nil
-	c.adjustReplies()
-	c.end()
 }
 
 // nextOutput waits for replies and returns them, or nil once the client is closed and nothing is left.

@@ -48,10 +48,7 @@ func commandAll(x *call) error {
 	return nil
 }
 
-func commandCount(x *call) error {
-	x.out.len(len(x.table))
-	return nil
-}
+func commandCount(x *call) error { return x.replyLen(len(x.table)) }
 
 func commandInfo(x *call) error {
 	if len(x.args) == 2 {
@@ -89,14 +86,20 @@ func (x *call) replyCommand(cmd *command) {
 	x.out.array(10)
 	x.out.bulk(cmd.name)
 	x.out.len(cmd.arity)
-	flags := cmd.flagNames()
+	var flags []string
+	for _, f := range flagNames {
+		if cmd.flags.has(f.flag) {
+			flags = append(flags, f.name)
+		}
+	}
 	x.out.set(len(flags))
 	for _, name := range flags {
 		x.out.simple(name)
 	}
-	x.out.len(cmd.first)
-	x.out.len(cmd.last)
-	x.out.len(cmd.step)
+	first, last, step := cmd.keyRange()
+	x.out.len(first)
+	x.out.len(last)
+	x.out.len(step)
 	categories := cmd.categoryNames()
 	x.out.set(len(categories))
 	for _, name := range categories {
@@ -108,16 +111,6 @@ func (x *call) replyCommand(cmd *command) {
 	for _, sub := range cmd.sub {
 		x.replyCommand(sub)
 	}
-}
-
-func (c *command) flagNames() []string {
-	var names []string
-	for _, f := range flagNames {
-		if c.flags.has(f.flag) {
-			names = append(names, f.name)
-		}
-	}
-	return names
 }
 
 // categoryNames returns a command's ACL categories.
@@ -144,23 +137,17 @@ func (c *command) categoryNames() []string {
 	return names
 }
 
-// allNames returns the names of commands and subcommands in order.
-func (t table) allNames() []string {
-	names := t.names()
-	for _, cmd := range t {
+// commandList lists the names of commands and subcommands.
+func commandList(x *call) error {
+	names := x.table.names()
+	for _, cmd := range x.table {
 		for _, sub := range cmd.sub {
 			names = append(names, sub.name)
 		}
 	}
 	slices.Sort(names)
-	return names
-}
-
-func commandList(x *call) error {
-	names := x.table.allNames()
 	if len(x.args) == 2 {
-		x.out.bulks(names)
-		return nil
+		return x.replyBulks(names)
 	}
 	if len(x.args) != 5 || !x.is(2, "FILTERBY") {
 		return errSyntax
@@ -175,8 +162,7 @@ func commandList(x *call) error {
 	default:
 		return errSyntax
 	}
-	x.out.bulks(slices.DeleteFunc(names, func(name string) bool { return !keep(x.table.named(name)) }))
-	return nil
+	return x.replyBulks(slices.DeleteFunc(names, func(name string) bool { return !keep(x.table.named(name)) }))
 }
 
 // commandDocs replies with each command's group. We document nothing else here.
@@ -223,6 +209,5 @@ func commandGetKeys(x *call) error {
 	if len(keys) == 0 && (cmd.keys == nil || cmd.categories != "scripting") {
 		return errorf("ERR The command has no key arguments")
 	}
-	x.out.bulks(keys)
-	return nil
+	return x.replyBulks(keys)
 }

@@ -8,24 +8,24 @@ import (
 
 // keyCommands has the commands for keys with any type. expire.go has those about expiry.
 var keyCommands = append([]*command{
-	{name: "del", arity: -2, flags: flagWrite, first: 1, last: -1, step: 1, run: del, categories: "keyspace"},
-	{name: "unlink", arity: -2, flags: flagWrite | flagFast, first: 1, last: -1, step: 1, run: del, categories: "keyspace"},
-	{name: "exists", arity: -2, flags: readsFast, first: 1, last: -1, step: 1, run: exists, categories: "keyspace"},
-	{name: "touch", arity: -2, flags: readsFast, first: 1, last: -1, step: 1, run: exists, categories: "keyspace"},
-	{name: "type", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: typeOf, categories: "keyspace"},
-	{name: "rename", arity: 3, flags: flagWrite, first: 1, last: 2, step: 1, run: rename, categories: "keyspace"},
-	{name: "renamenx", arity: 3, flags: flagWrite | flagFast, first: 1, last: 2, step: 1, run: renameNX, categories: "keyspace"},
-	{name: "copy", arity: -3, flags: writes, first: 1, last: 2, step: 1, run: copyKey, categories: "keyspace"},
+	{name: "del", arity: -2, flags: flagWrite, first: 1, last: -1, run: del, categories: "keyspace"},
+	{name: "unlink", arity: -2, flags: flagWrite | flagFast, first: 1, last: -1, run: del, categories: "keyspace"},
+	{name: "exists", arity: -2, flags: readsFast, first: 1, last: -1, run: exists, categories: "keyspace"},
+	{name: "touch", arity: -2, flags: readsFast, first: 1, last: -1, run: exists, categories: "keyspace"},
+	{name: "type", arity: 2, flags: readsFast, first: 1, run: typeOf, categories: "keyspace"},
+	{name: "rename", arity: 3, flags: flagWrite, first: 1, last: 2, run: rename, categories: "keyspace"},
+	{name: "renamenx", arity: 3, flags: flagWrite | flagFast, first: 1, last: 2, run: renameNX, categories: "keyspace"},
+	{name: "copy", arity: -3, flags: writes, first: 1, last: 2, run: copyKey, categories: "keyspace"},
 	{name: "randomkey", arity: 1, flags: flagReadonly, run: randomKey, categories: "keyspace"},
 	{name: "keys", arity: 2, flags: flagReadonly, run: keysLike, categories: "keyspace dangerous"},
 	{name: "scan", arity: -2, flags: flagReadonly, run: scan, categories: "keyspace"},
-	{name: "dump", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: dumpKey, categories: "keyspace"},
-	{name: "restore", arity: -4, flags: writes, first: 1, last: 1, step: 1, run: restore, categories: "keyspace dangerous"},
+	{name: "dump", arity: 2, flags: flagReadonly, first: 1, run: dumpKey, categories: "keyspace"},
+	{name: "restore", arity: -4, flags: writes, first: 1, run: restore, categories: "keyspace dangerous"},
 	{name: "object", arity: -2, sub: []*command{
-		{name: "object|encoding", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectEncoding, categories: "keyspace"},
-		{name: "object|refcount", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectRefCount, categories: "keyspace"},
-		{name: "object|idletime", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectIdleTime, categories: "keyspace"},
-		{name: "object|freq", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectFreq, categories: "keyspace"},
+		{name: "object|encoding", arity: 3, flags: flagReadonly, first: 2, run: objectEncoding, categories: "keyspace"},
+		{name: "object|refcount", arity: 3, flags: flagReadonly, first: 2, run: objectRefCount, categories: "keyspace"},
+		{name: "object|idletime", arity: 3, flags: flagReadonly, first: 2, run: objectIdleTime, categories: "keyspace"},
+		{name: "object|freq", arity: 3, flags: flagReadonly, first: 2, run: objectFreq, categories: "keyspace"},
 		{name: "object|help", arity: 2, run: help, categories: "keyspace"},
 	}},
 	{name: "flushall", arity: -1, flags: flagWrite, run: flushAll, categories: "keyspace dangerous"},
@@ -42,8 +42,7 @@ func del(x *call) error {
 			n++
 		}
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
 func exists(x *call) error {
@@ -53,8 +52,7 @@ func exists(x *call) error {
 			n++
 		}
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
 // exists reports whether a key exists. Only TOUCH counts as a use.
@@ -80,8 +78,7 @@ func rename(x *call) error {
 	if err := x.rename(x.args[1], x.args[2]); err != nil {
 		return err
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // rename moves a key's value to another key.
@@ -126,8 +123,7 @@ func renameNX(x *call) error {
 			return err
 		}
 	}
-	x.out.flag(!taken)
-	return nil
+	return x.replyFlag(!taken)
 }
 
 func copyKey(x *call) error {
@@ -151,8 +147,7 @@ func copyKey(x *call) error {
 	}
 	e := x.lookup(from)
 	if e == nil || x.lookup(to) != nil && !replace {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	if err := x.admitGrowth(e.charged); err != nil {
 		return err
@@ -163,8 +158,7 @@ func copyKey(x *call) error {
 	}
 	x.keys.setExpires(x.set(to, v), e.expires)
 	x.effectOf(to)
-	x.out.int(1)
-	return nil
+	return x.replyInt(1)
 }
 
 // clone copies a value, with its encoding.
@@ -199,12 +193,10 @@ func randomKey(x *call) error {
 			break
 		}
 		if e := x.keys.entries.At(rand.IntN(n)); !e.expired(x.now) {
-			x.out.bulk(e.key)
-			return nil
+			return x.replyBulk(e.key)
 		}
 	}
-	x.out.null()
-	return nil
+	return x.replyNull()
 }
 
 func keysLike(x *call) error {
@@ -215,8 +207,7 @@ func keysLike(x *call) error {
 		}
 		return true
 	})
-	x.out.bulks(all)
-	return nil
+	return x.replyBulks(all)
 }
 
 // scanOptions are the options for SCAN, HSCAN, SSCAN and ZSCAN.
@@ -405,15 +396,13 @@ func restore(x *call) error {
 			x.remove(old)
 			x.effect("del", x.args[1])
 		}
-		x.out.ok()
-		return nil
+		return x.replyOK()
 	}
 	e := x.set(x.args[1], v)
 	x.keys.setExpires(e, at)
 	e.used -= o.idle * 1000
 	x.effect("restore", x.args[1], formatInt(at), x.args[3], "replace", "absttl")
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // object returns the entry that an OBJECT command names. If there is none, it replies so and returns
@@ -487,11 +476,7 @@ func flushAll(x *call) error {
 		x.changes += n
 		x.effect("flushall")
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
-func dbSize(x *call) error {
-	x.out.len(x.keys.entries.Len())
-	return nil
-}
+func dbSize(x *call) error { return x.replyLen(x.keys.entries.Len()) }

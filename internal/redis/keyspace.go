@@ -186,6 +186,28 @@ func find[V value](x *call, key string) (V, error) {
 	return v, nil
 }
 
+// withValue returns a command that reads its first key's value, which is nil if there is none.
+func withValue[V value](run func(x *call, v V) error) func(x *call) error {
+	return func(x *call) error {
+		v, err := find[V](x, x.args[1])
+		if err != nil {
+			return err
+		}
+		return run(x, v)
+	}
+}
+
+// withEntry is like withValue for a command that may change the value.
+func withEntry(k kind, run func(x *call, e *entry) error) func(x *call) error {
+	return func(x *call) error {
+		e, err := x.lookupKind(x.args[1], k)
+		if err != nil {
+			return err
+		}
+		return run(x, e)
+	}
+}
+
 // set gives a key a value that does not expire.
 func (x *call) set(key string, v value) *entry { return x.put(x.keys.find(key), key, v) }
 

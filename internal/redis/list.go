@@ -96,31 +96,26 @@ func (l *list) len() int {
 
 // listCommands has the list commands. list_move.go has those that move elements or block.
 var listCommands = append([]*command{
-	{name: "lpush", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: push, categories: "list"},
-	{name: "rpush", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: push, categories: "list"},
-	{name: "lpushx", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: push, categories: "list"},
-	{name: "rpushx", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: push, categories: "list"},
-	{name: "lpop", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: pop, categories: "list"},
-	{name: "rpop", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: pop, categories: "list"},
-	{name: "llen", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: lLen, categories: "list"},
-	{name: "lindex", arity: 3, flags: flagReadonly, first: 1, last: 1, step: 1, run: lIndex, categories: "list"},
-	{name: "lset", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: lSet, categories: "list"},
-	{name: "lrange", arity: 4, flags: flagReadonly, first: 1, last: 1, step: 1, run: lRange, categories: "list"},
-	{name: "ltrim", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: lTrim, categories: "list"},
-	{name: "lrem", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: lRem, categories: "list"},
-	{name: "linsert", arity: 5, flags: writes, first: 1, last: 1, step: 1, run: lInsert, categories: "list"},
-	{name: "lpos", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: lPos, categories: "list"},
+	{name: "lpush", arity: -3, flags: writesFast, first: 1, run: withEntry(kindList, push), categories: "list"},
+	{name: "rpush", arity: -3, flags: writesFast, first: 1, run: withEntry(kindList, push), categories: "list"},
+	{name: "lpushx", arity: -3, flags: writesFast, first: 1, run: withEntry(kindList, push), categories: "list"},
+	{name: "rpushx", arity: -3, flags: writesFast, first: 1, run: withEntry(kindList, push), categories: "list"},
+	{name: "lpop", arity: -2, flags: flagWrite | flagFast, first: 1, run: pop, categories: "list"},
+	{name: "rpop", arity: -2, flags: flagWrite | flagFast, first: 1, run: pop, categories: "list"},
+	{name: "llen", arity: 2, flags: readsFast, first: 1, run: withValue(lLen), categories: "list"},
+	{name: "lindex", arity: 3, flags: flagReadonly, first: 1, run: withValue(lIndex), categories: "list"},
+	{name: "lset", arity: 4, flags: writes, first: 1, run: withEntry(kindList, lSet), categories: "list"},
+	{name: "lrange", arity: 4, flags: flagReadonly, first: 1, run: lRange, categories: "list"},
+	{name: "ltrim", arity: 4, flags: flagWrite, first: 1, run: lTrim, categories: "list"},
+	{name: "lrem", arity: 4, flags: flagWrite, first: 1, run: lRem, categories: "list"},
+	{name: "linsert", arity: 5, flags: writes, first: 1, run: lInsert, categories: "list"},
+	{name: "lpos", arity: -3, flags: flagReadonly, first: 1, run: lPos, categories: "list"},
 }, listMoveCommands...)
 
 // push runs LPUSH, RPUSH, LPUSHX and RPUSHX.
-func push(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindList)
-	if err != nil {
-		return err
-	}
+func push(x *call, e *entry) error {
 	if e == nil && strings.HasSuffix(x.cmd.name, "x") {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	if e == nil {
 		e = x.addList(x.args[1])
@@ -130,8 +125,7 @@ func push(x *call) error {
 		l.push(x.cmd.name[0] == 'l', strings.Clone(element))
 	}
 	x.changed(e)
-	x.out.len(l.len())
-	return nil
+	return x.replyLen(l.len())
 }
 
 // addList adds an empty list, to which the caller must add an element.
@@ -146,13 +140,9 @@ func pop(x *call) error {
 	if len(x.args) > 3 {
 		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
 	}
-	count := int64(1)
-	if len(x.args) == 3 {
-		n, ok := parseInt(x.args[2])
-		if !ok || n < 0 {
-			return errNegative
-		}
-		count = n
+	count, err := x.popCount()
+	if err != nil {
+		return err
 	}
 	e, err := x.lookupKind(x.args[1], kindList)
 	if err != nil {
@@ -173,6 +163,18 @@ func pop(x *call) error {
 	return nil
 }
 
+// popCount reads the count in LPOP, SPOP, ZPOPMIN and the like, or returns 1 if there is none.
+func (x *call) popCount() (int64, error) {
+	if len(x.args) == 2 {
+		return 1, nil
+	}
+	n, ok := parseInt(x.args[2])
+	if !ok || n < 0 {
+		return 0, errNegative
+	}
+	return n, nil
+}
+
 // replyPopped removes elements at one end and appends them to the reply.
 func (x *call) replyPopped(e *entry, left bool, count int64) {
 	l := e.value.(*list)
@@ -186,14 +188,7 @@ func (x *call) replyPopped(e *entry, left bool, count int64) {
 	}
 }
 
-func lLen(x *call) error {
-	l, err := find[*list](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	x.out.len(l.len())
-	return nil
-}
+func lLen(x *call, l *list) error { return x.replyLen(l.len()) }
 
 // index resolves a position that may count from the end, and reports whether the list has it.
 func (l *list) index(i int64) (int, bool) {
@@ -204,14 +199,9 @@ func (l *list) index(i int64) (int, bool) {
 	return int(i), i >= 0 && i < n
 }
 
-func lIndex(x *call) error {
-	l, err := find[*list](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func lIndex(x *call, l *list) error {
 	if l == nil {
-		x.out.null()
-		return nil
+		return x.replyNull()
 	}
 	n, err := x.int(2)
 	if err != nil {
@@ -225,11 +215,7 @@ func lIndex(x *call) error {
 	return nil
 }
 
-func lSet(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindList)
-	if err != nil {
-		return err
-	}
+func lSet(x *call, e *entry) error {
 	if e == nil {
 		return errNoSuchKey
 	}
@@ -245,8 +231,7 @@ func lSet(x *call) error {
 	l.bytes += int64(len(x.args[3]) - len(l.elements.At(i)))
 	l.elements.Set(i, strings.Clone(x.args[3]))
 	x.changed(e)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // span reads two arguments that select a part of n elements. It returns the first element's position
@@ -297,8 +282,7 @@ func lTrim(x *call) error {
 		return err
 	}
 	if e == nil {
-		x.out.ok()
-		return nil
+		return x.replyOK()
 	}
 	l := e.value.(*list)
 	n := l.len()
@@ -312,8 +296,7 @@ func lTrim(x *call) error {
 	if l.len() < n {
 		x.changed(e)
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func lRem(x *call) error {
@@ -326,15 +309,13 @@ func lRem(x *call) error {
 		return err
 	}
 	if e == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	n := e.value.(*list).removeAll(x.args[3], count)
 	if n > 0 {
 		x.changed(e)
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
 // removeAll removes elements equal to another: all if count is 0, otherwise at most count, from the end
@@ -380,14 +361,12 @@ func lInsert(x *call) error {
 		return err
 	}
 	if e == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	l := e.value.(*list)
 	i := l.elements.Index(func(v string) bool { return v == x.args[3] })
 	if i < 0 {
-		x.out.int(-1)
-		return nil
+		return x.replyInt(-1)
 	}
 	if !before {
 		i++
@@ -395,8 +374,7 @@ func lInsert(x *call) error {
 	l.elements.Insert(i, strings.Clone(x.args[4]))
 	l.bytes += int64(len(x.args[4]))
 	x.changed(e)
-	x.out.len(l.len())
-	return nil
+	return x.replyLen(l.len())
 }
 
 // posOptions are LPOS's options.

@@ -1,15 +1,17 @@
 package redis
 
+import "time"
+
 // listMoveCommands has the commands that move elements between lists, and those that block.
 var listMoveCommands = []*command{
-	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, step: 1, run: lMove, categories: "list"},
-	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, step: 1, run: rPopLPush, categories: "list"},
+	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, run: lMove, categories: "list"},
+	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, run: rPopLPush, categories: "list"},
 	{name: "lmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: lMPop, categories: "list"},
-	{name: "blpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
-	{name: "brpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
-	{name: "blmove", arity: 6, flags: writes | flagBlocking, first: 1, last: 2, step: 1, run: bLMove, categories: "list"},
-	{name: "brpoplpush", arity: 4, flags: writes | flagBlocking, first: 1, last: 2, step: 1, run: bRPopLPush, categories: "list"},
-	{name: "blmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bLMPop, categories: "list"},
+	{name: "blpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, run: bPop, categories: "list"},
+	{name: "brpop", arity: -3, flags: flagWrite | flagBlocking, first: 1, last: -2, run: bPop, categories: "list"},
+	{name: "blmove", arity: 6, flags: writes | flagBlocking, first: 1, last: 2, run: lMove, categories: "list"},
+	{name: "brpoplpush", arity: 4, flags: writes | flagBlocking, first: 1, last: 2, run: rPopLPush, categories: "list"},
+	{name: "blmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: lMPop, categories: "list"},
 }
 
 // side reads an argument that must be LEFT or RIGHT.
@@ -20,6 +22,7 @@ func (x *call) side(i int) (left bool, err error) {
 	return x.is(i, "LEFT"), nil
 }
 
+// lMove runs LMOVE and BLMOVE.
 func lMove(x *call) error {
 	fromLeft, err := x.side(3)
 	if err != nil {
@@ -29,34 +32,35 @@ func lMove(x *call) error {
 	if err != nil {
 		return err
 	}
-	_, err = x.move(fromLeft, toLeft, func() error {
-		x.out.null()
-		return nil
-	})
-	return err
+	return x.move(fromLeft, toLeft, 5)
 }
 
-func rPopLPush(x *call) error {
-	_, err := x.move(false, true, func() error {
-		x.out.null()
-		return nil
-	})
-	return err
-}
+// rPopLPush runs RPOPLPUSH and BRPOPLPUSH.
+func rPopLPush(x *call) error { return x.move(false, true, 3) }
 
-// move moves an element from one list's end to another's, and replies with it. It calls missing if
-// there is none.
-func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
+// move moves an element from one list's end to another's, and replies with it. If there is none, a
+// blocking command waits, for as long as the argument at timeoutAt says.
+func (x *call) move(fromLeft, toLeft bool, timeoutAt int) error {
+	var timeout time.Duration
+	var err error
+	if x.cmd.flags.has(flagBlocking) {
+		if timeout, err = x.timeoutArg(timeoutAt); err != nil {
+			return err
+		}
+	}
 	from, err := x.lookupKind(x.args[1], kindList)
 	if err != nil && x.client.blocked == nil {
-		return false, err
+		return err
+	}
+	if from == nil && x.cmd.flags.has(flagBlocking) {
+		return x.block(x.args, x.args[1:2], timeout, (*reply).null)
 	}
 	if from == nil {
-		return false, missing()
+		return x.replyNull()
 	}
 	to, err := x.lookupKind(x.args[2], kindList)
 	if err != nil {
-		return false, err
+		return err
 	}
 	element := from.value.(*list).pop(fromLeft)
 	if to == nil {
@@ -68,10 +72,13 @@ func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
 		x.changed(from)
 	}
 	// The push comes first, so that a list with one element keeps its expiry.
-	x.effect(pushName(toLeft), x.args[2], element)
+	if toLeft {
+		x.effect("lpush", x.args[2], element)
+	} else {
+		x.effect("rpush", x.args[2], element)
+	}
 	x.effect(popName(fromLeft), x.args[1])
-	x.out.bulk(element)
-	return true, nil
+	return x.replyBulk(element)
 }
 
 func popName(left bool) string {
@@ -81,38 +88,6 @@ func popName(left bool) string {
 	return "rpop"
 }
 
-func pushName(left bool) string {
-	if left {
-		return "lpush"
-	}
-	return "rpush"
-}
-
-func bLMove(x *call) error {
-	fromLeft, err := x.side(3)
-	if err != nil {
-		return err
-	}
-	toLeft, err := x.side(4)
-	if err != nil {
-		return err
-	}
-	return x.blockingMove(fromLeft, toLeft, 5)
-}
-
-func bRPopLPush(x *call) error { return x.blockingMove(false, true, 3) }
-
-func (x *call) blockingMove(fromLeft, toLeft bool, timeoutAt int) error {
-	timeout, err := x.timeoutArg(timeoutAt)
-	if err != nil {
-		return err
-	}
-	_, err = x.move(fromLeft, toLeft, func() error {
-		return x.block(x.args, x.args[1:2], timeout, (*reply).null)
-	})
-	return err
-}
-
 // bPop runs BLPOP and BRPOP.
 func bPop(x *call) error {
 	last := len(x.args) - 1
@@ -120,26 +95,35 @@ func bPop(x *call) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range x.candidates(x.args[1:last]) {
-		e, err := x.lookupKind(key, kindList)
-		if err != nil {
-			if x.client.blocked != nil {
-				continue // it waits for a list
-			}
-			return err
-		}
-		if e == nil {
-			continue
-		}
-		left := x.cmd.name == "blpop"
-		x.out.array(2)
-		x.out.bulk(key)
-		x.out.bulk(e.value.(*list).pop(left))
-		x.changed(e)
-		x.effect(popName(left), key)
-		return nil
+	e, key, err := x.firstOf(x.args[1:last], kindList)
+	if err != nil {
+		return err
 	}
-	return x.block(x.args, x.args[1:last], timeout, (*reply).nullArray)
+	if e == nil {
+		return x.block(x.args, x.args[1:last], timeout, (*reply).nullArray)
+	}
+	left := x.cmd.name == "blpop"
+	x.out.array(2)
+	x.out.bulk(key)
+	x.out.bulk(e.value.(*list).pop(left))
+	x.changed(e)
+	x.effect(popName(left), key)
+	return nil
+}
+
+// firstOf returns the first key that has a value of a kind. A client that is already blocked gets no
+// error for a key with another type; it goes on waiting.
+func (x *call) firstOf(keys []string, k kind) (*entry, string, error) {
+	for _, key := range x.candidates(keys) {
+		e, err := x.lookupKind(key, k)
+		if err != nil && x.client.blocked == nil {
+			return nil, "", err
+		}
+		if e != nil {
+			return e, key, nil
+		}
+	}
+	return nil, "", nil
 }
 
 // popOptions are the arguments for LMPOP and ZMPOP. BLMPOP and BZMPOP have them after the timeout.
@@ -148,10 +132,16 @@ type popOptions struct {
 	// last takes elements from the end: RIGHT, or MAX.
 	last  bool
 	count int64
+	// timeout is for the commands that block.
+	timeout time.Duration
 }
 
-// popOptions reads the number of keys and the arguments after it. first and last name the two ends.
-func (x *call) popOptions(at int, first, last string) (o popOptions, err error) {
+// popOptions reads the arguments. first and last name the two ends.
+func (x *call) popOptions(first, last string) (o popOptions, err error) {
+	at := 1
+	if x.cmd.flags.has(flagBlocking) {
+		at = 2
+	}
 	n, ok := parseInt(x.args[at])
 	if !ok || n <= 0 {
 		return o, errorf("ERR numkeys should be greater than 0")
@@ -165,8 +155,18 @@ func (x *call) popOptions(at int, first, last string) (o popOptions, err error) 
 	if !o.last && !x.is(where, first) {
 		return o, errSyntax
 	}
-	o.count, err = x.countOption(where + 1)
+	if o.count, err = x.countOption(where + 1); err == nil && at == 2 {
+		o.timeout, err = x.timeoutArg(1)
+	}
 	return o, err
+}
+
+// nothingToPop replies that no key has elements, unless the command blocks until one has.
+func (x *call) nothingToPop(o popOptions) error {
+	if x.cmd.flags.has(flagBlocking) {
+		return x.block(x.args, o.keys, o.timeout, (*reply).nullArray)
+	}
+	return x.replyNullArray()
 }
 
 // countOption reads COUNT and a number, starting at argument from; 1 without it.
@@ -185,48 +185,23 @@ func (x *call) countOption(from int) (int64, error) {
 	return max(count, 1), nil
 }
 
+// lMPop runs LMPOP and BLMPOP.
 func lMPop(x *call) error {
-	o, err := x.popOptions(1, "LEFT", "RIGHT")
+	o, err := x.popOptions("LEFT", "RIGHT")
 	if err != nil {
 		return err
 	}
-	return x.popFirst(o, func() error {
-		x.out.nullArray()
-		return nil
-	})
-}
-
-func bLMPop(x *call) error {
-	o, err := x.popOptions(2, "LEFT", "RIGHT")
+	e, key, err := x.firstOf(o.keys, kindList)
 	if err != nil {
 		return err
 	}
-	timeout, err := x.timeoutArg(1)
-	if err != nil {
-		return err
+	if e == nil {
+		return x.nothingToPop(o)
 	}
-	return x.popFirst(o, func() error { return x.block(x.args, o.keys, timeout, (*reply).nullArray) })
-}
-
-// popFirst pops elements from the first list that has any. It calls missing if there is none.
-func (x *call) popFirst(o popOptions, missing func() error) error {
-	for _, key := range x.candidates(o.keys) {
-		e, err := x.lookupKind(key, kindList)
-		if err != nil {
-			if x.client.blocked != nil {
-				continue
-			}
-			return err
-		}
-		if e == nil {
-			continue
-		}
-		n := min(o.count, int64(e.value.(*list).len()))
-		x.out.array(2)
-		x.out.bulk(key)
-		x.replyPopped(e, !o.last, n)
-		x.effect(popName(!o.last), key, formatInt(n))
-		return nil
-	}
-	return missing()
+	n := min(o.count, int64(e.value.(*list).len()))
+	x.out.array(2)
+	x.out.bulk(key)
+	x.replyPopped(e, !o.last, n)
+	x.effect(popName(!o.last), key, formatInt(n))
+	return nil
 }

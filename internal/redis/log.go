@@ -145,9 +145,6 @@ const (
 	longFrame = 32 << 20
 )
 
-// overlong reports whether the current request has changed as much as it may.
-func (l *log) overlong() bool { return len(l.frame) > longFrame }
-
 // buffered returns the size of the log's buffers, and of its rewrite's.
 func (l *log) buffered() int64 {
 	n := cap(l.frame) + cap(l.buf)

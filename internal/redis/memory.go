@@ -102,7 +102,7 @@ func (x *call) admitGrowth(n int64) error {
 // with these flags, although it should not end half way.
 func (s *Store) admitMore(f flags) error {
 	switch {
-	case f.has(flagWrite) && s.log.overlong():
+	case f.has(flagWrite) && len(s.log.frame) > longFrame:
 		return errTooMuch
 	case f.has(flagDenyOOM) && s.keys.memory/2 > s.options.Memory:
 		return errOOM

@@ -180,9 +180,17 @@ func (x *call) publishEventsOf(key string) {
 	case "persist":
 		x.publishGeneric(key, "persist")
 	case "getex":
-		x.publishGeneric(key, persistOrExpire(e))
+		if e != nil && e.expires == 0 {
+			x.publishGeneric(key, "persist")
+		} else {
+			x.publishGeneric(key, "expire")
+		}
 	case "rename", "renamenx":
-		x.publishRenamed(key)
+		if key == x.args[1] {
+			x.publishEvent(eventGeneric, "rename_from", key)
+		} else {
+			x.publishEvent(eventGeneric, "rename_to", key)
+		}
 	case "copy":
 		x.publishGeneric(key, "copy_to")
 	case "restore":
@@ -190,7 +198,11 @@ func (x *call) publishEventsOf(key string) {
 	case "set", "setex", "psetex":
 		x.publishSet(key, e)
 	case "smove":
-		x.publishMoved(key)
+		if key == x.args[1] {
+			x.publishChange(key, "srem")
+		} else {
+			x.publishChange(key, "sadd")
+		}
 	case "xadd":
 		x.publishChange(key, "xadd")
 		if x.trimmed {
@@ -207,30 +219,6 @@ func (x *call) publishGeneric(key, name string) {
 		name = "del"
 	}
 	x.publishEvent(eventGeneric, name, key)
-}
-
-func persistOrExpire(e *entry) string {
-	if e != nil && e.expires == 0 {
-		return "persist"
-	}
-	return "expire"
-}
-
-func (x *call) publishRenamed(key string) {
-	if key == x.args[1] {
-		x.publishEvent(eventGeneric, "rename_from", key)
-	} else {
-		x.publishEvent(eventGeneric, "rename_to", key)
-	}
-}
-
-// publishMoved publishes the event for a set that lost or gained SMOVE's member.
-func (x *call) publishMoved(key string) {
-	if key == x.args[1] {
-		x.publishChange(key, "srem")
-	} else {
-		x.publishChange(key, "sadd")
-	}
 }
 
 // publishSet publishes SET's events. A key whose time has passed is gone already.

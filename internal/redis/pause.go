@@ -36,14 +36,12 @@ func clientPause(x *call) error {
 		x.pause.until = until
 	}
 	x.pause.all = x.pause.all || all
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func clientUnpause(x *call) error {
 	x.unpause()
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // paused reports whether there is a pause. It ends one whose time is up.

@@ -53,9 +53,6 @@ var (
 
 const flagsOfSubscribe = flagPubSub | flagNoScript | flagSubscribed
 
-// subscribes reports whether a command begins or ends subscriptions.
-func (c *command) subscribes() bool { return c.flags&flagsOfSubscribe == flagsOfSubscribe }
-
 // pubSubCommands has the publish and subscribe commands.
 var pubSubCommands = []*command{
 	{name: "subscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toChannels), categories: "pubsub"},
@@ -153,10 +150,7 @@ func (s *Store) unsubscribeAll(c *Client) {
 	}
 }
 
-func publish(x *call) error {
-	x.out.len(x.publish(x.args[1], x.args[2]))
-	return nil
-}
+func publish(x *call) error { return x.replyLen(x.publish(x.args[1], x.args[2])) }
 
 // publish sends a message to a channel's subscribers, and returns how many there are.
 func (x *call) publish(channel, text string) int {
@@ -169,10 +163,7 @@ func (x *call) publish(channel, text string) int {
 	return n
 }
 
-func sPublish(x *call) error {
-	x.out.len(x.send(toShards, x.args[1], x.args[2]))
-	return nil
-}
+func sPublish(x *call) error { return x.replyLen(x.send(toShards, x.args[1], x.args[2])) }
 
 // send sends a message to a name's subscribers, and returns how many there are. For a pattern the
 // message is the channel and a text, otherwise just a text.
@@ -239,8 +230,7 @@ func listChannels(kind subscription) func(x *call) error {
 			}
 		}
 		slices.Sort(names)
-		x.out.bulks(names)
-		return nil
+		return x.replyBulks(names)
 	}
 }
 
@@ -256,7 +246,4 @@ func countSubscribers(kind subscription) func(x *call) error {
 	}
 }
 
-func numPat(x *call) error {
-	x.out.len(len(x.patterns))
-	return nil
-}
+func numPat(x *call) error { return x.replyLen(len(x.patterns)) }

@@ -88,7 +88,9 @@ func (i *interpreter) reply(r *scriptRun, v gopher.LValue) error {
 const countedField = "ignore_error_stats_update"
 
 // isCounted reports whether INFO already counts an error. t may be nil.
-func isCounted(t *gopher.LTable) bool { return t != nil && t.RawGetString(countedField) == gopher.LTrue }
+func isCounted(t *gopher.LTable) bool {
+	return t != nil && t.RawGetString(countedField) == gopher.LTrue
+}
 
 // failure turns an error that the script raised into the client's error reply.
 func (r *scriptRun) failure(e *lua.Error) error {

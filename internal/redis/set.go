@@ -99,23 +99,23 @@ func (m *members) names() []string {
 
 // setCommands has the set commands.
 var setCommands = []*command{
-	{name: "sadd", arity: -3, flags: writesFast, first: 1, last: 1, step: 1, run: sAdd, categories: "set"},
-	{name: "srem", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: sRem, categories: "set"},
-	{name: "smove", arity: 4, flags: flagWrite | flagFast, first: 1, last: 2, step: 1, run: sMove, categories: "set"},
-	{name: "sismember", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: sIsMember, categories: "set"},
-	{name: "smismember", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: sMIsMember, categories: "set"},
-	{name: "scard", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: sCard, categories: "set"},
-	{name: "smembers", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: sMembers, categories: "set"},
-	{name: "spop", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: sPop, categories: "set"},
-	{name: "srandmember", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: sRandMember, categories: "set"},
-	{name: "sinter", arity: -2, flags: flagReadonly, first: 1, last: -1, step: 1, run: sInter, categories: "set"},
-	{name: "sinterstore", arity: -3, flags: writes, first: 1, last: -1, step: 1, run: sInterStore, categories: "set"},
+	{name: "sadd", arity: -3, flags: writesFast, first: 1, run: withEntry(kindSet, sAdd), categories: "set"},
+	{name: "srem", arity: -3, flags: flagWrite | flagFast, first: 1, run: withEntry(kindSet, sRem), categories: "set"},
+	{name: "smove", arity: 4, flags: flagWrite | flagFast, first: 1, last: 2, run: sMove, categories: "set"},
+	{name: "sismember", arity: 3, flags: readsFast, first: 1, run: withValue(sIsMember), categories: "set"},
+	{name: "smismember", arity: -3, flags: readsFast, first: 1, run: withValue(sMIsMember), categories: "set"},
+	{name: "scard", arity: 2, flags: readsFast, first: 1, run: withValue(sCard), categories: "set"},
+	{name: "smembers", arity: 2, flags: flagReadonly, first: 1, run: withValue(sMembers), categories: "set"},
+	{name: "spop", arity: -2, flags: flagWrite | flagFast, first: 1, run: sPop, categories: "set"},
+	{name: "srandmember", arity: -2, flags: flagReadonly, first: 1, run: sRandMember, categories: "set"},
+	{name: "sinter", arity: -2, flags: flagReadonly, first: 1, last: -1, run: sInter, categories: "set"},
+	{name: "sinterstore", arity: -3, flags: writes, first: 1, last: -1, run: sInterStore, categories: "set"},
 	{name: "sintercard", arity: -3, flags: flagReadonly | flagMovableKeys, keys: numberedKeys(1), run: sInterCard, categories: "set"},
-	{name: "sunion", arity: -2, flags: flagReadonly, first: 1, last: -1, step: 1, run: sUnion, categories: "set"},
-	{name: "sunionstore", arity: -3, flags: writes, first: 1, last: -1, step: 1, run: sUnionStore, categories: "set"},
-	{name: "sdiff", arity: -2, flags: flagReadonly, first: 1, last: -1, step: 1, run: sDiff, categories: "set"},
-	{name: "sdiffstore", arity: -3, flags: writes, first: 1, last: -1, step: 1, run: sDiffStore, categories: "set"},
-	{name: "sscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: sScan, categories: "set"},
+	{name: "sunion", arity: -2, flags: flagReadonly, first: 1, last: -1, run: sUnion, categories: "set"},
+	{name: "sunionstore", arity: -3, flags: writes, first: 1, last: -1, run: sUnionStore, categories: "set"},
+	{name: "sdiff", arity: -2, flags: flagReadonly, first: 1, last: -1, run: sDiff, categories: "set"},
+	{name: "sdiffstore", arity: -3, flags: writes, first: 1, last: -1, run: sDiffStore, categories: "set"},
+	{name: "sscan", arity: -3, flags: flagReadonly, first: 1, run: sScan, categories: "set"},
 }
 
 // numberedKeys returns a function that finds the keys in a command which counts them in argument at.
@@ -129,11 +129,7 @@ func numberedKeys(at int) func(args []string) []string {
 	}
 }
 
-func sAdd(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindSet)
-	if err != nil {
-		return err
-	}
+func sAdd(x *call, e *entry) error {
 	if e == nil {
 		e = x.keys.add(x.args[1], newMembers())
 		e.used = x.now
@@ -147,18 +143,12 @@ func sAdd(x *call) error {
 	if n > 0 {
 		x.changed(e)
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
-func sRem(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindSet)
-	if err != nil {
-		return err
-	}
+func sRem(x *call, e *entry) error {
 	if e == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	n := 0
 	for _, member := range x.args[2:] {
@@ -169,15 +159,13 @@ func sRem(x *call) error {
 	if n > 0 {
 		x.changed(e)
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
 func sMove(x *call) error {
 	from, err := x.lookupKind(x.args[1], kindSet)
 	if from == nil && err == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	to, err2 := x.lookupKind(x.args[2], kindSet)
 	if err != nil || err2 != nil {
@@ -185,12 +173,10 @@ func sMove(x *call) error {
 	}
 	member := x.args[3]
 	if from == to {
-		x.out.flag(from.value.(*members).all.find(member) != nil)
-		return nil
+		return x.replyFlag(from.value.(*members).all.find(member) != nil)
 	}
 	if from.value.(*members).all.delete(member) == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	x.changed(from)
 	x.effect("srem", x.args[1], member)
@@ -201,27 +187,15 @@ func sMove(x *call) error {
 		x.changed(to)
 		x.effect("sadd", x.args[2], member)
 	}
-	x.out.int(1)
-	return nil
+	return x.replyInt(1)
 }
 
-func sIsMember(x *call) error {
-	m, err := find[*members](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	x.out.flag(m.has(x.args[2]))
-	return nil
-}
+func sIsMember(x *call, m *members) error { return x.replyFlag(m.has(x.args[2])) }
 
 // has reports whether the set has a member. m may be nil.
 func (m *members) has(member string) bool { return m != nil && m.all.find(member) != nil }
 
-func sMIsMember(x *call) error {
-	m, err := find[*members](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func sMIsMember(x *call, m *members) error {
 	x.out.array(len(x.args) - 2)
 	for _, member := range x.args[2:] {
 		x.out.flag(m.has(member))
@@ -237,45 +211,28 @@ func (m *members) count() int {
 	return m.all.Len()
 }
 
-func sCard(x *call) error {
-	m, err := find[*members](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	x.out.len(m.count())
-	return nil
-}
+func sCard(x *call, m *members) error { return x.replyLen(m.count()) }
 
-func sMembers(x *call) error {
-	m, err := find[*members](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	x.replySet(m)
-	return nil
-}
+func sMembers(x *call, m *members) error { return x.replySet(m) }
 
 // replySet appends the set's members. m may be nil.
-func (x *call) replySet(m *members) {
+func (x *call) replySet(m *members) error {
 	x.out.set(m.count())
 	if m != nil {
 		for _, name := range m.names() {
 			x.out.bulk(name)
 		}
 	}
+	return nil
 }
 
 func sPop(x *call) error {
 	if len(x.args) > 3 {
 		return errSyntax
 	}
-	count := int64(1)
-	if len(x.args) == 3 {
-		n, ok := parseInt(x.args[2])
-		if !ok || n < 0 {
-			return errNegative
-		}
-		count = n
+	count, err := x.popCount()
+	if err != nil {
+		return err
 	}
 	e, err := x.lookupKind(x.args[1], kindSet)
 	if err != nil {
@@ -283,7 +240,10 @@ func sPop(x *call) error {
 	}
 	single := len(x.args) == 2
 	if e == nil {
-		x.replyNothing(single)
+		if single {
+			return x.replyNull()
+		}
+		x.out.set(0)
 		return nil
 	}
 	m := e.value.(*members)
@@ -298,23 +258,13 @@ func sPop(x *call) error {
 		x.effect(removal...)
 	}
 	if single {
-		x.out.bulk(popped[0].key)
-		return nil
+		return x.replyBulk(popped[0].key)
 	}
 	x.out.set(len(popped))
 	for _, it := range popped {
 		x.out.bulk(it.key)
 	}
 	return nil
-}
-
-// replyNothing replies that there is no element, or no set.
-func (x *call) replyNothing(single bool) {
-	if single {
-		x.out.null()
-	} else {
-		x.out.set(0)
-	}
 }
 
 func sRandMember(x *call) error {
@@ -408,8 +358,7 @@ func (x *call) combine(f func([]*members) *members) error {
 	if err != nil {
 		return err
 	}
-	x.replySet(f(all))
-	return nil
+	return x.replySet(f(all))
 }
 
 // combineStore applies f to the sets of all keys but the first, and stores the result there.
@@ -420,8 +369,7 @@ func (x *call) combineStore(f func([]*members) *members) error {
 	}
 	result := f(all)
 	x.store(x.args[1], result)
-	x.out.len(result.all.Len())
-	return nil
+	return x.replyLen(result.all.Len())
 }
 
 // store replaces a key's value, or deletes the key if the new value is empty.
@@ -470,8 +418,7 @@ func sInterCard(x *call) error {
 		count++
 		return count < limit
 	})
-	x.out.int(count)
-	return nil
+	return x.replyInt(count)
 }
 
 // limitOption reads LIMIT and a number, starting at argument from. Without one, the limit is as good as

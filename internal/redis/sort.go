@@ -9,7 +9,7 @@ import (
 // sortCommands has SORT and SORT_RO.
 var sortCommands = []*command{
 	{name: "sort", arity: -2, flags: writes | flagMovableKeys, keys: sortKeys, run: sortKey, categories: "set sortedset list dangerous keyspace"},
-	{name: "sort_ro", arity: -2, flags: flagReadonly | flagMovableKeys, first: 1, last: 1, step: 1, run: sortKey, categories: "set sortedset list dangerous keyspace"},
+	{name: "sort_ro", arity: -2, flags: flagReadonly | flagMovableKeys, first: 1, run: sortKey, categories: "set sortedset list dangerous keyspace"},
 }
 
 // sortKeys returns the key to sort, and the key that stores the result.
@@ -110,8 +110,7 @@ func sortKey(x *call) error {
 		}
 	}
 	x.store(o.store, l)
-	x.out.len(len(results))
-	return nil
+	return x.replyLen(len(results))
 }
 
 // sortElements returns the elements in a list, set or sorted set. If an unsorted set's result will be
@@ -130,7 +129,10 @@ func (x *call) sortElements(e *entry, o *sortOptions) ([]string, error) {
 		}
 		return v.names(), nil
 	case *zset:
-		x.makeSkiplist(e)
+		if !v.large { // as in Redis, its encoding becomes skiplist
+			v.large = true
+			x.effectOf(e.key)
+		}
 		all := make([]string, 0, v.len())
 		for _, m := range v.slice(0, v.len()) {
 			all = append(all, m.member)
@@ -141,14 +143,6 @@ func (x *call) sortElements(e *entry, o *sortOptions) ([]string, error) {
 		return all, nil
 	}
 	return nil, errWrongType
-}
-
-// makeSkiplist changes a sorted set's encoding from listpack to skiplist, as SORT does in Redis.
-func (x *call) makeSkiplist(e *entry) {
-	if z := e.value.(*zset); !z.large {
-		z.large = true
-		x.effectOf(e.key)
-	}
 }
 
 // sortable is an element with its sort key.

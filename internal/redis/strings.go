@@ -72,35 +72,31 @@ const (
 
 // stringCommands has the string commands.
 var stringCommands = []*command{
-	{name: "get", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: get, categories: "string"},
-	{name: "set", arity: -3, flags: writes, first: 1, last: 1, step: 1, run: set, categories: "string"},
-	{name: "setnx", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: setNX, categories: "string"},
-	{name: "setex", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: setEX, categories: "string"},
-	{name: "psetex", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: pSetEX, categories: "string"},
-	{name: "getset", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: getSet, categories: "string"},
-	{name: "getdel", arity: 2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: getDel, categories: "string"},
-	{name: "getex", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: getEX, categories: "string"},
-	{name: "mget", arity: -2, flags: readsFast, first: 1, last: -1, step: 1, run: mGet, categories: "string"},
+	{name: "get", arity: 2, flags: readsFast, first: 1, run: withValue(get), categories: "string"},
+	{name: "set", arity: -3, flags: writes, first: 1, run: set, categories: "string"},
+	{name: "setnx", arity: 3, flags: writesFast, first: 1, run: setNX, categories: "string"},
+	{name: "setex", arity: 4, flags: writes, first: 1, run: setEX, categories: "string"},
+	{name: "psetex", arity: 4, flags: writes, first: 1, run: pSetEX, categories: "string"},
+	{name: "getset", arity: 3, flags: writesFast, first: 1, run: withEntry(kindString, getSet), categories: "string"},
+	{name: "getdel", arity: 2, flags: flagWrite | flagFast, first: 1, run: withEntry(kindString, getDel), categories: "string"},
+	{name: "getex", arity: -2, flags: flagWrite | flagFast, first: 1, run: getEX, categories: "string"},
+	{name: "mget", arity: -2, flags: readsFast, first: 1, last: -1, run: mGet, categories: "string"},
 	{name: "mset", arity: -3, flags: writes, first: 1, last: -1, step: 2, run: mSet, categories: "string"},
 	{name: "msetnx", arity: -3, flags: writes, first: 1, last: -1, step: 2, run: mSetNX, categories: "string"},
-	{name: "append", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: appendTo, categories: "string"},
-	{name: "strlen", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: strLen, categories: "string"},
-	{name: "getrange", arity: 4, flags: flagReadonly, first: 1, last: 1, step: 1, run: getRange, categories: "string"},
-	{name: "substr", arity: 4, flags: flagReadonly, first: 1, last: 1, step: 1, run: getRange, categories: "string"},
-	{name: "setrange", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: setRange, categories: "string"},
-	{name: "incr", arity: 2, flags: writesFast, first: 1, last: 1, step: 1, run: incr, categories: "string"},
-	{name: "decr", arity: 2, flags: writesFast, first: 1, last: 1, step: 1, run: decr, categories: "string"},
-	{name: "incrby", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: incrBy, categories: "string"},
-	{name: "decrby", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: decrBy, categories: "string"},
-	{name: "incrbyfloat", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: incrByFloat, categories: "string"},
-	{name: "lcs", arity: -3, flags: flagReadonly, first: 1, last: 2, step: 1, run: lcs, categories: "string"},
+	{name: "append", arity: 3, flags: writesFast, first: 1, run: withEntry(kindString, appendTo), categories: "string"},
+	{name: "strlen", arity: 2, flags: readsFast, first: 1, run: withValue(strLen), categories: "string"},
+	{name: "getrange", arity: 4, flags: flagReadonly, first: 1, run: getRange, categories: "string"},
+	{name: "substr", arity: 4, flags: flagReadonly, first: 1, run: getRange, categories: "string"},
+	{name: "setrange", arity: 4, flags: writes, first: 1, run: setRange, categories: "string"},
+	{name: "incr", arity: 2, flags: writesFast, first: 1, run: incr, categories: "string"},
+	{name: "decr", arity: 2, flags: writesFast, first: 1, run: decr, categories: "string"},
+	{name: "incrby", arity: 3, flags: writesFast, first: 1, run: incrBy, categories: "string"},
+	{name: "decrby", arity: 3, flags: writesFast, first: 1, run: decrBy, categories: "string"},
+	{name: "incrbyfloat", arity: 3, flags: writesFast, first: 1, run: withEntry(kindString, incrByFloat), categories: "string"},
+	{name: "lcs", arity: -3, flags: flagReadonly, first: 1, last: 2, run: lcs, categories: "string"},
 }
 
-func get(x *call) error {
-	s, err := find[*str](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func get(x *call, s *str) error {
 	x.replyStr(s)
 	return nil
 }
@@ -257,8 +253,7 @@ func setNX(x *call) error {
 	if missing {
 		x.setString(x.args[1], x.args[2], 0)
 	}
-	x.out.flag(missing)
-	return nil
+	return x.replyFlag(missing)
 }
 
 func setEX(x *call) error { return x.setExpiring("EX") }
@@ -271,25 +266,16 @@ func (x *call) setExpiring(word string) error {
 		return err
 	}
 	x.setString(x.args[1], x.args[3], at)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
-func getSet(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindString)
-	if err != nil {
-		return err
-	}
+func getSet(x *call, e *entry) error {
 	x.replyEntry(e)
 	x.putString(e, x.args[1], x.args[2], 0)
 	return nil
 }
 
-func getDel(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindString)
-	if err != nil {
-		return err
-	}
+func getDel(x *call, e *entry) error {
 	x.replyEntry(e)
 	if e != nil {
 		x.remove(e)
@@ -333,8 +319,7 @@ func mSet(x *call) error {
 	for i := 1; i < len(x.args); i += 2 {
 		x.setString(x.args[i], x.args[i+1], 0)
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func mSetNX(x *call) error {
@@ -343,26 +328,19 @@ func mSetNX(x *call) error {
 	}
 	for i := 1; i < len(x.args); i += 2 {
 		if x.lookup(x.args[i]) != nil {
-			x.out.int(0)
-			return nil
+			return x.replyInt(0)
 		}
 	}
 	for i := 1; i < len(x.args); i += 2 {
 		x.setString(x.args[i], x.args[i+1], 0)
 	}
-	x.out.int(1)
-	return nil
+	return x.replyInt(1)
 }
 
-func appendTo(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindString)
-	if err != nil {
-		return err
-	}
+func appendTo(x *call, e *entry) error {
 	if e == nil {
 		x.set(x.args[1], newStr(x.args[2]))
-		x.out.len(len(x.args[2]))
-		return nil
+		return x.replyLen(len(x.args[2]))
 	}
 	s := e.value.(*str)
 	if len(s.b)+len(x.args[2]) > maxString {
@@ -371,21 +349,14 @@ func appendTo(x *call) error {
 	s.b = append(s.b, x.args[2]...)
 	s.edited = true
 	x.changed(e)
-	x.out.len(len(s.b))
-	return nil
+	return x.replyLen(len(s.b))
 }
 
-func strLen(x *call) error {
-	s, err := find[*str](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func strLen(x *call, s *str) error {
 	if s == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
-	x.out.len(len(s.b))
-	return nil
+	return x.replyLen(len(s.b))
 }
 
 func getRange(x *call) error {
@@ -402,8 +373,7 @@ func getRange(x *call) error {
 		return err
 	}
 	if s == nil || start < 0 && end < 0 && start > end {
-		x.out.bulk("")
-		return nil
+		return x.replyBulk("")
 	}
 	n := int64(len(s.b))
 	if start < 0 {
@@ -414,8 +384,7 @@ func getRange(x *call) error {
 	}
 	end = min(end, n-1)
 	if start > end || n == 0 {
-		x.out.bulk("")
-		return nil
+		return x.replyBulk("")
 	}
 	x.out.bytes(s.b[start : end+1])
 	return nil
@@ -439,8 +408,7 @@ func setRange(x *call) error {
 		if e != nil {
 			n = len(e.value.(*str).b)
 		}
-		x.out.len(n)
-		return nil
+		return x.replyLen(n)
 	}
 	if offset > maxString || offset+int64(len(text)) > maxString {
 		return errTooLong
@@ -456,8 +424,7 @@ func setRange(x *call) error {
 	copy(s.b[offset:], text)
 	s.edited = true
 	x.changed(e)
-	x.out.len(len(s.b))
-	return nil
+	return x.replyLen(len(s.b))
 }
 
 // admitLength returns an error if there is no memory for an n-byte string in place of an entry, which

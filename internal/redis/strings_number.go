@@ -56,15 +56,10 @@ func (x *call) incrBy(by int64) error {
 		s.float = false
 		x.changed(e)
 	}
-	x.out.int(n)
-	return nil
+	return x.replyInt(n)
 }
 
-func incrByFloat(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindString)
-	if err != nil {
-		return err
-	}
+func incrByFloat(x *call, e *entry) error {
 	text := "0"
 	at := int64(0)
 	if e != nil {
@@ -79,8 +74,7 @@ func incrByFloat(x *call) error {
 	if e := x.keys.find(x.args[1]); e != nil {
 		e.value.(*str).float = true
 	}
-	x.out.bulk(sum)
-	return nil
+	return x.replyBulk(sum)
 }
 
 // addFloats adds two numbers like Redis: in extended precision, and written with at most 17 digits

@@ -242,8 +242,7 @@ func clientTracking(x *call) error {
 	c := x.client
 	if !on {
 		x.untrack(c)
-		x.out.ok()
-		return nil
+		return x.replyOK()
 	}
 	had := c.tracking
 	switch {
@@ -271,8 +270,7 @@ func clientTracking(x *call) error {
 	wanted.caching = had.caching
 	c.tracking = wanted
 	c.pin()
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // trackingArgs reads CLIENT TRACKING's options.
@@ -375,8 +373,7 @@ func clientCaching(x *call) error {
 		return errorf("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	}
 	t.caching = true
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // redirection returns the ID of the client that receives messages about keys: 0 for the client itself,
@@ -392,10 +389,7 @@ func (c *Client) redirection() int64 {
 	}
 }
 
-func clientGetRedir(x *call) error {
-	x.out.int(x.client.redirection())
-	return nil
-}
+func clientGetRedir(x *call) error { return x.replyInt(x.client.redirection()) }
 
 func clientTrackingInfo(x *call) error {
 	t := x.client.tracking
@@ -428,6 +422,5 @@ func clientTrackingInfo(x *call) error {
 	x.out.int(x.client.redirection())
 	x.out.bulk("prefixes")
 	prefixes := slices.Sorted(slices.Values(t.prefixes))
-	x.out.bulks(prefixes)
-	return nil
+	return x.replyBulks(prefixes)
 }

@@ -23,7 +23,7 @@ var transactionCommands = []*command{
 	{name: "multi", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, run: multi, categories: "transaction"},
 	{name: "exec", arity: 1, flags: flagNoScript, run: execQueue, categories: "transaction"},
 	{name: "discard", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast, run: discard, categories: "transaction"},
-	{name: "watch", arity: -2, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, first: 1, last: -1, step: 1, run: watch, categories: "transaction"},
+	{name: "watch", arity: -2, flags: flagAllowBusy | flagNoScript | flagFast | flagNoMulti, first: 1, last: -1, run: watch, categories: "transaction"},
 	{name: "unwatch", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast, run: unwatch, categories: "transaction"},
 }
 
@@ -128,8 +128,7 @@ func multi(x *call) error {
 	}
 	x.client.queue = &queue{}
 	x.client.pin()
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func discard(x *call) error {
@@ -138,8 +137,7 @@ func discard(x *call) error {
 	}
 	x.client.dropQueue()
 	x.unwatchAll(x.client)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // execQueue runs a transaction's commands. Their changes share one frame in the log.
@@ -154,8 +152,7 @@ func execQueue(x *call) error {
 		return errorf("EXECABORT Transaction discarded because of previous errors.")
 	}
 	if broken {
-		x.out.nullArray()
-		return nil
+		return x.replyNullArray()
 	}
 	if err := x.countRefused(x.admitWrite(q.flags)); err != nil {
 		return x.abort(x.client, err)
@@ -195,14 +192,12 @@ func watch(x *call) error {
 		x.client.watching[key] = true
 	}
 	x.client.pin()
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func unwatch(x *call) error {
 	x.unwatchAll(x.client)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // unwatchAll forgets the keys that a client watches.

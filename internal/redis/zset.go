@@ -162,16 +162,16 @@ func (x *call) addZSet(key string) *entry {
 
 // zsetCommands has the sorted set commands.
 var zsetCommands = append(append([]*command{
-	{name: "zadd", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: zAdd, categories: "sortedset"},
-	{name: "zincrby", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: zIncrBy, categories: "sortedset"},
-	{name: "zrem", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zRem, categories: "sortedset"},
-	{name: "zcard", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: zCard, categories: "sortedset"},
-	{name: "zscore", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: zScore, categories: "sortedset"},
-	{name: "zmscore", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: zMScore, categories: "sortedset"},
-	{name: "zrank", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: zRank, categories: "sortedset"},
-	{name: "zrevrank", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: zRank, categories: "sortedset"},
-	{name: "zrandmember", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRandMember, categories: "sortedset"},
-	{name: "zscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: zScan, categories: "sortedset"},
+	{name: "zadd", arity: -4, flags: writesFast, first: 1, run: zAdd, categories: "sortedset"},
+	{name: "zincrby", arity: 4, flags: writesFast, first: 1, run: zIncrBy, categories: "sortedset"},
+	{name: "zrem", arity: -3, flags: flagWrite | flagFast, first: 1, run: withEntry(kindZSet, zRem), categories: "sortedset"},
+	{name: "zcard", arity: 2, flags: readsFast, first: 1, run: withValue(zCard), categories: "sortedset"},
+	{name: "zscore", arity: 3, flags: readsFast, first: 1, run: withValue(zScore), categories: "sortedset"},
+	{name: "zmscore", arity: -3, flags: readsFast, first: 1, run: withValue(zMScore), categories: "sortedset"},
+	{name: "zrank", arity: -3, flags: readsFast, first: 1, run: zRank, categories: "sortedset"},
+	{name: "zrevrank", arity: -3, flags: readsFast, first: 1, run: zRank, categories: "sortedset"},
+	{name: "zrandmember", arity: -2, flags: flagReadonly, first: 1, run: zRandMember, categories: "sortedset"},
+	{name: "zscan", arity: -3, flags: flagReadonly, first: 1, run: zScan, categories: "sortedset"},
 }, zsetRangeCommands...), zsetStoreCommands...)
 
 // addOptions are ZADD's options.
@@ -322,14 +322,9 @@ func (x *call) addScore(z *zset, o addOptions, m scored) (addResult, error) {
 	return r, nil
 }
 
-func zRem(x *call) error {
-	e, err := x.lookupKind(x.args[1], kindZSet)
-	if err != nil {
-		return err
-	}
+func zRem(x *call, e *entry) error {
 	if e == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	n := 0
 	for _, member := range x.args[2:] {
@@ -340,24 +335,12 @@ func zRem(x *call) error {
 	if n > 0 {
 		x.changed(e)
 	}
-	x.out.len(n)
-	return nil
+	return x.replyLen(n)
 }
 
-func zCard(x *call) error {
-	z, err := find[*zset](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	x.out.len(z.len())
-	return nil
-}
+func zCard(x *call, z *zset) error { return x.replyLen(z.len()) }
 
-func zScore(x *call) error {
-	z, err := find[*zset](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func zScore(x *call, z *zset) error {
 	x.replyScore(z, x.args[2])
 	return nil
 }
@@ -373,11 +356,7 @@ func (x *call) replyScore(z *zset, member string) {
 	x.out.null()
 }
 
-func zMScore(x *call) error {
-	z, err := find[*zset](x, x.args[1])
-	if err != nil {
-		return err
-	}
+func zMScore(x *call, z *zset) error {
 	x.out.array(len(x.args) - 2)
 	for _, member := range x.args[2:] {
 		x.replyScore(z, member)
@@ -404,11 +383,9 @@ func zRank(x *call) error {
 	}
 	switch {
 	case !ok && withScore:
-		x.out.nullArray()
-		return nil
+		return x.replyNullArray()
 	case !ok:
-		x.out.null()
-		return nil
+		return x.replyNull()
 	case withScore:
 		x.out.array(2)
 	}

@@ -19,14 +19,9 @@ func zPop(x *call) error {
 	if len(x.args) > 3 {
 		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
 	}
-	count := int64(1)
-	counted := len(x.args) == 3
-	if counted {
-		n, ok := parseInt(x.args[2])
-		if !ok || n < 0 {
-			return errNegative
-		}
-		count = n
+	count, err := x.popCount()
+	if err != nil {
+		return err
 	}
 	e, err := x.lookupKind(x.args[1], kindZSet)
 	if err != nil {
@@ -38,7 +33,7 @@ func zPop(x *call) error {
 	}
 	all := e.value.(*zset).ends(x.cmd.name == "zpopmax", count)
 	x.removeScored(e, all)
-	if counted {
+	if len(x.args) == 3 {
 		x.replyScored(all, true)
 		return nil
 	}
@@ -48,37 +43,18 @@ func zPop(x *call) error {
 	return nil
 }
 
+// zMPop runs ZMPOP and BZMPOP.
 func zMPop(x *call) error {
-	o, err := x.popOptions(1, "MIN", "MAX")
+	o, err := x.popOptions("MIN", "MAX")
 	if err != nil {
 		return err
 	}
-	return x.zPopFirst(o, func() error {
-		x.out.nullArray()
-		return nil
-	})
-}
-
-func bZMPop(x *call) error {
-	o, err := x.popOptions(2, "MIN", "MAX")
-	if err != nil {
-		return err
-	}
-	timeout, err := x.timeoutArg(1)
-	if err != nil {
-		return err
-	}
-	return x.zPopFirst(o, func() error { return x.block(x.args, o.keys, timeout, (*reply).nullArray) })
-}
-
-// zPopFirst pops members from the first sorted set that has any. It calls missing if there is none.
-func (x *call) zPopFirst(o popOptions, missing func() error) error {
-	e, key, err := x.firstZSet(o.keys)
+	e, key, err := x.firstOf(o.keys, kindZSet)
 	if err != nil {
 		return err
 	}
 	if e == nil {
-		return missing()
+		return x.nothingToPop(o)
 	}
 	all := e.value.(*zset).ends(o.last, o.count)
 	x.popScored(e, key, all)
@@ -91,21 +67,6 @@ func (x *call) zPopFirst(o popOptions, missing func() error) error {
 		x.out.double(m.score)
 	}
 	return nil
-}
-
-// firstZSet returns the first key that has a sorted set. A client that is already blocked gets no error
-// for a key with another type; it goes on waiting.
-func (x *call) firstZSet(keys []string) (*entry, string, error) {
-	for _, key := range x.candidates(keys) {
-		e, err := x.lookupKind(key, kindZSet)
-		if err != nil && x.client.blocked == nil {
-			return nil, "", err
-		}
-		if e != nil {
-			return e, key, nil
-		}
-	}
-	return nil, "", nil
 }
 
 // popScored removes members, with an effect that names them.
@@ -125,7 +86,7 @@ func bZPop(x *call) error {
 	if err != nil {
 		return err
 	}
-	e, key, err := x.firstZSet(x.args[1:last])
+	e, key, err := x.firstOf(x.args[1:last], kindZSet)
 	if err != nil {
 		return err
 	}

@@ -7,24 +7,24 @@ import (
 
 // zsetRangeCommands has the commands for sorted sets' ranges and ends.
 var zsetRangeCommands = []*command{
-	{name: "zrange", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRange, categories: "sortedset"},
-	{name: "zrangestore", arity: -5, flags: writes, first: 1, last: 2, step: 1, run: zRangeStore, categories: "sortedset"},
-	{name: "zrevrange", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{reverse: true}), categories: "sortedset"},
-	{name: "zrangebyscore", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byScore}), categories: "sortedset"},
-	{name: "zrevrangebyscore", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byScore, reverse: true}), categories: "sortedset"},
-	{name: "zrangebylex", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byLex}), categories: "sortedset"},
-	{name: "zrevrangebylex", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byLex, reverse: true}), categories: "sortedset"},
-	{name: "zcount", arity: 4, flags: readsFast, first: 1, last: 1, step: 1, run: zCount(byScore), categories: "sortedset"},
-	{name: "zlexcount", arity: 4, flags: readsFast, first: 1, last: 1, step: 1, run: zCount(byLex), categories: "sortedset"},
-	{name: "zremrangebyrank", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: zRemRange(byRank), categories: "sortedset"},
-	{name: "zremrangebyscore", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: zRemRange(byScore), categories: "sortedset"},
-	{name: "zremrangebylex", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: zRemRange(byLex), categories: "sortedset"},
-	{name: "zpopmin", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zPop, categories: "sortedset"},
-	{name: "zpopmax", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zPop, categories: "sortedset"},
+	{name: "zrange", arity: -4, flags: flagReadonly, first: 1, run: zRange, categories: "sortedset"},
+	{name: "zrangestore", arity: -5, flags: writes, first: 1, last: 2, run: zRangeStore, categories: "sortedset"},
+	{name: "zrevrange", arity: -4, flags: flagReadonly, first: 1, run: zRangeBy(rangeQuery{reverse: true}), categories: "sortedset"},
+	{name: "zrangebyscore", arity: -4, flags: flagReadonly, first: 1, run: zRangeBy(rangeQuery{by: byScore}), categories: "sortedset"},
+	{name: "zrevrangebyscore", arity: -4, flags: flagReadonly, first: 1, run: zRangeBy(rangeQuery{by: byScore, reverse: true}), categories: "sortedset"},
+	{name: "zrangebylex", arity: -4, flags: flagReadonly, first: 1, run: zRangeBy(rangeQuery{by: byLex}), categories: "sortedset"},
+	{name: "zrevrangebylex", arity: -4, flags: flagReadonly, first: 1, run: zRangeBy(rangeQuery{by: byLex, reverse: true}), categories: "sortedset"},
+	{name: "zcount", arity: 4, flags: readsFast, first: 1, run: zCount(byScore), categories: "sortedset"},
+	{name: "zlexcount", arity: 4, flags: readsFast, first: 1, run: zCount(byLex), categories: "sortedset"},
+	{name: "zremrangebyrank", arity: 4, flags: flagWrite, first: 1, run: zRemRange(byRank), categories: "sortedset"},
+	{name: "zremrangebyscore", arity: 4, flags: flagWrite, first: 1, run: zRemRange(byScore), categories: "sortedset"},
+	{name: "zremrangebylex", arity: 4, flags: flagWrite, first: 1, run: zRemRange(byLex), categories: "sortedset"},
+	{name: "zpopmin", arity: -2, flags: flagWrite | flagFast, first: 1, run: zPop, categories: "sortedset"},
+	{name: "zpopmax", arity: -2, flags: flagWrite | flagFast, first: 1, run: zPop, categories: "sortedset"},
 	{name: "zmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: zMPop, categories: "sortedset"},
-	{name: "bzpopmin", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
-	{name: "bzpopmax", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
-	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bZMPop, categories: "sortedset"},
+	{name: "bzpopmin", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, run: bZPop, categories: "sortedset"},
+	{name: "bzpopmax", arity: -3, flags: flagWrite | flagFast | flagBlocking, first: 1, last: -2, run: bZPop, categories: "sortedset"},
+	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: zMPop, categories: "sortedset"},
 }
 
 // order says how to read a range's bounds.
@@ -93,8 +93,7 @@ func zRangeStore(x *call) error {
 		x.setScore(result, m.member, m.score)
 	}
 	x.store(x.args[1], result)
-	x.out.len(result.len())
-	return nil
+	return x.replyLen(result.len())
 }
 
 // rangeQuery reads the bounds from argument at on, and the options after them. Only ZRANGE and
@@ -306,12 +305,10 @@ func zCount(by order) func(x *call) error {
 			return err
 		}
 		if z == nil {
-			x.out.int(0)
-			return nil
+			return x.replyInt(0)
 		}
 		from, to := bounds(z)
-		x.out.len(to - from)
-		return nil
+		return x.replyLen(to - from)
 	}
 }
 
@@ -327,14 +324,12 @@ func zRemRange(by order) func(x *call) error {
 			return err
 		}
 		if e == nil {
-			x.out.int(0)
-			return nil
+			return x.replyInt(0)
 		}
 		z := e.value.(*zset)
 		all := z.slice(bounds(z))
 		x.removeScored(e, all)
-		x.out.len(len(all))
-		return nil
+		return x.replyLen(len(all))
 	}
 }
 

@@ -231,8 +231,7 @@ func (x *call) storeScores(f func(combination) *zset, plain bool) error {
 	}
 	result := f(c)
 	x.storeResult(x.args[1], result)
-	x.out.len(result.len())
-	return nil
+	return x.replyLen(result.len())
 }
 
 func zUnion(x *call) error { return x.combineScores(x.union, false) }
@@ -261,6 +260,5 @@ func zInterCard(x *call) error {
 		count++
 		return count < limit
 	})
-	x.out.int(count)
-	return nil
+	return x.replyInt(count)
 }

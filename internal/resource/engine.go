@@ -43,19 +43,8 @@ const (
 // OnlyNode is the only node in an installation on SQLite.
 const OnlyNode = "local"
 
-// Embedded names the engine for key-value stores inside this process. It also serves stores that were
-// created under its former name, redka.
+// Embedded names the engine for key-value stores inside this process.
 const Embedded = "embedded"
-
-const formerEmbedded = "redka"
-
-// currentName translates the former name that an old row may have.
-func currentName(engine string) string {
-	if engine == formerEmbedded {
-		return Embedded
-	}
-	return engine
-}
 
 // Engine provides databases or key-value stores. Its methods return Unavailable if the engine cannot be
 // reached. Each can be repeated, by any replica, after a crash in the middle of a call.

@@ -359,20 +359,6 @@ func (f *fixture) missingEngines() string {
 	return log.String()
 }
 
-// TestStoreOfTheFormerEmbeddedEngine has a row that names the engine as it was called once.
-func TestStoreOfTheFormerEmbeddedEngine(t *testing.T) {
-	each(t, func(f *fixture) {
-		f.kvs.name = formerEmbedded
-		_, err := f.create(NewResource{Type: KV, Name: new("x")})
-		f.must(err)
-		f.kvs.name = Embedded
-		if got := f.missingEngines(); got != "" {
-			f.t.Errorf("logged at the start: %q", got)
-		}
-		f.must(f.delete(Named{Type: KV, Name: "x"}))
-	})
-}
-
 // TestStalledCreationIsUndone has a replica take over from one that has not died but is slow. Its own
 // engine may fail then, so that it has not finished.
 func TestStalledCreationIsUndone(t *testing.T) {

@@ -42,7 +42,6 @@ func (s *Store) scan(r db.Row) (*Provisioned, error) {
 		&p.CreatedBy, &p.CreatedAt, &p.UpdatedAt, &p.version); err != nil {
 		return nil, err
 	}
-	p.Engine = currentName(p.Engine)
 	plain, err := s.Ring.Open(passwordPurpose, password)
 	if err != nil {
 		return nil, fmt.Errorf("open password of %s: %w", p.ID, err)
@@ -141,7 +140,6 @@ type origin struct {
 func (s *Store) origins(ctx context.Context) ([]origin, error) {
 	all, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (o origin, err error) {
 		err = row.Scan(&o.Type, &o.Region, &o.Engine, &o.Count)
-		o.Engine = currentName(o.Engine)
 		return o, err
 	}, `SELECT type, region, engine, count(*) FROM resources GROUP BY type, region, engine ORDER BY type, region, engine`)
 	if err != nil {

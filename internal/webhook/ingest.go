@@ -80,45 +80,45 @@ func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer.text)
 }
 
-// answer is the response to a request.
-type answer struct{ contentType, text string }
+// reply is the response to a request.
+type reply struct{ contentType, text string }
 
-func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (answer, error) {
+func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if r.Method == http.MethodOptions {
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		return answer{}, errs.New(errs.MethodNotAllowed, "every method but OPTIONS is allowed here")
+		return reply{}, errs.New(errs.MethodNotAllowed, "every method but OPTIONS is allowed here")
 	}
 	// A client that goes away must not cancel the write: some close their side of the connection after
 	// the body.
 	ctx := context.WithoutCancel(r.Context())
 	if n := countFields(r.Header); n > maxFields {
-		return answer{}, errs.New(errs.HeadersTooLarge, "the request has %d header fields; at most %d are accepted", n, maxFields)
+		return reply{}, errs.New(errs.HeadersTooLarge, "the request has %d header fields; at most %d are accepted", n, maxFields)
 	}
 	webhookID := r.PathValue("id")
 	hook, err := in.check(ctx, webhookID, r.PathValue("token"))
 	if err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
 	web.Request(ctx).OrgID = hook.orgID
 	if err := in.Disk.Room(); err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
 	memory := in.Memory.Charge(hook.orgID, webhookID)
 	defer memory.Release()
 	body, err := in.body(w, r, memory)
 	if err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
 	if hook.verifier != nil {
 		challenge, isChallenge, err := in.verify(r, hook, body)
 		if err != nil || isChallenge {
-			return answer{"text/plain; charset=utf-8", challenge}, err
+			return reply{"text/plain; charset=utf-8", challenge}, err
 		}
 	}
 	a := in.newArrival(r, hook.orgID, webhookID, body)
 	in.Store.decide(a, hook.filters)
 	err = in.Store.Accept(ctx, a)
-	return answer{"application/json", `{"id": "` + a.receipt.ID + `"}` + "\n"}, err
+	return reply{"application/json", `{"id": "` + a.receipt.ID + `"}` + "\n"}, err
 }
 
 // verify rejects a request that does not come from the webhook's sender, and keeps it for a day. It

@@ -44,7 +44,7 @@ type Store struct {
 	rejections db.Gather[*rejection]
 	// filters has compiled filters by their text.
 	filters db.Cache[string, *filter.Filter]
-	large    page.CountCache
+	large   page.CountCache
 }
 
 // tokensChanged names the cache of ingest tokens.

@@ -17,6 +17,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/period"
 	"steward/internal/stamp"
 	"steward/internal/webhook/stats"
 	"steward/internal/webhook/verify"
@@ -101,9 +102,10 @@ func TestUnverifiedRequestsAreRejected(t *testing.T) {
 		if n := len(h.receipts(w)); n != 1 {
 			t.Errorf("%d receipts, want 1", n)
 		}
-		sums, err := h.http.Analytics(as(alice), &struct{ stats.Query }{})
+		h.clock.advance(time.Minute)
+		sums, err := h.http.Analytics(as(alice), &struct{ stats.Query }{stats.Query{Query: period.Query{Granularity: "hour"}}})
 		must(t, err)
-		if text, _ := json.Marshal(sums); !strings.Contains(string(text), `"received":1`) {
+		if text, _ := json.Marshal(sums); !strings.Contains(string(text), `"total_received":1`) {
 			t.Errorf("analytics: %s", text)
 		}
 		var logged int

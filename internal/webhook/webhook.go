@@ -64,12 +64,12 @@ func (w Webhook) ETag() string { return page.ETag(w.version) }
 
 // NewWebhook is the body of a create request.
 type NewWebhook struct {
-	Name        string            `json:"name" minLength:"1" maxLength:"256" example:"Orders"`
-	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024" example:"Orders of the shop"`
-	Internal    bool              `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
-	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
-	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Refuse requests that do not prove where they come from"`
-	Metadata    map[string]string `json:"-"`
+	Name         string                    `json:"name" minLength:"1" maxLength:"256" example:"Orders"`
+	Description  page.Opt[string]          `json:"description,omitempty" required:"false" maxLength:"1024" example:"Orders of the shop"`
+	Internal     bool                      `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
+	Retention    page.Opt[int64]           `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
+	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Refuse requests that do not prove where they come from" example:"{\"type\":\"stripe\",\"secrets\":[\"whsec_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8\"]}"`
+	Metadata     map[string]string         `json:"-"`
 }
 
 // build returns Invalid for bad fields. It leaves the organization for the caller to set.
@@ -117,10 +117,10 @@ func (n NewWebhook) Check(faults *errs.Faults) {
 type Patch struct {
 	_ struct{} `goName:"WebhookPatch"`
 
-	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false" example:"Orders"`
-	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it" example:"Orders of the shop"`
-	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
-	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Replaces all settings of the verification; null ends it"`
+	Name         page.Opt[string]          `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false" example:"Orders"`
+	Description  page.Opt[string]          `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it" example:"Orders of the shop"`
+	Retention    page.Opt[int64]           `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
+	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Replaces all settings of the verification; null ends it" example:"{\"type\":\"stripe\",\"secrets\":[\"whsec_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8\"]}"`
 }
 
 // apply returns the changed webhook, or Invalid.

@@ -239,44 +239,37 @@ func (w *snapshotWriter) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
-// addDatabase writes a copy of a database, or an empty one if it was deleted since the snapshot.
-func (w *snapshotWriter) addDatabase(databaseID string) error {
-	name := backup.DatabaseName(databaseID)
-	found, err := w.addSQLite(name, filepath.Join(w.Data, "databases", databaseID, "data.db"))
-	if err != nil || found {
-		return err
-	}
-	w.warn("database %s has no file, and is empty in this backup", databaseID)
-	return w.out.Add(name, 0, bytes.NewReader(nil))
-}
-
 // copyName is the file name of a database's copy while we write it into a backup.
 const copyName = ".backup.db"
 
-// addSQLite writes a consistent copy of an SQLite file, and reports whether there is one.
-func (w *snapshotWriter) addSQLite(name, path string) (found bool, err error) {
+// addDatabase writes a consistent copy of a database, or an empty one if it was deleted since the
+// snapshot.
+func (w *snapshotWriter) addDatabase(databaseID string) error {
+	name := backup.DatabaseName(databaseID)
+	path := filepath.Join(w.Data, "databases", databaseID, "data.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		w.warn("database %s has no file, and is empty in this backup", databaseID)
+		return w.out.Add(name, 0, bytes.NewReader(nil))
 	}
 	if err := w.ctx.Err(); err != nil {
-		return false, err
+		return err
 	}
 	copied := filepath.Join(w.Data, copyName)
 	if err := os.Remove(copied); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a backup that died
-		return false, err
+		return err
 	}
 	f, err := os.OpenFile(copied, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() {
 		_ = f.Close()
 		_ = os.Remove(copied)
 	}()
 	if err := sqlite.Backup(path, copied); err != nil {
-		return false, err
+		return err
 	}
-	return true, w.addFile(name, f)
+	return w.addFile(name, f)
 }
 
 // addFile writes the bytes that a file has now.
@@ -294,13 +287,8 @@ const emptyLog = "SKVLOG1\n"
 // addStore writes a key-value store's log: its current bytes contain everything that was
 // acknowledged, and bytes after them do not matter. A log that is replaced meanwhile stays readable.
 func (w *snapshotWriter) addStore(storeID string) error {
-	dir := filepath.Join(w.Data, "stores", storeID)
-	found, err := w.addSQLite(backup.StoreName(storeID, "store.db"), filepath.Join(dir, "store.db")) // not converted yet
-	if err != nil || found {
-		return err
-	}
-	name := backup.StoreName(storeID, "store.log")
-	f, err := os.Open(filepath.Join(dir, "store.log"))
+	name := backup.StoreName(storeID)
+	f, err := os.Open(filepath.Join(w.Data, "stores", storeID, "store.log"))
 	if errors.Is(err, fs.ErrNotExist) {
 		w.warn("key-value store %s has no file, and is empty in this backup", storeID)
 		return w.out.Add(name, int64(len(emptyLog)), strings.NewReader(emptyLog))

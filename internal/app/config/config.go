@@ -159,26 +159,11 @@ type setting struct {
 // settings returns the table of settings. They parse into c.
 func settings(c *Config) []setting {
 	return []setting{
-		{
-			"config", "", notInFile, into(&c.ConfigFile, filePath),
-			"YAML `file` with settings",
-		},
-		{
-			"data", "./steward-data", plain, into(&c.Data, filePath),
-			"data `directory`",
-		},
-		{
-			"listen", "127.0.0.1:8080", plain, into(&c.Listen, address),
-			"listen `address` of the API",
-		},
-		{
-			"s3-listen", "127.0.0.1:9000", plain, into(&c.S3Listen, address),
-			"listen `address` of the S3 API",
-		},
-		{
-			"kv-listen", "127.0.0.1:6380", plain, into(&c.KVListen, address),
-			"listen `address` of the Redis protocol, for embedded key-value stores",
-		},
+		{"config", "", notInFile, into(&c.ConfigFile, filePath), "YAML `file` with settings"},
+		{"data", "./steward-data", plain, into(&c.Data, filePath), "data `directory`"},
+		{"listen", "127.0.0.1:8080", plain, into(&c.Listen, address), "listen `address` of the API"},
+		{"s3-listen", "127.0.0.1:9000", plain, into(&c.S3Listen, address), "listen `address` of the S3 API"},
+		{"kv-listen", "127.0.0.1:6380", plain, into(&c.KVListen, address), "listen `address` of the Redis protocol, for embedded key-value stores"},
 		{
 			"metrics-listen", "127.0.0.1:9464", plain, into(&c.MetricsListen, optional(address)),
 			"listen `address` of metrics and pprof; empty disables them",
@@ -187,22 +172,13 @@ func settings(c *Config) []setting {
 			"tls-cert", "", plain, into(&c.TLSCert, optional(filePath)),
 			"`file` with the TLS certificate of the listeners and its chain, in PEM; read again when it changes",
 		},
-		{
-			"tls-key", "", plain, into(&c.TLSKey, optional(filePath)),
-			"`file` with the private key of --tls-cert, in PEM",
-		},
+		{"tls-key", "", plain, into(&c.TLSKey, optional(filePath)), "`file` with the private key of --tls-cert, in PEM"},
 		{
 			"acme", "", list, into(&c.ACMEDomains, optional(acmeDomains)),
 			"`domains` of which TLS certificates are obtained by ACME, separated by commas; this accepts the terms of the CA",
 		},
-		{
-			"acme-ca", "", plain, into(&c.ACMECA, optional(acmeCA)),
-			"`URL` of the directory of the ACME server (default: Let's Encrypt)",
-		},
-		{
-			"acme-email", "", plain, into(&c.ACMEEmail, optional(email)),
-			"e-mail `address` of the ACME account",
-		},
+		{"acme-ca", "", plain, into(&c.ACMECA, optional(acmeCA)), "`URL` of the directory of the ACME server (default: Let's Encrypt)"},
+		{"acme-email", "", plain, into(&c.ACMEEmail, optional(email)), "e-mail `address` of the ACME account"},
 		{
 			"redirect-listen", "", plain, into(&c.RedirectListen, optional(address)),
 			"listen `address` of plain HTTP, such as :80, which redirects to the base URL and answers ACME challenges",
@@ -231,16 +207,10 @@ func settings(c *Config) []setting {
 			"kv-url", "", plain, into(&c.KVURL, optional(origin("redis", "rediss"))),
 			"public `URL` of the Redis protocol (default: redis:// and the listen address)",
 		},
+		{"s3-domain", "", plain, into(&c.S3Domain, optional(domain)), "`domain` for virtual-hosted buckets (default: path style only)"},
+		{"database-url", "", plain, into(&c.DatabaseURL, optional(databaseURL)), "PostgreSQL `URL` (default: SQLite in the data directory)"},
 		{
-			"s3-domain", "", plain, into(&c.S3Domain, optional(domain)),
-			"`domain` for virtual-hosted buckets (default: path style only)",
-		},
-		{
-			"database-url", "", plain, into(&c.DatabaseURL, optional(databaseURL)),
-			"PostgreSQL `URL` (default: SQLite in the data directory)",
-		},
-		{
-			"database-pooler", "", plain, into(&c.DatabasePooler, optional(pooler)),
+			"database-pooler", "", plain, into(&c.DatabasePooler, optional(oneOf("transaction or session", db.TransactionPooler, db.SessionPooler))),
 			"pool `mode` of a pooler such as PgBouncer that the database URL leads to: transaction or session",
 		},
 		{
@@ -259,26 +229,11 @@ func settings(c *Config) []setting {
 			"otlp-endpoint", "", plain, into(&c.OTLPEndpoint, optional(origin("http", "https"))),
 			"`URL` of an OpenTelemetry collector that traces are exported to by OTLP over HTTP, such as http://127.0.0.1:4318 (default: none)",
 		},
-		{
-			"trace-ratio", "1", plain, into(&c.TraceRatio, ratio),
-			"part of the traces that is exported: `n` from 0 to 1",
-		},
-		{
-			"log-format", "text", plain, into(&c.LogFormat, logFormat),
-			"log `format`: text or json",
-		},
-		{
-			"log-level", "info", plain, into(&c.LogLevel, logLevel),
-			"minimum log `level`: debug, info, warn or error",
-		},
-		{
-			"rate-limit", "0", plain, into(&c.RateLimit, rate),
-			"requests per second for each API key; `n` = 0 disables the limit",
-		},
-		{
-			"ingest-limit", "1048576", plain, into(&c.IngestLimit, ingestLimit),
-			"maximum size of a webhook request body in `bytes`",
-		},
+		{"trace-ratio", "1", plain, into(&c.TraceRatio, ratio), "part of the traces that is exported: `n` from 0 to 1"},
+		{"log-format", "text", plain, into(&c.LogFormat, oneOf("text or json", LogText, LogJSON)), "log `format`: text or json"},
+		{"log-level", "info", plain, into(&c.LogLevel, logLevel), "minimum log `level`: debug, info, warn or error"},
+		{"rate-limit", "0", plain, into(&c.RateLimit, rate), "requests per second for each API key; `n` = 0 disables the limit"},
+		{"ingest-limit", "1048576", plain, into(&c.IngestLimit, ingestLimit), "maximum size of a webhook request body in `bytes`"},
 		{
 			"disk-reserve", "268435456", plain, into(&c.DiskReserve, diskReserve),
 			"free `bytes` of the data directory's disk below which nothing is added",
@@ -291,22 +246,13 @@ func settings(c *Config) []setting {
 			"kv-store-memory", "268435456", plain, into(&c.KVStoreMemory, kvStoreMemory),
 			"`bytes` of the keys and values of one embedded key-value store; at most 3/16 of those of all",
 		},
-		{
-			"webhook-retention", "30d", plain, into(&c.WebhookRetention, duration),
-			"`duration` for which receipts and deliveries are kept",
-		},
-		{
-			"thread-retention", "30d", plain, into(&c.ThreadRetention, duration),
-			"`duration` for which deleted threads are kept",
-		},
+		{"webhook-retention", "30d", plain, into(&c.WebhookRetention, duration), "`duration` for which receipts and deliveries are kept"},
+		{"thread-retention", "30d", plain, into(&c.ThreadRetention, duration), "`duration` for which deleted threads are kept"},
 		{
 			"drain-delay", "3s", plain, into(&c.DrainDelay, drainDelay),
 			"`duration` for which a process that gets SIGTERM goes on serving while /readyz is 503",
 		},
-		{
-			"audit-retention", "365d", plain, into(&c.AuditRetention, duration),
-			"`duration` for which entries of the audit log are kept",
-		},
+		{"audit-retention", "365d", plain, into(&c.AuditRetention, duration), "`duration` for which entries of the audit log are kept"},
 		{
 			"egress-allow", "", list, into(&c.EgressAllow, optional(prefixes)),
 			"private networks that webhooks may be sent to: `CIDRs` separated by commas",
@@ -315,30 +261,18 @@ func settings(c *Config) []setting {
 			"trusted-proxies", "", list, into(&c.TrustedProxies, optional(prefixes)),
 			"reverse proxies whose X-Forwarded-For is trusted: `CIDRs` separated by commas",
 		},
-		{
-			"session-idle", "7d", plain, into(&c.SessionIdle, sessionIdle),
-			"`duration` after which a session ends that is not used, 5m or more",
-		},
-		{
-			"session-max", "30d", plain, into(&c.SessionMax, duration),
-			"`duration` after which a session ends in any case, counted from the sign-in",
-		},
+		{"session-idle", "7d", plain, into(&c.SessionIdle, sessionIdle), "`duration` after which a session ends that is not used, 5m or more"},
+		{"session-max", "30d", plain, into(&c.SessionMax, duration), "`duration` after which a session ends in any case, counted from the sign-in"},
 		{
 			"upstream-domains", "", list, into(&c.UpstreamDomains, optional(upstreamDomains)),
 			"`domains` of e-mail addresses whose users organizations may sign in with their own providers, such as example.com,org_id=example.org",
 		},
+		{"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue), "require PKCE of confidential OAuth clients too"},
 		{
-			"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue),
-			"require PKCE of confidential OAuth clients too",
-		},
-		{
-			"registration", "off", plain, into(&c.Registration, registrationMode),
+			"registration", "off", plain, into(&c.Registration, oneOf("off, token or loopback", registration.Modes()...)),
 			"`who` may register OAuth clients: off (nobody), token (with an initial access token), or loopback (also programs on the user's machine); both also accept clients that a document describes",
 		},
-		{
-			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),
-			"require a nonce of the server in DPoP proofs",
-		},
+		{"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue), "require a nonce of the server in DPoP proofs"},
 		{
 			"mail-from", "", plain, into(&c.MailFrom, optional(mailFrom)),
 			"`address` that mail is sent from, such as Steward <steward@example.com>; required with STEWARD_SMTP_URL",
@@ -359,22 +293,13 @@ func settings(c *Config) []setting {
 			"backup-schedule", "24h", plain, into(&c.BackupSchedule, backupSchedule),
 			"`when` backups are made: an interval such as 24h, or a time of the day in UTC such as 03:00",
 		},
-		{
-			"backup-keep", "7", plain, into(&c.BackupKeep, backupKeep),
-			"keep the newest `n` backups of --backup-to and remove others",
-		},
+		{"backup-keep", "7", plain, into(&c.BackupKeep, backupKeep), "keep the newest `n` backups of --backup-to and remove others"},
 		{
 			"backup-recipients", "", list, into(&c.BackupRecipients, optional(backupRecipients)),
 			"encrypt the backups of --backup-to for age `recipients` (age1…) separated by commas; their identities are not needed here",
 		},
-		{
-			"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential),
-			"access key for --blob-url",
-		},
-		{
-			"blob-secret-key", "", secret, into(&c.BlobSecretKey, blobCredential),
-			"secret key for --blob-url",
-		},
+		{"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential), "access key for --blob-url"},
+		{"blob-secret-key", "", secret, into(&c.BlobSecretKey, blobCredential), "secret key for --blob-url"},
 		{
 			"root-key", "", secret, into(&c.RootKey, rootKey),
 			"first API key of an empty installation, 20 or more characters (default: generated and printed once)",
@@ -391,10 +316,7 @@ func settings(c *Config) []setting {
 			"old-master-keys", "", secret, into(&c.OldMasterKeys, masterKeys),
 			"previous master keys, separated by commas, to decrypt what they encrypted",
 		},
-		{
-			"admin-email", "", secret, into(&c.AdminEmail, email),
-			"e-mail address of the first owner",
-		},
+		{"admin-email", "", secret, into(&c.AdminEmail, email), "e-mail address of the first owner"},
 		{
 			"admin-password", "", secret, into(&c.AdminPassword, password),
 			fmt.Sprintf("password of the first owner, %d or more characters and not a common one", account.MinPassword),
@@ -413,14 +335,6 @@ func (s setting) key() string { return strings.ReplaceAll(s.name, "-", "_") }
 
 // env returns the setting's environment variable.
 func (s setting) env() string { return envPrefix + strings.ToUpper(s.key()) }
-
-// envs returns the environment variables that can hold the setting.
-func (s setting) envs() []string {
-	if s.kind == secret {
-		return []string{s.env(), s.env() + envFile}
-	}
-	return []string{s.env()}
-}
 
 // fileKey returns the key that can hold the setting in the YAML file, or "".
 func (s setting) fileKey() string {

@@ -20,7 +20,16 @@ func Explain(flags map[string]string, environ []string) ([]Effective, error) {
 	}
 	var all []Effective
 	for _, s := range l.settings {
-		all = append(all, l.effective(s))
+		e := Effective{s.name, s.value, "default"}
+		switch source, given := l.sources[s.name]; {
+		case given && s.kind == secret && s.name != "admin-email":
+			e = Effective{s.name, hidden, source}
+		case given:
+			e = Effective{s.name, WithoutPassword(l.texts[s.name]), source}
+		case s.value == "":
+			e.Source = "not set"
+		}
+		all = append(all, e)
 	}
 	names := make([]string, len(c.Regions))
 	for i, r := range c.Regions {
@@ -31,19 +40,6 @@ func Explain(flags map[string]string, environ []string) ([]Effective, error) {
 		source = l.regions
 	}
 	return append(all, Effective{regionsKey, strings.Join(names, ","), source}), nil
-}
-
-func (l *loader) effective(s setting) Effective {
-	source, given := l.sources[s.name]
-	switch {
-	case !given && s.value == "":
-		return Effective{s.name, "", "not set"}
-	case !given:
-		return Effective{s.name, s.value, "default"}
-	case s.kind == secret && s.name != "admin-email":
-		return Effective{s.name, hidden, source}
-	}
-	return Effective{s.name, WithoutPassword(l.texts[s.name]), source}
 }
 
 // WithoutPassword returns a text as it is, or a URL without its password.

@@ -81,23 +81,18 @@ func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok
 	case n.Kind == yaml.ScalarNode:
 		return n.Value, true
 	case n.Kind == yaml.SequenceNode && orList:
-		return f.joined(key, n)
+		var items []string // joined as in the list's flag
+		for _, item := range n.Content {
+			text, ok := f.scalar(key, item, false)
+			if !ok {
+				return "", false
+			}
+			items = append(items, text)
+		}
+		return strings.Join(items, ","), true
 	}
 	f.fault(key, n, "must be a single value")
 	return "", false
-}
-
-// joined returns a list in its flag's form.
-func (f yamlFile) joined(key string, n *yaml.Node) (text string, ok bool) {
-	var items []string
-	for _, item := range n.Content {
-		text, ok := f.scalar(key, item, false)
-		if !ok {
-			return "", false
-		}
-		items = append(items, text)
-	}
-	return strings.Join(items, ","), true
 }
 
 // resolve follows an alias.

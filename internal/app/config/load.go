@@ -111,20 +111,16 @@ func (l *loader) findFile(s setting) (input, bool) {
 	if !ok {
 		return input{}, false
 	}
-	content, err := readSecret(s, path.text)
+	read := os.ReadFile
+	if s.name == "master-key" || s.name == "old-master-keys" {
+		read = seal.ReadFile // refuses a file that others can read
+	}
+	content, err := read(path.text)
 	if err != nil {
 		l.faults.Add(path.source, "must be the path of a readable file: %v", withoutPath(err))
 		return input{}, false
 	}
 	return input{path.source, strings.TrimRight(string(content), "\r\n")}, true
-}
-
-// readSecret reads a secret's file. Others must not be able to read a file with master keys.
-func readSecret(s setting, path string) ([]byte, error) {
-	if s.name == "master-key" || s.name == "old-master-keys" {
-		return seal.ReadFile(path)
-	}
-	return os.ReadFile(path)
 }
 
 // withoutPath returns an error without its path, which is a secret if somebody mistook
@@ -145,7 +141,10 @@ const EnvBackupPassphrase = "STEWARD_BACKUP_PASSPHRASE"
 func (l *loader) checkVariables() {
 	var known []string
 	for _, s := range l.settings {
-		known = append(known, s.envs()...)
+		known = append(known, s.env())
+		if s.kind == secret {
+			known = append(known, s.env()+envFile)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		l.faults.Check(slices.Contains(known, name), name, "is not a setting%s", suggestion(name, known, serveHelp))

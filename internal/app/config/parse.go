@@ -21,7 +21,6 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/blob"
-	"steward/internal/db"
 	smtp "steward/internal/mail"
 	"steward/internal/object"
 	"steward/internal/object/s3"
@@ -143,18 +142,14 @@ func databaseURL(v string) (Secret, error) {
 	return Secret(v), nil
 }
 
-func pooler(v string) (string, error) {
-	if v == db.TransactionPooler || v == db.SessionPooler {
-		return v, nil
+// oneOf returns a parser that accepts these words.
+func oneOf[T ~string](want string, words ...T) func(string) (T, error) {
+	return func(v string) (T, error) {
+		if slices.Contains(words, T(v)) {
+			return T(v), nil
+		}
+		return "", mustBe(want)
 	}
-	return "", mustBe("transaction or session")
-}
-
-func logFormat(v string) (LogFormat, error) {
-	if f := LogFormat(v); f == LogText || f == LogJSON {
-		return f, nil
-	}
-	return "", mustBe("text or json")
 }
 
 func logLevel(v string) (slog.Level, error) {

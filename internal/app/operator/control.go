@@ -139,21 +139,15 @@ func listenControl(dir string) (net.Listener, error) {
 		return nil, fmt.Errorf("create the control socket: %w", err)
 	}
 	listener.SetUnlinkOnClose(false) // it knows the name before the move
-	if err := moveSocket(fresh, path); err != nil {
+	err = os.Chmod(fresh, 0o600)
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
 		_ = listener.Close()
-		return nil, err
+		return nil, fmt.Errorf("move the control socket: %w", err)
 	}
 	return listener, nil
-}
-
-func moveSocket(fresh, path string) error {
-	if err := os.Chmod(fresh, 0o600); err != nil {
-		return fmt.Errorf("set the mode of the control socket: %w", err)
-	}
-	if err := os.Rename(fresh, path); err != nil {
-		return fmt.Errorf("move the control socket: %w", err)
-	}
-	return nil
 }
 
 // Failure is an error that a command gets from the server. It is the body of any response that is
@@ -182,21 +176,18 @@ func (f Failure) Err() error {
 // in full, since only the operator can connect.
 func (op operation[In, Out]) register(mux *http.ServeMux, o *Operator) {
 	mux.HandleFunc("POST "+op.path, func(w http.ResponseWriter, r *http.Request) {
-		out, err := op.serve(o, w, r)
+		var in In
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBody)).Decode(&in); err != nil {
+			Refuse(w, fmt.Errorf("decode the request: %w", err))
+			return
+		}
+		out, err := op.do(o, r.Context(), in)
 		if err != nil {
 			Refuse(w, err)
 			return
 		}
 		writeControl(w, http.StatusOK, out)
 	})
-}
-
-func (op operation[In, Out]) serve(o *Operator, w http.ResponseWriter, r *http.Request) (out Out, err error) {
-	var in In
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBody)).Decode(&in); err != nil {
-		return out, fmt.Errorf("decode the request: %w", err)
-	}
-	return op.do(o, r.Context(), in)
 }
 
 // Refuse responds with an error.

@@ -145,7 +145,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
 			t.Errorf("root key: %v, %v", key, err)
 		}
-		reset, err := resetOperation().run(t.Context(), cfg, resetInput{Email: "ADA@example.com"})
+		reset, err := resetOperation().run(t.Context(), cfg, Reset{Email: "ADA@example.com"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,12 +155,12 @@ func TestOperationsRunInTheServer(t *testing.T) {
 			t.Errorf("reset: %v, %v, %v", reset, login, err)
 		}
 		wantFactors(t, d, 1)
-		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "ada@example.com", ClearFactors: true})
+		_, err = resetOperation().run(t.Context(), cfg, Reset{Email: "ada@example.com", ClearFactors: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantFactors(t, d, 0)
-		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "bob@example.com"})
+		_, err = resetOperation().run(t.Context(), cfg, Reset{Email: "bob@example.com"})
 		if errs.KindOf(err) != errs.NotFound || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
@@ -186,7 +186,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}{
 			"other path": {"/format-disk", struct{}{}, "404"},
 			"not JSON":   {resetOperation().path, "text", "decode the request"},
-			"too large":  {resetOperation().path, resetInput{Email: strings.Repeat("a", maxControlBody)}, "too large"},
+			"too large":  {resetOperation().path, Reset{Email: strings.Repeat("a", maxControlBody)}, "too large"},
 		} {
 			err := askServer(t.Context(), dir, ask.path, ask.in, &out)
 			if err == nil || !strings.Contains(err.Error(), ask.want) {

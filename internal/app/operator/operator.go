@@ -78,8 +78,8 @@ type newKey struct {
 	Revoked int64  `json:"revoked"` // number of deleted root keys
 }
 
-// resetInput names the user whose password we reset, and whether to remove the second factors too.
-type resetInput struct {
+// Reset names the user whose password is reset, and whether to remove the second factors too.
+type Reset struct {
 	Email        string `json:"email"`
 	ClearFactors bool   `json:"clear_factors"`
 }
@@ -99,8 +99,8 @@ func rootKeyOperation() operation[rootKeyInput, newKey] {
 	return operation[rootKeyInput, newKey]{"/root-key", (*Operator).rootKey}
 }
 
-func resetOperation() operation[resetInput, account.Reset] {
-	return operation[resetInput, account.Reset]{"/reset-password", (*Operator).resetPassword}
+func resetOperation() operation[Reset, account.Reset] {
+	return operation[Reset, account.Reset]{"/reset-password", (*Operator).resetPassword}
 }
 
 func organizationOperation() operation[organizationInput, newOrganization] {
@@ -148,7 +148,7 @@ func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 var errBaseURL = errs.New(errs.Invalid, "set --base-url, with which the link begins")
 
 // resetPassword returns a link that lets a user set a new password.
-func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
+func (o *Operator) resetPassword(ctx context.Context, in Reset) (account.Reset, error) {
 	if o.baseURL == "" {
 		return account.Reset{}, errBaseURL
 	}
@@ -191,16 +191,10 @@ func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revok
 	return err
 }
 
-// Reset names the user whose password is reset, and whether to remove the second factors too.
-type Reset struct {
-	Email        string
-	ClearFactors bool
-}
-
 // ResetPassword prints a link that lets a user set a new password. If asked to, it removes the
 // user's second factors, and says so on standard error.
 func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error {
-	r, err := resetOperation().run(ctx, cfg, resetInput(reset))
+	r, err := resetOperation().run(ctx, cfg, reset)
 	if err != nil {
 		return err
 	}

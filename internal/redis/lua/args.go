@@ -20,14 +20,6 @@ func argError(l *gopher.LState, n int, text string) {
 	raise(l, "bad argument #%d to '%s' (%s)", n, name, text)
 }
 
-// typeName returns an argument's type, or "no value".
-func typeName(l *gopher.LState, n int) string {
-	if n > l.GetTop() {
-		return "no value"
-	}
-	return l.Get(n).Type().String()
-}
-
 // stringArg returns an argument that must be a string or a number.
 func stringArg(l *gopher.LState, n int) string {
 	v := l.Get(n)
@@ -55,7 +47,11 @@ const noDefault = math.MinInt
 
 // typeError raises an error about an argument with the wrong type.
 func typeError(l *gopher.LState, n int, want string) {
-	argError(l, n, want+" expected, got "+typeName(l, n))
+	got := "no value"
+	if n <= l.GetTop() {
+		got = l.Get(n).Type().String()
+	}
+	argError(l, n, want+" expected, got "+got)
 }
 
 // numberArg returns an argument that must be a number or read as one.

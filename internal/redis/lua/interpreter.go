@@ -115,7 +115,7 @@ func (i *Interpreter) openGlobals() {
 	i.OpenLibrary("table", i.tableFunctions())
 	i.openString()
 	i.OpenLibrary("bit", bitFunctions)
-	i.OpenLibrary("struct", i.structFunctions())
+	i.OpenLibrary("struct", map[string]gopher.LGFunction{"pack": i.structPack, "unpack": i.structUnpack, "size": i.structSize})
 	i.OpenLibrary("cmsgpack", i.msgpackFunctions()).RawSetString("_NAME", gopher.LString("cmsgpack"))
 	i.OpenLibrary("cjson", i.jsonFunctions()).RawSetString("null", i.null)
 	meta := i.StrictMeta()

@@ -73,7 +73,9 @@ func (m *measurement) again(v reflect.Value) bool {
 func (m *measurement) count(v gopher.LValue) {
 	switch v := v.(type) {
 	case *gopher.LTable:
-		array, keys := tableParts(v)
+		table := reflect.ValueOf(v).Elem()
+		array := table.FieldByIndex(tableArray).Cap()
+		keys := table.FieldByIndex(tableKeys).Len() // also those that were removed
 		m.size += int64(tableSize + array*valueSize + keys*keySize)
 		if keys > 0 {
 			m.size += hashSize
@@ -90,7 +92,8 @@ func (m *measurement) count(v gopher.LValue) {
 			m.add(u.Value())
 		}
 	case *gopher.LState:
-		values := registers(v)
+		stack := reflect.ValueOf(v).Elem().FieldByIndex(stateRegistry).Elem().FieldByIndex(registryArray)
+		values := *(*[]gopher.LValue)(stack.Addr().UnsafePointer())
 		m.size += int64(stateSize + len(values)*valueSize)
 		for _, value := range values {
 			m.add(value)
@@ -110,19 +113,6 @@ func (m *measurement) addProto(p *gopher.FunctionProto) {
 	for _, inner := range p.FunctionPrototypes {
 		m.addProto(inner)
 	}
-}
-
-// tableParts returns the capacity of a table's list, and how many keys its hash remembers, including
-// removed ones.
-func tableParts(t *gopher.LTable) (array, keys int) {
-	v := reflect.ValueOf(t).Elem()
-	return v.FieldByIndex(tableArray).Cap(), v.FieldByIndex(tableKeys).Len()
-}
-
-// registers returns all values on a coroutine's stack.
-func registers(l *gopher.LState) []gopher.LValue {
-	array := reflect.ValueOf(l).Elem().FieldByIndex(stateRegistry).Elem().FieldByIndex(registryArray)
-	return *(*[]gopher.LValue)(array.Addr().UnsafePointer())
 }
 
 // The interpreter's private fields that show how much memory scripts take.

@@ -10,10 +10,6 @@ import (
 	gopher "github.com/yuin/gopher-lua"
 )
 
-func (i *Interpreter) structFunctions() map[string]gopher.LGFunction {
-	return map[string]gopher.LGFunction{"pack": i.structPack, "unpack": i.structUnpack, "size": i.structSize}
-}
-
 // structFormat reads a struct's format.
 type structFormat struct {
 	*Interpreter

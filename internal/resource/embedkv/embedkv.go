@@ -7,6 +7,7 @@
 package embedkv
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -96,29 +97,21 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Stores, 200)
-	setDefault(&l.Memory, 256<<20)
-	setDefault(&l.Request, MaxRequest)
-	setDefault(&l.Reply, MaxRequest*3/2) // one store's share in a pool with eight grants
-	setDefault(&l.Queue, 10_000)
-	setDefault(&l.Login, 5*time.Second)
-	setDefault(&l.Stall, 30*time.Second)
-	setDefault(&l.Idle, time.Hour)
-	setDefault(&l.Unused, 5*time.Minute)
-	setDefault(&l.Wait, 30*time.Second)
-	setDefault(&l.Reclaim, 5*time.Second)
-	setDefault(&l.Loading, 5*time.Second)
-	setDefault(&l.Running, max(2, runtime.GOMAXPROCS(0)))
-	if l.Pace == (budget.Pace{}) {
-		l.Pace = budget.Body
-	}
+	l.Stores = cmp.Or(l.Stores, 200)
+	l.Memory = cmp.Or(l.Memory, 256<<20)
+	l.Request = cmp.Or(l.Request, MaxRequest)
+	l.Reply = cmp.Or(l.Reply, MaxRequest*3/2) // one store's share in a pool with eight grants
+	l.Queue = cmp.Or(l.Queue, 10_000)
+	l.Login = cmp.Or(l.Login, 5*time.Second)
+	l.Stall = cmp.Or(l.Stall, 30*time.Second)
+	l.Idle = cmp.Or(l.Idle, time.Hour)
+	l.Unused = cmp.Or(l.Unused, 5*time.Minute)
+	l.Wait = cmp.Or(l.Wait, 30*time.Second)
+	l.Reclaim = cmp.Or(l.Reclaim, 5*time.Second)
+	l.Loading = cmp.Or(l.Loading, 5*time.Second)
+	l.Running = cmp.Or(l.Running, max(2, runtime.GOMAXPROCS(0)))
+	l.Pace = cmp.Or(l.Pace, budget.Body)
 	return l
-}
-
-func setDefault[T int | int64 | time.Duration](value *T, to T) {
-	if *value == 0 {
-		*value = to
-	}
 }
 
 // MaxRequest is the largest request in bytes, and so the largest value.

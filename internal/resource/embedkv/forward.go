@@ -124,7 +124,17 @@ func (s *session) splice() {
 	replied := make(chan struct{})
 	go func() {
 		defer close(replied)
-		s.passReplies(conn)
+		defer s.client.Close() // after sending the rest
+		buffer := make([]byte, 16<<10)
+		for {
+			n, err := conn.Read(buffer)
+			if n > 0 {
+				s.client.Reply(buffer[:n])
+			}
+			if err != nil {
+				return
+			}
+		}
 	}()
 	if _, err := io.Copy(conn, s.in.In); err != nil {
 		_ = conn.Close()
@@ -132,20 +142,4 @@ func (s *session) splice() {
 		_ = half.CloseWrite() // replies to these requests still arrive
 	}
 	<-replied
-}
-
-// passReplies forwards replies until the other node closes its connection. Then it closes the client's,
-// after sending the rest.
-func (s *session) passReplies(conn net.Conn) {
-	defer s.client.Close()
-	buffer := make([]byte, 16<<10)
-	for {
-		n, err := conn.Read(buffer)
-		if n > 0 {
-			s.client.Reply(buffer[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
 }

@@ -156,8 +156,11 @@ func (s *session) Read(b []byte) (int, error) {
 }
 
 func (s *session) read(b []byte) (int, error) {
-	if s.store != "" && s.inside {
-		return s.readPaced(b)
+	if s.store != "" && s.inside { // the rest of a request must keep up the pace
+		if s.paced == nil {
+			s.paced = s.engine.Limits.Pace.Reader(s.net, s.net.SetReadDeadline)
+		}
+		return s.paced.Read(b)
 	}
 	for {
 		deadline := time.Now().Add(s.engine.Limits.Idle)
@@ -175,14 +178,6 @@ func (s *session) read(b []byte) (int, error) {
 			return n, err
 		}
 	}
-}
-
-// readPaced reads the rest of a request, which must keep up the pace.
-func (s *session) readPaced(b []byte) (int, error) {
-	if s.paced == nil {
-		s.paced = s.engine.Limits.Pace.Reader(s.net, s.net.SetReadDeadline)
-	}
-	return s.paced.Read(b)
 }
 
 // beginRequest marks the point from which the rest of a request must arrive at a minimum pace.

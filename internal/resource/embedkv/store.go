@@ -23,10 +23,6 @@ func (e *Engine) dir(id string) string { return filepath.Join(e.Dir, id) }
 // openStore opens a store, until ctx ends. Its errors are replies.
 func (e *Engine) openStore(ctx context.Context, p *resource.Provisioned) (*redis.Store, error) {
 	log := e.Log.With("organization", p.OrgID, "store", p.ID)
-	if err := e.convert(p.ID, log); err != nil {
-		log.Error("convert key-value store", "error", err)
-		return nil, errOpen
-	}
 	memory := e.newKeyMemory(ctx, p)
 	use := e.usage.Of(p.OrgID, p.ID)
 	s, err := redis.Open(ctx, redis.Dir(e.dir(p.ID)), redis.Options{
@@ -70,7 +66,7 @@ func (e *Engine) createStore(id string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	exists, err := e.exists(id)
+	exists, err := redis.Exists(redis.Dir(dir))
 	if err != nil || exists {
 		return err
 	}
@@ -78,14 +74,6 @@ func (e *Engine) createStore(id string) error {
 		return err
 	}
 	return durable.SyncDir(e.Dir)
-}
-
-// exists reports whether there is a store, perhaps one that we have yet to convert.
-func (e *Engine) exists(id string) (bool, error) {
-	if _, err := os.Stat(filepath.Join(e.dir(id), redkaFile)); err == nil {
-		return true, nil
-	}
-	return redis.Exists(redis.Dir(e.dir(id)))
 }
 
 // remove closes a store and removes its directory.

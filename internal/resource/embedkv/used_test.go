@@ -142,7 +142,7 @@ func TestStoresThatAreBeingOpenedCanBeDeleted(t *testing.T) {
 	}
 	f.drop(p)
 	must(t, f.Delete(t.Context(), p))
-	exists, err := f.exists(p.ID)
+	exists, err := store.Exists(store.Dir(f.dir(p.ID)))
 	must(t, err)
 	equal(t, "the deleted store exists", exists, false)
 	must(t, f.Close(t.Context()))

@@ -115,7 +115,10 @@ func (a *authorizer) record(action sqlite.Action) {
 		a.access.changes = true
 		a.access.inserts = a.access.inserts || action.Type() == sqlite.OpInsert
 	case sqlite.OpPragma:
-		a.recordPragma(action)
+		name := strings.ToLower(action.Pragma())
+		set := action.PragmaArg() != ""
+		a.access.writes = a.access.writes || set && pragmas[name] == filePragma || name == "optimize"
+		a.access.private = a.access.private || set && pragmas[name] == privatePragma
 	case sqlite.OpCreateTempIndex, sqlite.OpCreateTempTable, sqlite.OpCreateTempTrigger, sqlite.OpCreateTempView:
 		a.access.private = true
 		a.access.schema = true
@@ -124,11 +127,4 @@ func (a *authorizer) record(action sqlite.Action) {
 		a.access.writes = true
 		a.access.schema = true
 	}
-}
-
-func (a *authorizer) recordPragma(action sqlite.Action) {
-	name := strings.ToLower(action.Pragma())
-	set := action.PragmaArg() != ""
-	a.access.writes = a.access.writes || set && pragmas[name] == filePragma || name == "optimize"
-	a.access.private = a.access.private || set && pragmas[name] == privatePragma
 }

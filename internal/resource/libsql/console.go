@@ -35,7 +35,10 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 					rows.Truncated = true
 					return nil
 				}
-				n := rowSize(stmt, columns)
+				n := int64(0)
+				for i := range columns {
+					n += int64(columnSize(stmt, i))
+				}
 				if !s.memory.Take(n) {
 					return errOutOfMemory
 				}
@@ -55,15 +58,6 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 		return err
 	})
 	return rows, err
-}
-
-// rowSize estimates a row's size in bytes.
-func rowSize(stmt *driver.Stmt, columns int) int64 {
-	size := 0
-	for i := range columns {
-		size += columnSize(stmt, i)
-	}
-	return int64(size)
 }
 
 // console runs a statement with positional arguments and returns its effects.

@@ -3,6 +3,7 @@ package libsql
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -132,22 +133,19 @@ func (c *cursor) failed(f *failure) error {
 // runStep writes a step's entries.
 func (c *cursor) runStep(ctx context.Context, i int, in *stmt) error {
 	did, err := c.query(ctx, in, in.bind, in.wanted(sink{
-		columns: func(columns []column) error { return c.stepBegin(i, columns) },
-		row:     c.row,
+		columns: func(columns []column) error {
+			c.out.body = fmt.Appendf(c.out.body, `{"type":"step_begin","step":%d,"cols":`, i)
+			c.out.columns(columns)
+			c.out.raw("}")
+			return c.end()
+		},
+		row: c.row,
 	}))
 	if err != nil {
 		return err
 	}
 	c.out.raw(`{"type":"step_end",`)
 	c.out.counts(c.conn, did)
-	c.out.raw("}")
-	return c.end()
-}
-
-func (c *cursor) stepBegin(i int, columns []column) error {
-	c.out.body = strconv.AppendInt(append(c.out.body, `{"type":"step_begin","step":`...), int64(i), 10)
-	c.out.raw(`,"cols":`)
-	c.out.columns(columns)
 	c.out.raw("}")
 	return c.end()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -69,8 +70,10 @@ func newDatabase(e *Engine, p *resource.Provisioned, path string) *database {
 		engine: e, org: p.OrgID, id: p.ID, path: path, use: e.usage.Of(p.OrgID, p.ID), used: e.now(),
 		writer: make(chan struct{}, 1), slots: make(chan struct{}, e.limits.Connections),
 		streams: map[string]*stream{}, sessions: map[*session]bool{},
+		sharing: &sharing{alone: map[uint64]time.Time{}, seed: maphash.MakeSeed()},
 	}
-	d.startSharing()
+	d.batch = sqlite.Batch[*conn]{Acquire: d.acquire, Release: d.releaseShared, Queue: shareQueue, MaxTime: shareTime}
+	d.batch.Start()
 	return d
 }
 
@@ -126,12 +129,6 @@ func (d *database) borrow(ctx context.Context) (*conn, error) {
 		<-d.slots
 	}
 	return c, err
-}
-
-// giveBack returns a borrowed connection.
-func (d *database) giveBack(c *conn) {
-	d.release(c)
-	<-d.slots
 }
 
 // connection returns an idle connection or opens a new one.

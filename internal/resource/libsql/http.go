@@ -255,7 +255,8 @@ func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream
 	st.pooled = true
 	return st, func(string) {
 		st.texts.Release()
-		d.giveBack(c)
+		d.release(c)
+		<-d.slots
 	}, nil
 }
 

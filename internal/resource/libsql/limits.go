@@ -1,6 +1,7 @@
 package libsql
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
@@ -53,44 +54,29 @@ type Limits struct {
 	Reserve int64
 }
 
-var defaults = Limits{
-	Streams: 32, TotalStreams: 256, Connections: 8, TotalConnections: 384, IdleConnections: 128, Forwards: 1024,
-	Wait: 30 * time.Second, StreamIdle: 10 * time.Second, FileIdle: time.Minute,
-	Statement: 30 * time.Second, Transaction: time.Minute, Heavy: 6 * time.Second,
-	Body: 8_000_000, Response: 8_000_000, Pace: budget.Body, FileSize: 10 << 30,
-	Value: 4 << 20, SQL: 1 << 20, Columns: 256, Depth: 500, Reserve: disk.Reserve,
-}
-
 // withDefaults replaces zeros with the defaults.
 func (l Limits) withDefaults() Limits {
-	orDefault(&l.Streams, defaults.Streams)
-	orDefault(&l.TotalStreams, defaults.TotalStreams)
-	orDefault(&l.Connections, defaults.Connections)
-	orDefault(&l.TotalConnections, defaults.TotalConnections)
-	orDefault(&l.IdleConnections, defaults.IdleConnections)
-	orDefault(&l.Forwards, defaults.Forwards)
-	orDefault(&l.Running, max(2, runtime.GOMAXPROCS(0)))
-	orDefault(&l.Wait, defaults.Wait)
-	orDefault(&l.StreamIdle, defaults.StreamIdle)
-	orDefault(&l.FileIdle, defaults.FileIdle)
-	orDefault(&l.Statement, defaults.Statement)
-	orDefault(&l.Transaction, defaults.Transaction)
-	orDefault(&l.Heavy, defaults.Heavy)
-	orDefault(&l.Body, defaults.Body)
-	orDefault(&l.Response, defaults.Response)
-	orDefault(&l.Pace, defaults.Pace)
-	orDefault(&l.FileSize, defaults.FileSize)
-	orDefault(&l.Value, defaults.Value)
-	orDefault(&l.SQL, defaults.SQL)
-	orDefault(&l.Columns, defaults.Columns)
-	orDefault(&l.Depth, defaults.Depth)
-	orDefault(&l.Reserve, defaults.Reserve)
+	l.Streams = cmp.Or(l.Streams, 32)
+	l.TotalStreams = cmp.Or(l.TotalStreams, 256)
+	l.Connections = cmp.Or(l.Connections, 8)
+	l.TotalConnections = cmp.Or(l.TotalConnections, 384)
+	l.IdleConnections = cmp.Or(l.IdleConnections, 128)
+	l.Forwards = cmp.Or(l.Forwards, 1024)
+	l.Running = cmp.Or(l.Running, max(2, runtime.GOMAXPROCS(0)))
+	l.Wait = cmp.Or(l.Wait, 30*time.Second)
+	l.StreamIdle = cmp.Or(l.StreamIdle, 10*time.Second)
+	l.FileIdle = cmp.Or(l.FileIdle, time.Minute)
+	l.Statement = cmp.Or(l.Statement, 30*time.Second)
+	l.Transaction = cmp.Or(l.Transaction, time.Minute)
+	l.Heavy = cmp.Or(l.Heavy, 6*time.Second)
+	l.Body = cmp.Or(l.Body, 8_000_000)
+	l.Response = cmp.Or(l.Response, 8_000_000)
+	l.Pace = cmp.Or(l.Pace, budget.Body)
+	l.FileSize = cmp.Or(l.FileSize, 10<<30)
+	l.Value = cmp.Or(l.Value, 4<<20)
+	l.SQL = cmp.Or(l.SQL, 1<<20)
+	l.Columns = cmp.Or(l.Columns, 256)
+	l.Depth = cmp.Or(l.Depth, 500)
+	l.Reserve = cmp.Or(l.Reserve, disk.Reserve)
 	return l
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -1,7 +1,7 @@
 package libsql
 
 import (
-	"strconv"
+	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
@@ -58,14 +58,8 @@ func (r *response) reserve(n int) error {
 	return nil
 }
 
-// fail appends a failure, or null.
-func (r *response) fail(f *failure) {
-	if f == nil {
-		r.raw("null")
-		return
-	}
-	r.body = f.append(r.body)
-}
+// fail appends a failure.
+func (r *response) fail(f *failure) { r.body = f.append(r.body) }
 
 // row appends the current row as an array. It returns an error if the response becomes too large.
 func (r *response) row(stmt *sqlite.Stmt, columns int) error {
@@ -119,16 +113,11 @@ func (r *response) endResult(c *conn, did access) {
 }
 
 // counts appends the number of changed rows and the last row id.
-func (r *response) counts(c *conn, did access) { r.body = appendCounts(r.body, c, did) }
-
-func appendCounts(to []byte, c *conn, did access) []byte {
-	to = append(to, `"affected_row_count":`...)
-	to = strconv.AppendInt(to, c.affected(did), 10)
-	to = append(to, `,"last_insert_rowid":`...)
+func (r *response) counts(c *conn, did access) {
+	r.body = fmt.Appendf(r.body, `"affected_row_count":%d,"last_insert_rowid":`, c.affected(did))
 	if !did.inserts || did.schema {
-		return append(to, "null"...)
+		r.raw("null")
+	} else {
+		r.body = fmt.Appendf(r.body, `"%d"`, c.LastInsertRowID())
 	}
-	to = append(to, '"')
-	to = strconv.AppendInt(to, c.LastInsertRowID(), 10)
-	return append(to, '"')
 }

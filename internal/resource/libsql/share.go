@@ -59,10 +59,6 @@ const (
 	refused
 )
 
-func newSharing() *sharing {
-	return &sharing{alone: map[uint64]time.Time{}, seed: maphash.MakeSeed()}
-}
-
 // startGeneration forgets everything about another generation of the schema. The caller holds mu.
 func (s *sharing) startGeneration(generation uint64) {
 	if s.generation != generation {
@@ -107,13 +103,6 @@ func (s *sharing) setSchema(generation uint64, v shareable) {
 	defer s.mu.Unlock()
 	s.startGeneration(generation)
 	s.schema = v
-}
-
-// startSharing starts the database's batch.
-func (d *database) startSharing() {
-	d.sharing = newSharing()
-	d.batch = sqlite.Batch[*conn]{Acquire: d.acquire, Release: d.releaseShared, Queue: shareQueue, MaxTime: shareTime}
-	d.batch.Start()
 }
 
 // acquire takes the write lock and a connection for a batch. It can wait without a limit: statements that

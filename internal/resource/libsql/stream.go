@@ -85,13 +85,22 @@ func (s *stream) respond(ctx context.Context, r request, out *response) error {
 		defer free()
 		in = decoded
 	}
+	var err error
 	switch r.Type {
 	case "execute":
 		return out.object(r.Type, "result", func() error { return s.result(ctx, in, out) })
 	case "describe":
 		return out.object(r.Type, "result", func() error { return s.describe(ctx, in, out) })
+	case "sequence":
+		err = s.sequence(ctx, in)
+	case "store_sql":
+		err = s.texts.store(in)
+	case "close_sql":
+		err = s.texts.remove(in)
+	default:
+		err = failf("HRANA_PROTO_ERROR", "unknown type of request")
 	}
-	if err := s.act(ctx, r.Type, in); err != nil {
+	if err != nil {
 		return err
 	}
 	return out.object(r.Type, "", nil)
@@ -113,19 +122,6 @@ func decode(text []byte, memory *budget.Charge) (in *stmt, free func(), err erro
 		return nil, nil, invalidJSON(err)
 	}
 	return in, func() { memory.Return(cost) }, nil
-}
-
-// act executes a request with SQL whose response has no fields.
-func (s *stream) act(ctx context.Context, kind word, in *stmt) error {
-	switch kind {
-	case "sequence":
-		return s.sequence(ctx, in)
-	case "store_sql":
-		return s.texts.store(in)
-	case "close_sql":
-		return s.texts.remove(in)
-	}
-	return failf("HRANA_PROTO_ERROR", "unknown type of request")
 }
 
 // prepareOne prepares a text that must have exactly one statement.
@@ -195,7 +191,11 @@ func (s *stream) batch(ctx context.Context, text []byte, out *response) error {
 		if err != nil && became == skipped {
 			return err
 		}
-		failures.fail(failureOf(ctx, err))
+		if err != nil {
+			failures.fail(explain(ctx, err))
+		} else {
+			failures.raw("null")
+		}
 		outcomes = append(outcomes, became)
 		if err := errors.Join(out.settle(), failures.settle()); err != nil {
 			return err
@@ -205,13 +205,6 @@ func (s *stream) batch(ctx context.Context, text []byte, out *response) error {
 	out.body = append(out.body, failures.body...)
 	out.raw(`]}`)
 	return out.settle()
-}
-
-func failureOf(ctx context.Context, err error) *failure {
-	if err == nil {
-		return nil
-	}
-	return explain(ctx, err)
 }
 
 // step runs a step if its condition holds. If it returns skipped and an error, the batch is invalid.

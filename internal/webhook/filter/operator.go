@@ -11,10 +11,10 @@ import (
 // scalar is a value that is neither an object nor an array. Equal numbers are equal scalars: 1, 1.0 and
 // 1e0.
 type scalar struct {
-	kind  byte // as in jsontext: n, t, f, 0 or "
-	text  string
-	whole int64 // if the number is one, and number is 0
-	isInt bool
+	kind   byte // as in jsontext: n, t, f, 0 or "
+	text   string
+	whole  int64 // if the number is one, and number is 0
+	isInt  bool
 	number float64
 }
 
@@ -107,7 +107,7 @@ func (c *compiler) operator(name string, v any, at string) operator {
 		}
 	case "$gt", "$gte", "$lt", "$lte":
 		o.value = c.scalar(v, at)
-		c.faults.Check(o.value.kind == '0' || o.value.kind == '"' || c.faults.Has(at), at, "expected a number or a text")
+		c.faults.Check(o.value.kind == '0' || o.value.kind == '"', at, "expected a number or a text")
 	case "$startsWith", "$endsWith":
 		items, isList := v.([]any)
 		if !isList {
@@ -115,7 +115,7 @@ func (c *compiler) operator(name string, v any, at string) operator {
 		}
 		for _, item := range items {
 			text, ok := item.(string)
-			c.faults.Check(ok || c.faults.Has(at), at, "expected a text, or a list of texts")
+			c.faults.Check(ok, at, "expected a text, or a list of texts")
 			o.texts = append(o.texts, text)
 		}
 		c.faults.Check(len(items) > 0, at, "expected a text, or a list of texts")
@@ -140,6 +140,6 @@ func (c *compiler) scalar(v any, at string) scalar {
 	case json.Number:
 		return number(v.String())
 	}
-	c.faults.Check(c.faults.Has(at), at, "expected a text, a number, true, false or null; use $in or $and for several")
+	c.faults.Add(at, "expected a text, a number, true, false or null; use $in or $and for several")
 	return scalar{}
 }

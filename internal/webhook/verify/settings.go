@@ -113,7 +113,7 @@ var fields = map[Type][]string{
 // Check adds the faults in settings, whose secrets may be masks.
 func (s Settings) Check(faults *errs.Faults) {
 	if _, known := fields[s.Type]; !known {
-		faults.Check(faults.Has(location+".type"), location+".type", "expected one of the documented types")
+		faults.Add(location+".type", "expected one of the documented types")
 		return
 	}
 	s.checkFields(faults)
@@ -139,9 +139,14 @@ func (s Settings) checkFields(faults *errs.Faults) {
 		name  string
 		isSet bool
 	}{
-		{"tolerance_seconds", s.Tolerance != nil}, {"header", s.Header != ""}, {"prefix", s.Prefix != ""},
-		{"algorithm", s.Algorithm != ""}, {"encoding", s.Encoding != ""}, {"signed", s.Signed != ""},
-		{"timestamp_header", s.TimestampHeader != ""}, {"username", s.Username != ""},
+		{"tolerance_seconds", s.Tolerance != nil},
+		{"header", s.Header != ""},
+		{"prefix", s.Prefix != ""},
+		{"algorithm", s.Algorithm != ""},
+		{"encoding", s.Encoding != ""},
+		{"signed", s.Signed != ""},
+		{"timestamp_header", s.TimestampHeader != ""},
+		{"username", s.Username != ""},
 	} {
 		faults.Check(!field.isSet || slices.Contains(fields[s.Type], field.name), location+"."+field.name,
 			"the type %s has no such setting", s.Type)
@@ -169,7 +174,9 @@ func (s Settings) checkSigned(faults *errs.Faults) {
 		faults.Add(location+".signed", "%v", err)
 		return
 	}
-	has := func(kind partKind) bool { return slices.ContainsFunc(parts, func(p part) bool { return p.kind == kind }) }
+	has := func(kind partKind) bool {
+		return slices.ContainsFunc(parts, func(p part) bool { return p.kind == kind })
+	}
 	faults.Check(has(partBody), location+".signed", "expected {body} in it: otherwise the signature does not protect the body")
 	faults.Check(has(partTimestamp) == (s.TimestampHeader != ""), location+".timestamp_header",
 		"expected a name if signed contains {timestamp}, and none otherwise")
