@@ -75,7 +75,7 @@ var folders = [][]string{
 	{"thread/state", "thread/term"},
 	{"thread"},
 
-	{"cli/contexts", "cli/exit", "cli/output", "cli/tail", "cli/transfer"},
+	{"cli/contexts", "cli/exit", "cli/output"},
 	{"cli/session"},
 	{"cli/noun"},
 	{"cli/shell"},

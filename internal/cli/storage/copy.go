@@ -13,7 +13,6 @@ import (
 	"steward/internal/cli/exit"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
-	"steward/internal/cli/transfer"
 )
 
 func objectCopy(e *session.Env) *cobra.Command {
@@ -31,7 +30,7 @@ func objectCopy(e *session.Env) *cobra.Command {
 		ValidArgsFunction: completeTransfer(e),
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy a directory or everything below a prefix")
-	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to transfer.Location) error {
+	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to Location) error {
 		switch {
 		case from.Path == "-" && !from.Remote():
 			return upload(ctx, s, to)
@@ -56,21 +55,21 @@ func objectCopy(e *session.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return runCopies(ctx, s, c, []transfer.Copy{one})
+		return runCopies(ctx, s, c, []Copy{one})
 	})
 	return cmd
 }
 
 // transferRun returns the RunE for a command with a source and a target. One of them is in a bucket.
 func transferRun(
-	e *session.Env, run func(ctx context.Context, s *session.Session, from, to transfer.Location) error,
+	e *session.Env, run func(ctx context.Context, s *session.Session, from, to Location) error,
 ) func(*cobra.Command, []string) error {
 	return e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-		from, err := transfer.Parse(args[0])
+		from, err := Parse(args[0])
 		if err != nil {
 			return exit.Usagef("%v", err)
 		}
-		to, err := transfer.Parse(args[1])
+		to, err := Parse(args[1])
 		if err != nil {
 			return exit.Usagef("%v", err)
 		}
@@ -89,14 +88,14 @@ func completeTransfer(e *session.Env) cobra.CompletionFunc {
 	}
 }
 
-func upload(ctx context.Context, s *session.Session, to transfer.Location) error {
+func upload(ctx context.Context, s *session.Session, to Location) error {
 	if to.Path == "" {
 		return exit.Usagef("name the key of the object: s3://%s/key", to.Bucket)
 	}
 	return copier(s).Put(ctx, to, s.In, -1)
 }
 
-func runCopies(ctx context.Context, s *session.Session, c *transfer.Copier, copies []transfer.Copy) error {
+func runCopies(ctx context.Context, s *session.Session, c *Copier, copies []Copy) error {
 	var total int64
 	for _, one := range copies {
 		total += one.Size
@@ -125,7 +124,7 @@ source is. With --delete, what only the target has is deleted.
 	}
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete what only the target has")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be done")
-	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to transfer.Location) error {
+	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to Location) error {
 		c := copier(s)
 		copies, extra, err := c.PlanSync(ctx, from, to)
 		if err != nil {
@@ -148,8 +147,8 @@ source is. With --delete, what only the target has is deleted.
 }
 
 type syncPlan struct {
-	to     transfer.Location
-	copies []transfer.Copy
+	to     Location
+	copies []Copy
 	// extra has the names to delete.
 	extra []string
 }
@@ -168,7 +167,7 @@ func (p syncPlan) print(s *session.Session) error {
 	return nil
 }
 
-func (p syncPlan) run(ctx context.Context, s *session.Session, c *transfer.Copier) error {
+func (p syncPlan) run(ctx context.Context, s *session.Session, c *Copier) error {
 	if len(p.extra) > 0 {
 		what := fmt.Sprintf("Deleting %s of %s that the source does not have, such as %s,",
 			output.Plural(int64(len(p.extra)), "object"), p.to, p.extra[0])

@@ -12,6 +12,10 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,6 +23,8 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
+
+	"steward/internal/stamp"
 )
 
 const (
@@ -114,4 +120,86 @@ func newRecoveryCode() string {
 		groups = append(groups, text[i:i+recoveryGroup])
 	}
 	return strings.Join(groups, "-")
+}
+
+// Setup is an authenticator app that is being added.
+type Setup struct {
+	// Secret is in base32, as users type it.
+	Secret string
+	// URI is the QR code's content.
+	URI string
+	// Sealed carries the setup through a form.
+	Sealed string
+}
+
+// sealedSetup is a setup on its way through a form.
+type sealedSetup struct {
+	UserID    string     `json:"user_id"`
+	Secret    string     `json:"secret"`
+	ExpiresAt stamp.Time `json:"expires_at"`
+}
+
+const (
+	// setupLifetime is the time that a user has to enter the first code.
+	setupLifetime = 20 * time.Minute
+	setupPurpose  = "oidc.factor.setup"
+)
+
+// ErrExpired means that a setup has expired, belongs to another user or was not made here.
+var ErrExpired = errors.New("the setup of the authenticator app has expired")
+
+// NewSetup returns a new app for a user.
+func (s *Store) NewSetup(userID, email string) (Setup, error) {
+	key, err := newKey(s.Installation, email, nil)
+	if err != nil {
+		return Setup{}, err
+	}
+	plain, err := json.Marshal(sealedSetup{
+		UserID: userID, Secret: key.Secret(), ExpiresAt: stamp.Of(s.Now()).Add(setupLifetime),
+	})
+	if err != nil {
+		return Setup{}, err
+	}
+	sealed := base64.RawURLEncoding.EncodeToString(s.Ring.Seal(setupPurpose, plain))
+	return Setup{Secret: key.Secret(), URI: key.URL(), Sealed: sealed}, nil
+}
+
+// OpenSetup returns the user's setup in a form, or ErrExpired.
+func (s *Store) OpenSetup(text, userID, email string) (Setup, error) {
+	opened, err := s.openSetup(text)
+	if err != nil || opened.UserID != userID || opened.ExpiresAt < stamp.Of(s.Now()) {
+		return Setup{}, ErrExpired
+	}
+	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(opened.Secret)
+	if err != nil {
+		return Setup{}, ErrExpired
+	}
+	key, err := newKey(s.Installation, email, secret)
+	if err != nil {
+		return Setup{}, err
+	}
+	return Setup{Secret: opened.Secret, URI: key.URL(), Sealed: text}, nil
+}
+
+func (s *Store) openSetup(text string) (opened sealedSetup, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return opened, err
+	}
+	plain, err := s.Ring.Open(setupPurpose, sealed)
+	if err != nil {
+		return opened, err
+	}
+	err = json.Unmarshal(plain, &opened)
+	return opened, err
+}
+
+// ContinueSetup is OpenSetup, but if the setup has expired it returns a new one, and true.
+func (s *Store) ContinueSetup(text, userID, email string) (setup Setup, expired bool, err error) {
+	setup, err = s.OpenSetup(text, userID, email)
+	if !errors.Is(err, ErrExpired) {
+		return setup, false, err
+	}
+	setup, err = s.NewSetup(userID, email)
+	return setup, true, err
 }

@@ -1,6 +1,8 @@
 package oauth
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"fmt"
 	"mime"
 	"net/http"
@@ -68,3 +70,18 @@ func AddQuery(uri string, params url.Values) (string, error) {
 
 // Missing returns the error for a parameter that is absent or empty.
 func Missing(name string) *Error { return NewError(InvalidRequest, name+" is missing") }
+
+// Key is the installation's secret key, the same on all replicas. It authenticates refresh tokens,
+// forms, nonces and the cookies for known browsers.
+type Key []byte
+
+// MAC returns an HMAC-SHA-256 over parts. The purpose separates the key's uses.
+func (k Key) MAC(purpose string, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, k)
+	h.Write([]byte(purpose))
+	for _, part := range parts {
+		h.Write([]byte{0, byte(len(part) >> 8), byte(len(part))})
+		h.Write(part)
+	}
+	return h.Sum(nil)
+}
