@@ -233,21 +233,6 @@ func (s *Store) insert(tx *db.Tx, k key) error {
 	return nil
 }
 
-// activate makes a next key active. Its algorithm's active key becomes retiring and loses its private
-// key.
-func activate(tx *db.Tx, next key, now stamp.Time) error {
-	_, err := tx.Exec(`UPDATE oidc_keys SET state = 'retiring', private = NULL, retired_at = $2
-		WHERE alg = $1 AND state = 'active'`, next.alg, now)
-	if err != nil {
-		return fmt.Errorf("retire signing key: %w", err)
-	}
-	_, err = tx.Exec(`UPDATE oidc_keys SET state = 'active', active_at = $2 WHERE kid = $1`, next.kid, now)
-	if err != nil {
-		return fmt.Errorf("activate signing key: %w", err)
-	}
-	return nil
-}
-
 // Info describes a key to administrators.
 type Info struct {
 	_ struct{} `goName:"SigningKey"`

@@ -10,7 +10,6 @@ package factor
 
 import (
 	"cmp"
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base32"
 	"encoding/base64"
@@ -102,24 +101,6 @@ func normalize(code string) string {
 func IsAppCode(text string) bool {
 	code := normalize(text)
 	return len(code) == otp.DigitsSix.Length() && strings.Trim(code, "0123456789") == ""
-}
-
-// newRecoveryCodes returns new recovery codes in the form that users see.
-func newRecoveryCodes() []string {
-	codes := make([]string, RecoveryCodes)
-	for i := range codes {
-		codes[i] = newRecoveryCode()
-	}
-	return codes
-}
-
-func newRecoveryCode() string {
-	text := strings.ToLower(rand.Text()[:recoverySize])
-	var groups []string
-	for i := 0; i < recoverySize; i += recoveryGroup {
-		groups = append(groups, text[i:i+recoveryGroup])
-	}
-	return strings.Join(groups, "-")
 }
 
 // Setup is an authenticator app that is being added.

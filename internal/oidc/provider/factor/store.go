@@ -2,8 +2,10 @@ package factor
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"steward/internal/db"
@@ -78,7 +80,15 @@ func ReplaceRecoveryCodes(tx *db.Tx, userID string) ([]string, error) {
 	if _, err := tx.Exec(`DELETE FROM oidc_recovery_codes WHERE user_id = $1`, userID); err != nil {
 		return nil, fmt.Errorf("delete recovery codes: %w", err)
 	}
-	codes := newRecoveryCodes()
+	codes := make([]string, RecoveryCodes)
+	for i := range codes {
+		text := strings.ToLower(rand.Text()[:recoverySize])
+		var groups []string
+		for i := 0; i < recoverySize; i += recoveryGroup {
+			groups = append(groups, text[i:i+recoveryGroup])
+		}
+		codes[i] = strings.Join(groups, "-")
+	}
 	for _, code := range codes {
 		if _, err := tx.Exec(`INSERT INTO oidc_recovery_codes (user_id, code_hash) VALUES ($1, $2)`,
 			userID, seal.Hash(normalize(code))); err != nil {

@@ -30,9 +30,9 @@ type revokedSet struct {
 // empty for client_credentials.
 func (s *Store) Revoked(ctx context.Context, grantID, jti string) (bool, error) {
 	set, err := s.revoked.Get(struct{}{}, func() (*revokedSet, error) {
-		ids, err := revokedIDs(s.DB.Read(ctx), s.now(), MaxCached+1)
+		ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, s.now(), MaxCached+1)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read revoked ids: %w", err)
 		}
 		set := &revokedSet{ids: make(map[string]bool, len(ids)), partial: len(ids) > MaxCached}
 		for _, one := range ids {
@@ -66,12 +66,4 @@ func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
 		return fmt.Errorf("insert revoked id: %w", err)
 	}
 	return tx.Invalidate(Cache)
-}
-
-func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
-	ids, err := db.Collect(q, db.Value[string], `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, now, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read revoked ids: %w", err)
-	}
-	return ids, nil
 }

@@ -89,9 +89,11 @@ func (w *LogoutWorker) SendDue(ctx context.Context) error {
 
 // start starts sending to all clients with due logouts, except where that is under way already.
 func (w *LogoutWorker) start(ctx context.Context) error {
-	due, err := dueClients(w.DB.Read(ctx), stamp.Of(w.Now()), maxClients)
+	scan := func(row db.Row) (t target, err error) { return t, row.Scan(&t.orgID, &t.clientID) }
+	due, err := db.Collect(w.DB.Read(ctx), scan, `SELECT org_id, client_id FROM oidc_logouts WHERE due_at <= $1
+		GROUP BY org_id, client_id ORDER BY min(due_at), client_id LIMIT $2`, stamp.Of(w.Now()), maxClients)
 	if err != nil {
-		return err
+		return fmt.Errorf("read due logouts: %w", err)
 	}
 	for _, t := range due {
 		if w.claim(t.clientID) {
@@ -265,5 +267,16 @@ func (w *LogoutWorker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	if len(b.failed) == 0 {
 		return 0, nil
 	}
-	return drop(tx, b.clientID, w.MaxQueued)
+	// Only the newest sessions' logouts stay, up to MaxQueued.
+	late, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at >= give_up_at`, b.clientID)
+	if err != nil {
+		return 0, fmt.Errorf("delete old logouts: %w", err)
+	}
+	surplus, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL AND session_id <= (
+		SELECT session_id FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL
+		ORDER BY session_id DESC LIMIT 1 OFFSET $2)`, b.clientID, w.MaxQueued)
+	if err != nil {
+		return 0, fmt.Errorf("delete surplus logouts: %w", err)
+	}
+	return late + surplus, nil
 }
