@@ -47,7 +47,7 @@ var folders = [][]string{
 	{"oidc/keys", "oidc/registration", "oidc/upstream"},
 	{"oidc"},
 	{"oidc/provider/clientauth", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
-	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey", "oidc/provider/factor"},
+	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey"},
 	{"oidc/provider/grant"},
 	{"oidc/provider/signin"},
 	{

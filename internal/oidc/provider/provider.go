@@ -30,7 +30,6 @@ import (
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
@@ -151,7 +150,7 @@ func (p *Provider) connect(key oauth.Key) {
 		Browsers:  &signin.Recognizer{Now: p.Now, Key: key, Cookies: p.pages.Cookies},
 		Attempts:  &signin.Limiter{Now: p.Now},
 		Passkeys:  p.passkeys,
-		Factors:   &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
+		Factors:   &signin.Factors{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
 		Upstreams: p.Upstreams,
 	}
 	p.links = p.newLinks()

@@ -9,7 +9,6 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -46,7 +45,7 @@ func (h *Handler) remaining(q db.Querier, userID string, methods oauth.Methods, 
 	if err != nil {
 		return remaining{}, err
 	}
-	app, err := factor.Get(q, userID)
+	app, err := AuthenticatorOf(q, userID)
 	if err != nil {
 		return remaining{}, err
 	}
@@ -155,7 +154,7 @@ func (h *Handler) reachable(q db.Querier, userID string) (string, error) {
 	if passkeys > 0 {
 		return oauth.LevelPhishingResistant, nil
 	}
-	app, err := factor.Get(q, userID)
+	app, err := AuthenticatorOf(q, userID)
 	if err != nil {
 		return "", err
 	}

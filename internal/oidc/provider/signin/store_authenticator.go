@@ -1,4 +1,4 @@
-package factor
+package signin
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store stores authenticator apps and recovery codes.
-type Store struct {
+// Factors stores authenticator apps and recovery codes.
+type Factors struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
@@ -28,20 +28,20 @@ const secretPurpose = "oidc.factor.secret"
 var (
 	// ErrCode means that a code is wrong, or no longer right.
 	ErrCode = errors.New("wrong code")
-	// ErrExists means that a user already has an authenticator app.
-	ErrExists = errors.New("the user has an authenticator app")
+	// ErrHasAuthenticator means that a user already has an authenticator app.
+	ErrHasAuthenticator = errors.New("the user has an authenticator app")
 )
 
-// App describes a user's authenticator app.
-type App struct {
+// AuthenticatorApp describes a user's authenticator app.
+type AuthenticatorApp struct {
 	Since stamp.Time
 	// RecoveryCodes counts the codes that are left.
 	RecoveryCodes int
 }
 
-// Get returns a user's authenticator app, or nil.
-func Get(q db.Querier, userID string) (*App, error) {
-	var a App
+// AuthenticatorOf returns a user's authenticator app, or nil.
+func AuthenticatorOf(q db.Querier, userID string) (*AuthenticatorApp, error) {
+	var a AuthenticatorApp
 	err := q.Row(`SELECT created_at, (SELECT count(*) FROM oidc_recovery_codes c WHERE c.user_id = a.user_id)
 		FROM oidc_authenticators a WHERE user_id = $1`, userID).Scan(&a.Since, &a.RecoveryCodes)
 	if errors.Is(err, db.ErrNoRows) {
@@ -54,9 +54,9 @@ func Get(q db.Querier, userID string) (*App, error) {
 }
 
 // Add adds a setup's app if code is its current code, and returns new recovery codes. It returns
-// ErrCode if the code is wrong, and ErrExists if the user has an app.
-func (s *Store) Add(tx *db.Tx, userID string, setup Setup, code string) (recovery []string, err error) {
-	step, err := matchingStep(setup.Secret, normalize(code), s.Now(), 0)
+// ErrCode if the code is wrong, and ErrHasAuthenticator if the user has an app.
+func (s *Factors) Add(tx *db.Tx, userID string, setup AuthenticatorSetup, code string) (recovery []string, err error) {
+	step, err := matchingStep(setup.Secret, normalizeCode(code), s.Now(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Store) Add(tx *db.Tx, userID string, setup Setup, code string) (recover
 		return nil, fmt.Errorf("insert authenticator app: %w", err)
 	}
 	if n == 0 {
-		return nil, ErrExists
+		return nil, ErrHasAuthenticator
 	}
 	return ReplaceRecoveryCodes(tx, userID)
 }
@@ -91,15 +91,15 @@ func ReplaceRecoveryCodes(tx *db.Tx, userID string) ([]string, error) {
 	}
 	for _, code := range codes {
 		if _, err := tx.Exec(`INSERT INTO oidc_recovery_codes (user_id, code_hash) VALUES ($1, $2)`,
-			userID, seal.Hash(normalize(code))); err != nil {
+			userID, seal.Hash(normalizeCode(code))); err != nil {
 			return nil, fmt.Errorf("insert recovery code: %w", err)
 		}
 	}
 	return codes, nil
 }
 
-// Remove removes a user's authenticator app and recovery codes, if there are any.
-func Remove(tx *db.Tx, userID string) error {
+// RemoveAuthenticator removes a user's authenticator app and recovery codes, if there are any.
+func RemoveAuthenticator(tx *db.Tx, userID string) error {
 	if _, err := tx.Exec(`DELETE FROM oidc_authenticators WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("delete authenticator app: %w", err)
 	}
@@ -110,9 +110,9 @@ func Remove(tx *db.Tx, userID string) error {
 }
 
 // UseRecoveryCode uses up a user's recovery code. It returns ErrCode if the user has no such code.
-func (s *Store) UseRecoveryCode(ctx context.Context, userID, code string) error {
+func (s *Factors) UseRecoveryCode(ctx context.Context, userID, code string) error {
 	n, err := s.DB.Exec(ctx, `DELETE FROM oidc_recovery_codes WHERE user_id = $1 AND code_hash = $2`,
-		userID, seal.Hash(normalize(code)))
+		userID, seal.Hash(normalizeCode(code)))
 	if err != nil {
 		return fmt.Errorf("use recovery code: %w", err)
 	}
@@ -125,11 +125,11 @@ func (s *Store) UseRecoveryCode(ctx context.Context, userID, code string) error 
 // UseCode uses up a code from the user's authenticator app. It returns ErrCode if the code is wrong or
 // was used, or if the user has no app. After too many wrong codes it checks none and returns the time
 // to wait.
-func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Duration, err error) {
+func (s *Factors) UseCode(ctx context.Context, userID, code string) (wait time.Duration, err error) {
 	var result error
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		wait, result = 0, nil
-		a, err := lock(tx, userID)
+		a, err := lockAuthenticator(tx, userID)
 		if errors.Is(err, db.ErrNoRows) {
 			result = ErrCode
 			return nil
@@ -146,7 +146,7 @@ func (s *Store) UseCode(ctx context.Context, userID, code string) (wait time.Dur
 		if err != nil {
 			return fmt.Errorf("open the secret of an authenticator app: %w", err)
 		}
-		step, err := matchingStep(string(secret), normalize(code), now, a.lastStep)
+		step, err := matchingStep(string(secret), normalizeCode(code), now, a.lastStep)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ type authenticator struct {
 func (a authenticator) tried(step int64, now time.Time) authenticator {
 	if step == 0 {
 		a.failures++
-		a.retryAt = stamp.Of(now).Add(pause(a.failures))
+		a.retryAt = stamp.Of(now).Add(codePause(a.failures))
 		return a
 	}
 	a.lastStep = step
@@ -180,8 +180,8 @@ func (a authenticator) tried(step int64, now time.Time) authenticator {
 	return a
 }
 
-// lock locks and returns the row of a user's app, so that no two requests use a code.
-func lock(tx *db.Tx, userID string) (authenticator, error) {
+// lockAuthenticator locks and returns the row of a user's app, so that no two requests use a code.
+func lockAuthenticator(tx *db.Tx, userID string) (authenticator, error) {
 	a := authenticator{userID: userID}
 	if err := tx.Row(`UPDATE oidc_authenticators SET failures = failures WHERE user_id = $1
 		RETURNING secret, last_step, failures, retry_at`, userID).

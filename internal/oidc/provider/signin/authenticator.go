@@ -1,12 +1,4 @@
-// Package factor owns users' second factors: authenticator apps (RFC 6238) and recovery codes.
-//
-// Setting an app up takes two steps. NewSetup makes a secret, which travels sealed in the form of the
-// page that shows it. We store nothing until the user has entered a code from the app (Add). We make
-// recovery codes together with the app and show them once.
-//
-// We accept a code from the app once, and wrong ones delay the next one, for all replicas together.
-// Recovery codes are too long to guess, so that guesses at the app's codes do not lock the user out.
-package factor
+package signin
 
 import (
 	"cmp"
@@ -27,10 +19,10 @@ import (
 )
 
 const (
-	// An app shows each code for period seconds.
-	period = 30
-	// skew is the number of periods that the app's clock may be off.
-	skew = 1
+	// An app shows each code for codePeriod seconds.
+	codePeriod = 30
+	// codeSkew is the number of periods that the app's clock may be off.
+	codeSkew = 1
 
 	// RecoveryCodes is the number of recovery codes that a user gets.
 	RecoveryCodes = 10
@@ -46,11 +38,11 @@ const (
 	maxPause     = time.Hour
 )
 
-// newKey returns a key for an installation's user, who may have no address. If secret is empty, it
+// newAuthenticatorKey returns a key for an installation's user, who may have no address. If secret is empty, it
 // makes a new one.
-func newKey(installation, email string, secret []byte) (*otp.Key, error) {
+func newAuthenticatorKey(installation, email string, secret []byte) (*otp.Key, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: strings.ReplaceAll(installation, ":", " "), AccountName: cmp.Or(email, "account"), Secret: secret, Period: period,
+		Issuer: strings.ReplaceAll(installation, ":", " "), AccountName: cmp.Or(email, "account"), Secret: secret, Period: codePeriod,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the key of an authenticator app: %w", err)
@@ -59,13 +51,13 @@ func newKey(installation, email string, secret []byte) (*otp.Key, error) {
 }
 
 // stepOf returns the number of a time's period.
-func stepOf(t time.Time) int64 { return t.Unix() / period }
+func stepOf(t time.Time) int64 { return t.Unix() / codePeriod }
 
 // matchingStep returns the step that has this code, near the time and after last, or 0 if there is
 // none.
 func matchingStep(secret, code string, now time.Time, last int64) (int64, error) {
 	matching := int64(0)
-	for step := stepOf(now) - skew; step <= stepOf(now)+skew; step++ {
+	for step := stepOf(now) - codeSkew; step <= stepOf(now)+codeSkew; step++ {
 		want, err := hotp.GenerateCode(secret, uint64(step))
 		if err != nil {
 			return 0, fmt.Errorf("compute the code of an authenticator app: %w", err)
@@ -77,8 +69,8 @@ func matchingStep(secret, code string, now time.Time, last int64) (int64, error)
 	return matching, nil
 }
 
-// pause returns the pause before the next code after a number of wrong ones.
-func pause(failures int64) time.Duration {
+// codePause returns the pause before the next code after a number of wrong ones.
+func codePause(failures int64) time.Duration {
 	if failures <= freeFailures {
 		return 0
 	}
@@ -86,9 +78,9 @@ func pause(failures int64) time.Duration {
 	return min(firstPause<<doublings, maxPause)
 }
 
-// normalize returns a code in the form that we store or compute: without spaces and hyphens, in lower
+// normalizeCode returns a code in the form that we store or compute: without spaces and hyphens, in lower
 // case.
-func normalize(code string) string {
+func normalizeCode(code string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
 			return -1
@@ -99,12 +91,12 @@ func normalize(code string) string {
 
 // IsAppCode reports whether a user's input looks like a code from an app.
 func IsAppCode(text string) bool {
-	code := normalize(text)
+	code := normalizeCode(text)
 	return len(code) == otp.DigitsSix.Length() && strings.Trim(code, "0123456789") == ""
 }
 
-// Setup is an authenticator app that is being added.
-type Setup struct {
+// AuthenticatorSetup is an authenticator app that is being added.
+type AuthenticatorSetup struct {
 	// Secret is in base32, as users type it.
 	Secret string
 	// URI is the QR code's content.
@@ -126,43 +118,43 @@ const (
 	setupPurpose  = "oidc.factor.setup"
 )
 
-// ErrExpired means that a setup has expired, belongs to another user or was not made here.
-var ErrExpired = errors.New("the setup of the authenticator app has expired")
+// ErrSetupExpired means that a setup has expired, belongs to another user or was not made here.
+var ErrSetupExpired = errors.New("the setup of the authenticator app has expired")
 
 // NewSetup returns a new app for a user.
-func (s *Store) NewSetup(userID, email string) (Setup, error) {
-	key, err := newKey(s.Installation, email, nil)
+func (s *Factors) NewSetup(userID, email string) (AuthenticatorSetup, error) {
+	key, err := newAuthenticatorKey(s.Installation, email, nil)
 	if err != nil {
-		return Setup{}, err
+		return AuthenticatorSetup{}, err
 	}
 	plain, err := json.Marshal(sealedSetup{
 		UserID: userID, Secret: key.Secret(), ExpiresAt: stamp.Of(s.Now()).Add(setupLifetime),
 	})
 	if err != nil {
-		return Setup{}, err
+		return AuthenticatorSetup{}, err
 	}
 	sealed := base64.RawURLEncoding.EncodeToString(s.Ring.Seal(setupPurpose, plain))
-	return Setup{Secret: key.Secret(), URI: key.URL(), Sealed: sealed}, nil
+	return AuthenticatorSetup{Secret: key.Secret(), URI: key.URL(), Sealed: sealed}, nil
 }
 
-// OpenSetup returns the user's setup in a form, or ErrExpired.
-func (s *Store) OpenSetup(text, userID, email string) (Setup, error) {
+// OpenSetup returns the user's setup in a form, or ErrSetupExpired.
+func (s *Factors) OpenSetup(text, userID, email string) (AuthenticatorSetup, error) {
 	opened, err := s.openSetup(text)
 	if err != nil || opened.UserID != userID || opened.ExpiresAt < stamp.Of(s.Now()) {
-		return Setup{}, ErrExpired
+		return AuthenticatorSetup{}, ErrSetupExpired
 	}
 	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(opened.Secret)
 	if err != nil {
-		return Setup{}, ErrExpired
+		return AuthenticatorSetup{}, ErrSetupExpired
 	}
-	key, err := newKey(s.Installation, email, secret)
+	key, err := newAuthenticatorKey(s.Installation, email, secret)
 	if err != nil {
-		return Setup{}, err
+		return AuthenticatorSetup{}, err
 	}
-	return Setup{Secret: opened.Secret, URI: key.URL(), Sealed: text}, nil
+	return AuthenticatorSetup{Secret: opened.Secret, URI: key.URL(), Sealed: text}, nil
 }
 
-func (s *Store) openSetup(text string) (opened sealedSetup, err error) {
+func (s *Factors) openSetup(text string) (opened sealedSetup, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return opened, err
@@ -176,9 +168,9 @@ func (s *Store) openSetup(text string) (opened sealedSetup, err error) {
 }
 
 // ContinueSetup is OpenSetup, but if the setup has expired it returns a new one, and true.
-func (s *Store) ContinueSetup(text, userID, email string) (setup Setup, expired bool, err error) {
+func (s *Factors) ContinueSetup(text, userID, email string) (setup AuthenticatorSetup, expired bool, err error) {
 	setup, err = s.OpenSetup(text, userID, email)
-	if !errors.Is(err, ErrExpired) {
+	if !errors.Is(err, ErrSetupExpired) {
 		return setup, false, err
 	}
 	setup, err = s.NewSetup(userID, email)
