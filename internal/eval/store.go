@@ -16,8 +16,8 @@ import (
 	"steward/internal/web"
 )
 
-// Store has this package's SQL: evals here, runs in store_run.go, lists in store_list.go,
-// counts in store_count.go, and background work in store_relabel.go, store_judge.go and store_purge.go.
+// Store has this package's SQL: evals and counts here, runs in store_run.go, lists in store_list.go,
+// and background work in store_relabel.go and store_purge.go.
 type Store struct {
 	DB       *db.DB
 	Now      func() time.Time

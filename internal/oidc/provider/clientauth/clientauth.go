@@ -3,7 +3,7 @@
 // proofs (RFC 9449), with which a client shows that it holds the key that a token is bound to.
 //
 // ProofVerifier.Verify checks a proof without a write. Use stores it, so that we accept it once; call it as
-// late as possible, after accepting the rest of the request. If the installation demands nonces (nonce.go),
+// late as possible, after accepting the rest of the request. If the installation demands nonces (WithNonce),
 // a proof must also contain one that this server has issued recently.
 package clientauth
 
