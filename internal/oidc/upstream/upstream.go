@@ -38,7 +38,6 @@ const (
 	maxUpstreams  = 20
 	maxName       = 64
 	maxText       = 2048
-	maxSecret     = 4096
 	maxScopes     = 50
 	maxDomains    = 50
 	maxGroupRoles = 200
