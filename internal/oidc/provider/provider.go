@@ -178,19 +178,9 @@ func (p *Provider) connect(key oauth.Key) {
 		Audiences: audiences, Grants: grants, Accounts: p.Accounts, Upstreams: p.Upstreams.Store, Activity: p.Activity,
 		Observer: p.Observer,
 	}
-	p.logouts = p.newLogouts(tokens)
-}
-
-func (p *Provider) newLogouts(tokens *jwt.Issuer) *session.LogoutWorker {
-	w := session.NewLogoutWorker()
-	w.DB = p.DB
-	w.Now = p.Now
-	w.Log = p.Log
-	w.Clients = p.Clients
-	w.Tokens = tokens
-	w.Sender = p.Sender
-	w.Observer = p.Observer
-	return w
+	p.logouts = &session.LogoutWorker{
+		DB: p.DB, Now: p.Now, Log: p.Log, Clients: p.Clients, Tokens: tokens, Sender: p.Sender, Observer: p.Observer,
+	}
 }
 
 // Caller returns the management API's caller who presents an access token as Bearer. It returns

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,18 +61,13 @@ type LogoutWorker struct {
 	// Sender sends the tokens, with the connections and the egress check of deliveries.
 	Sender   send.Sender
 	Observer *oauth.Observer
-	// MaxQueued caps one client's waiting logouts.
+	// MaxQueued caps one client's waiting logouts; 0 means the constant.
 	MaxQueued int
 
 	slots   *budget.Queue
 	running sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[string]bool // by client
-}
-
-// NewLogoutWorker returns a worker with the usual limits. The caller sets its dependencies.
-func NewLogoutWorker() *LogoutWorker {
-	return &LogoutWorker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
 }
 
 // Run sends due logouts until ctx ends.
@@ -107,6 +103,10 @@ func (w *LogoutWorker) start(ctx context.Context) error {
 func (w *LogoutWorker) claim(clientID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.busy == nil {
+		w.busy = map[string]bool{}
+		w.slots = budget.NewQueue(maxSending)
+	}
 	if w.busy[clientID] {
 		return false
 	}
@@ -274,7 +274,7 @@ func (w *LogoutWorker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	}
 	surplus, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL AND session_id <= (
 		SELECT session_id FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL
-		ORDER BY session_id DESC LIMIT 1 OFFSET $2)`, b.clientID, w.MaxQueued)
+		ORDER BY session_id DESC LIMIT 1 OFFSET $2)`, b.clientID, cmp.Or(w.MaxQueued, MaxQueued))
 	if err != nil {
 		return 0, fmt.Errorf("delete surplus logouts: %w", err)
 	}
