@@ -49,7 +49,6 @@ type OrgPatch struct {
 	RequireMFA page.Opt[RequireMFA] `json:"require_mfa,omitempty" doc:"Second factor that members must sign in with, or null for none. Members who are signed in without it are asked to sign in again"`
 }
 
-// apply returns the patched organization.
 func (p OrgPatch) apply(o Org) Org {
 	p.Name.Set(&o.Name)
 	p.RequireMFA.SetPtr(&o.RequireMFA)

@@ -92,7 +92,6 @@ type newOrg struct {
 	email, passwordHash *string
 }
 
-// insertOrg inserts an organization, its owner and its project.
 func (s *Store) insertOrg(tx *db.Tx, f First, o newOrg) error {
 	if _, err := tx.Exec(`INSERT INTO users (id, email, password_hash, version, created_at, updated_at)
 		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, o.email, o.passwordHash, s.now()); err != nil {

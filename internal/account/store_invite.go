@@ -174,25 +174,18 @@ func (s *Store) changeInvitation(
 		case after.Role != before.Role:
 			after.ExpiresAt = nil
 		}
-		if err := updateInvitation(tx, caller.OrgID, after); err != nil {
-			return err
+		// Another role voids the link.
+		if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = @role THEN token_hash END,
+			mailed_hash = CASE WHEN role = @role THEN mailed_hash END, role = @role, first_name = @first_name, last_name = @last_name, version = @version WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": caller.OrgID, "id": after.ID, "role": after.Role, "first_name": after.FirstName, "last_name": after.LastName,
+				"version": after.version,
+			}); err != nil {
+			return fmt.Errorf("update invitation: %w", err)
 		}
 		return s.Audit.Record(tx, "member.update", invitationID)
 	})
 	return after, err
-}
-
-// updateInvitation stores a changed invitation. It voids the link if the role has changed.
-func updateInvitation(tx *db.Tx, orgID string, m Member) error {
-	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = @role THEN token_hash END,
-		mailed_hash = CASE WHEN role = @role THEN mailed_hash END, role = @role, first_name = @first_name, last_name = @last_name, version = @version WHERE org_id = @org_id AND id = @id`,
-		db.Args{
-			"org_id": orgID, "id": m.ID, "role": m.Role, "first_name": m.FirstName, "last_name": m.LastName,
-			"version": m.version,
-		}); err != nil {
-		return fmt.Errorf("update invitation: %w", err)
-	}
-	return nil
 }
 
 // purgeBatch caps the rows that one transaction removes.

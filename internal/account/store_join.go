@@ -211,7 +211,6 @@ func lockAddressee(tx *db.Tx, i takenInvitation, userID string) (proved bool, er
 	return proved, nil
 }
 
-// join adds the invited user as a member.
 func (s *Store) join(tx *db.Tx, i takenInvitation, userID string) error {
 	added, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 		VALUES ($1, $2, $3, 1, $4, $4) ON CONFLICT (org_id, user_id) DO NOTHING`, i.orgID, userID, i.role, s.now())

@@ -9,6 +9,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/stamp"
 )
 
 const selectMember = `SELECT u.id, u.first_name, u.last_name, u.email, u.photo_url, m.role, m.disabled, m.created_at,
@@ -115,7 +116,6 @@ func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
 	return s.endAccess(tx, orgID, m.ID)
 }
 
-// update stores a changed member.
 func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
 	if _, err := tx.Exec(`UPDATE members SET role = @role, disabled = @disabled, version = @version, updated_at = @now
 		WHERE org_id = @org_id AND user_id = @user_id`,
@@ -238,4 +238,45 @@ func (s *Store) SearchMembers(ctx context.Context, caller *auth.Caller, text str
 		}
 	}
 	return found, nil
+}
+
+// Membership is a user's organization, with the user's role there.
+type Membership struct {
+	OrgID, OrgName string
+	Role           auth.Role
+}
+
+// maxMemberships caps the organizations that we list for a user.
+const maxMemberships = 100
+
+// Memberships returns, by name, the organizations where a user is an enabled member. It leaves out
+// deleted ones.
+func (s *Store) Memberships(ctx context.Context, userID string) ([]Membership, error) {
+	scan := func(row db.Row) (m Membership, err error) {
+		err = row.Scan(&m.OrgID, &m.OrgName, &m.Role)
+		return m, err
+	}
+	list, err := db.Collect(s.DB.Read(ctx), scan, `SELECT o.id, o.name, m.role
+		FROM members m JOIN orgs o ON o.id = m.org_id WHERE m.user_id = $1 AND NOT m.disabled AND o.deleted_at IS NULL
+		ORDER BY o.name, o.id LIMIT $2`,
+		userID, maxMemberships)
+	if err != nil {
+		return nil, fmt.Errorf("list memberships: %w", err)
+	}
+	return list, nil
+}
+
+// touch writes the times when members were last seen. If another replica has written a later time, it
+// keeps that.
+func (s *Store) touch(ctx context.Context, keys []membershipKey, at map[membershipKey]stamp.Time) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, key := range keys {
+			if _, err := tx.Exec(`UPDATE members SET last_seen_at = $3
+				WHERE org_id = $1 AND user_id = $2 AND (last_seen_at IS NULL OR last_seen_at < $3)`,
+				key.orgID, key.userID, at[key]); err != nil {
+				return fmt.Errorf("update when a member was seen: %w", err)
+			}
+		}
+		return nil
+	})
 }

@@ -46,10 +46,10 @@ var folders = [][]string{
 	{"oidc/provider/oauth"},
 	{"oidc/keys", "oidc/registration", "oidc/upstream"},
 	{"oidc"},
-	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
-	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey", "oidc/provider/factor"},
+	{"oidc/provider/clientauth", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
+	{"oidc/provider/session", "oidc/provider/metadata", "oidc/provider/passkey"},
 	{"oidc/provider/grant"},
-	{"oidc/provider/introspect", "oidc/provider/signin"},
+	{"oidc/provider/signin"},
 	{
 		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/logout", "oidc/provider/token",
 		"oidc/provider/register",
@@ -75,7 +75,7 @@ var folders = [][]string{
 	{"thread/state", "thread/term"},
 	{"thread"},
 
-	{"cli/contexts", "cli/exit", "cli/output", "cli/tail", "cli/transfer"},
+	{"cli/contexts", "cli/exit", "cli/output"},
 	{"cli/session"},
 	{"cli/noun"},
 	{"cli/shell"},

@@ -131,7 +131,6 @@ func (d *Disk) Put(ctx context.Context, blobID string, r io.Reader, size int64) 
 	return explainDisk(err)
 }
 
-// write writes and syncs a new file.
 func (d *Disk) write(path string, in *source, size int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

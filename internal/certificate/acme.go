@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +19,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // ACMEOptions say which certificates to obtain, and from whom.
@@ -221,4 +227,111 @@ func (a *ACME) onEvent(ctx context.Context, event string, data map[string]any) e
 		}
 	}
 	return nil
+}
+
+// failureName names the stored reason why we last failed to obtain a certificate. It is stored so that
+// every replica can report it.
+func failureName(domain string) string { return "failures/" + domain }
+
+// noteFailure stores why a certificate was not obtained, or clears the reason if err is nil.
+func (a *ACME) noteFailure(ctx context.Context, domain string, err error) {
+	var failed error
+	if err == nil {
+		failed = a.options.Store.Delete(ctx, failureName(domain))
+	} else {
+		failed = a.options.Store.Store(ctx, failureName(domain), []byte(explain(err)))
+	}
+	if failed != nil {
+		a.options.Log.Warn("the status of a TLS certificate was not stored", "domain", domain, "error", failed)
+	}
+}
+
+// problemPrefix begins the problems that RFC 8555 defines.
+const problemPrefix = "urn:ietf:params:acme:error:"
+
+// maxProblem caps how long a CA's problem may be if we are to show it, in bytes.
+const maxProblem = 100
+
+// explain says why a certificate was not obtained, without addresses.
+func explain(err error) string {
+	var problem acme.Problem
+	if errors.As(err, &problem) && len(problem.Type) <= maxProblem {
+		return "the CA refused it with " + strings.TrimPrefix(problem.Type, problemPrefix) + "; the log of the server says why"
+	}
+	return "it was not obtained; the log of the server says why"
+}
+
+// States returns the state of each domain's certificate. Every replica reports a failure, whichever one
+// tried.
+func (a *ACME) States(ctx context.Context) ([]State, error) {
+	all := make([]State, len(a.options.Domains))
+	for i, e := range a.Expiries() {
+		why, err := a.options.Store.Load(ctx, failureName(e.Domain))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		all[i] = State{Domains: []string{e.Domain}, Source: FromACME, NotAfter: e.NotAfter, LastError: string(why)}
+	}
+	return all, nil
+}
+
+// newLogger returns a logger for the ACME library that writes to log. We demote the library's progress
+// messages to debug.
+func newLogger(log *slog.Logger) *zap.Logger { return zap.New(&logCore{log: log}) }
+
+type logCore struct{ log *slog.Logger }
+
+// Enabled reports whether we log messages at a level.
+func (c *logCore) Enabled(level zapcore.Level) bool {
+	return c.log.Enabled(context.Background(), slogLevel(level))
+}
+
+// With returns a core that adds fields to each message.
+func (c *logCore) With(fields []zapcore.Field) zapcore.Core {
+	return &logCore{log: c.log.With(attributes(fields)...)}
+}
+
+// Check adds the core to those that write a message.
+func (c *logCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return checked.AddCore(e, c)
+	}
+	return checked
+}
+
+// challengeUnknown is the message for a handshake that answers a challenge nobody began. Any client can
+// cause it, so we log it only for debugging.
+const challengeUnknown = "tls-alpn challenge"
+
+func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	level := slogLevel(e.Level)
+	if e.Message == challengeUnknown {
+		level = slog.LevelDebug
+	}
+	c.log.Log(context.Background(), level, "ACME: "+e.Message, attributes(fields)...)
+	return nil
+}
+
+// Sync does nothing, because we buffer nothing.
+func (c *logCore) Sync() error { return nil }
+
+// slogLevel lowers a level. If a certificate was not obtained, ACME itself logs the error.
+func slogLevel(level zapcore.Level) slog.Level {
+	if level >= zapcore.ErrorLevel {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+// attributes converts fields for slog, sorted by name.
+func attributes(fields []zapcore.Field) []any {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		f.AddTo(encoder)
+	}
+	all := make([]any, 0, len(encoder.Fields))
+	for _, name := range slices.Sorted(maps.Keys(encoder.Fields)) {
+		all = append(all, slog.Any(name, encoder.Fields[name]))
+	}
+	return all
 }

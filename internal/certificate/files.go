@@ -1,3 +1,7 @@
+// Package certificate provides TLS certificates for the listeners: from a pair of files that we reload when
+// it changes (Files), or from an ACME CA, with renewal (ACME). It owns the table certificates, in which all
+// replicas share ACME's certificates. One replica at a time issues and renews; all of them serve the
+// certificates, answer challenges, and can tell why a certificate was not obtained.
 package certificate
 
 import (
@@ -85,7 +89,6 @@ func (f *Files) Reload() {
 	f.Log.Info("the TLS certificate was read again", "expires", f.current.Load().Leaf.NotAfter)
 }
 
-// read returns both files' content.
 func (f *Files) read() (cert, key string, err error) {
 	if cert, err = readFile(f.Cert); err != nil {
 		return "", "", fmt.Errorf("--tls-cert: %w", err)
@@ -125,7 +128,6 @@ func (f *Files) replace(cert, key string) error {
 	return nil
 }
 
-// parse parses a certificate with names, and its key.
 func parse(cert, key string) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
@@ -171,11 +173,39 @@ func (f *Files) States(context.Context) ([]State, error) {
 	return []State{s}, nil
 }
 
-// namesOf returns a certificate's subject alternative names.
 func namesOf(leaf *x509.Certificate) []string {
 	names := slices.Clone(leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {
 		names = append(names, ip.String())
 	}
 	return names
+}
+
+// Source says where a certificate comes from.
+type Source string
+
+// Sources of certificates.
+const (
+	FromFile Source = "file"
+	FromACME Source = "acme"
+)
+
+// State says whether a certificate is in order.
+type State struct {
+	// Domains are the names that it is served for.
+	Domains []string
+	Source  Source
+	// NotAfter is the expiry time. It is zero if there is no certificate yet.
+	NotAfter time.Time
+	// LastError says why the last attempt to read, obtain or renew it failed, or is "" if it succeeded. All
+	// organizations see it, so it contains neither paths nor addresses; those are in the log.
+	LastError string
+}
+
+// Expiry says when a certificate expires.
+type Expiry struct {
+	// Domain is the name that the certificate is served for.
+	Domain string
+	// NotAfter is zero if there is no certificate yet.
+	NotAfter time.Time
 }

@@ -16,13 +16,11 @@ import (
 	"steward/internal/cli/webhooks"
 )
 
-// group is a group of commands in the help.
 type group struct {
 	cobra.Group
 	commands []*cobra.Command
 }
 
-// groups returns the commands in their groups.
 func groups(e *session.Env) []group {
 	data := append(storage.Commands(e), noun.Commands(e, threadNoun(), sessionNoun(), evalNoun(), runNoun(), regionNoun())...)
 	return []group{

@@ -68,7 +68,6 @@ func (c *Console) Caller(response http.Header, r *http.Request) (*auth.Caller, e
 	return &stale, nil
 }
 
-// load reads a member's role.
 func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
 	if m.orgID == "" {
 		orgs, err := c.Accounts.OrgsOfUser(r.Context(), m.userID)

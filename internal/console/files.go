@@ -39,7 +39,6 @@ var encodings = []struct {
 	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
 }
 
-// file is one of the console's files.
 type file struct {
 	contentType string
 	cache       string
@@ -61,7 +60,6 @@ type files struct {
 	shell  *file
 }
 
-// newFiles lists the embedded files.
 func newFiles(policy string) *files {
 	f := &files{policy: policy, byPath: map[string]*file{}}
 	err := fs.WalkDir(dist, "dist", func(name string, entry fs.DirEntry, err error) error {
@@ -98,7 +96,6 @@ func newBody(content []byte) body {
 	return body{bytes: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
 }
 
-// read returns an embedded file's content.
 func read(name string) []byte {
 	content, err := dist.ReadFile(name)
 	if err != nil {
@@ -107,7 +104,6 @@ func read(name string) []byte {
 	return content
 }
 
-// compress returns the content as a writer compresses it.
 func compress(content []byte, writer func(io.Writer) io.WriteCloser) []byte {
 	var out bytes.Buffer
 	w := writer(&out)

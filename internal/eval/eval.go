@@ -10,7 +10,7 @@
 // Deleting an eval leaves its runs as they are.
 //
 // A completion also copies passed and score from the result. Sweep does so for results that an
-// earlier version stored (store_judge.go).
+// earlier version stored (judgeRuns).
 //
 // A run is pending until it is completed, once. Concurrent starts and completions share transactions.
 package eval

@@ -119,7 +119,6 @@ func emptySeries(r period.Range) []StatsBucket {
 	return series
 }
 
-// count adds a filter's runs to a series.
 func (s *Store) count(ctx context.Context, orgID string, f Filter, r period.Range, series []StatsBucket) error {
 	f, possible, err := s.resolveAgent(ctx, orgID, f)
 	if err != nil {

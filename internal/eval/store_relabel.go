@@ -18,7 +18,6 @@ const (
 	grace = 10 * time.Second
 )
 
-// runLabels has a run's current labels.
 type runLabels struct {
 	id          string
 	at          stamp.Time

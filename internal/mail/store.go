@@ -57,7 +57,6 @@ func (s *Store) AddInvitation(tx *db.Tx, orgID, invitationID string) error {
 	return s.Add(tx, Request{Kind: KindInvitation, OrgID: orgID, InvitationID: invitationID})
 }
 
-// queued is a row in the queue.
 type queued struct {
 	id        string
 	kind      Kind

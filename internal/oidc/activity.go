@@ -139,7 +139,6 @@ func (a *Activity) Flush(ctx context.Context) error {
 	return a.write(ctx)
 }
 
-// write writes the unwritten batches.
 func (a *Activity) write(ctx context.Context) error {
 	for len(a.unwritten) > 0 {
 		if err := a.Store.addActivity(ctx, a.unwritten[0]); err != nil {

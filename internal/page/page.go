@@ -16,9 +16,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/decode"
 	"steward/internal/encode"
 	"steward/internal/errs"
 )
@@ -182,4 +185,166 @@ func (p Page[T]) links(path string, query url.Values) []string {
 		links = append(links, link("last", "offset", strconv.FormatInt(last, 10)))
 	}
 	return links
+}
+
+// MaxBytes is one page's budget for large fields: payloads, user data, results, response bodies.
+const MaxBytes = 8 << 20
+
+// Budget counts the bytes in a page's large fields. The zero value is ready to use.
+type Budget struct{ used int }
+
+// Take reports whether the page is still below MaxBytes, and if so counts a field of n bytes. A row
+// that gets false is listed without the field and with `<field>_omitted: true`, and so are all rows
+// after it.
+func (b *Budget) Take(n int) bool {
+	if b.used >= MaxBytes {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+// MaxCounted limits how many of a filter's matches we count; a longer list has the Total Unknown.
+const MaxCounted = 10_000
+
+const (
+	countTTL  = time.Minute
+	maxCounts = 10_000 // entries; a full cache is emptied
+)
+
+// CountCache remembers for a minute that a filter matches more than MaxCounted rows, which takes as
+// long to find out as counting MaxCounted rows. Each filter needs its own text. Nothing invalidates
+// an entry: we notice a minute later that a list has shrunk. The zero value is ready to use.
+type CountCache struct {
+	mu    sync.Mutex
+	large map[string]time.Time // filter → until when
+}
+
+// IsLarge reports whether a filter is known to match more than MaxCounted rows.
+func (c *CountCache) IsLarge(filter string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.large[filter])
+}
+
+// SetLarge remembers that a filter matches more than MaxCounted rows.
+func (c *CountCache) SetLarge(filter string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.large == nil || len(c.large) >= maxCounts {
+		c.large = map[string]time.Time{}
+	}
+	c.large[filter] = now.Add(countTTL)
+}
+
+// ETag returns the strong entity tag for a row's version.
+func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// Versioned is implemented by values whose responses carry an ETag.
+type Versioned interface{ ETag() string }
+
+// Moving is implemented by Versioned values that may partly change while their version stays, such
+// as the time of their last use. Their ETag is for If-Match only: If-None-Match does not get a 304.
+type Moving interface {
+	Versioned
+	// MovesWithoutVersion does nothing.
+	MovesWithoutVersion()
+}
+
+// IfMatch makes an update conditional; embed it in the update's input.
+type IfMatch struct {
+	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags" example:"\"3\""`
+}
+
+// Check returns PreconditionFailed if the request has an If-Match header that does not name the
+// row's ETag.
+func (m IfMatch) Check(row Versioned) error {
+	if m.IfMatch == "" || names(m.IfMatch, row.ETag()) {
+		return nil
+	}
+	return errs.New(errs.PreconditionFailed, "the resource has changed since it was read")
+}
+
+// NoneMatch reports whether an If-None-Match header names the ETag: the client has the current
+// version already. The weak form matches too, since a proxy that compresses a response weakens its
+// ETag.
+func NoneMatch(header, tag string) bool {
+	return header != "" && (names(header, tag) || names(header, "W/"+tag))
+}
+
+// names reports whether a header, either `*` or a list of ETags, names a tag. Our own tags contain
+// no commas.
+func names(header, tag string) bool {
+	if strings.TrimSpace(header) == "*" {
+		return true
+	}
+	for t := range strings.SplitSeq(header, ",") {
+		if strings.TrimSpace(t) == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// Opt is a field in a partial update, or a query parameter. It may be absent, null, or have a value.
+type Opt[T any] struct {
+	Sent  bool
+	Null  bool
+	Value T
+}
+
+// Some returns an Opt that was sent with a value.
+func Some[T any](v T) Opt[T] { return Opt[T]{Sent: true, Value: v} }
+
+// FromPtr returns an Opt that was sent with a value, or with null if value is nil.
+func FromPtr[T any](value *T) Opt[T] {
+	if value == nil {
+		return Opt[T]{Sent: true, Null: true}
+	}
+	return Some(*value)
+}
+
+// UnmarshalJSON is called for fields that are present, including null.
+func (o *Opt[T]) UnmarshalJSON(b []byte) error {
+	o.Sent = true
+	if string(b) == "null" {
+		o.Null = true
+		return nil
+	}
+	return decode.JSON(b, &o.Value)
+}
+
+// Parameter is called for query parameters that are present, and returns the value to set.
+func (o *Opt[T]) Parameter() reflect.Value {
+	o.Sent = true
+	return reflect.ValueOf(&o.Value).Elem()
+}
+
+// Schema documents the field as a T that may be null.
+func (o Opt[T]) Schema(r huma.Registry) *huma.Schema {
+	s := *r.Schema(reflect.TypeFor[T](), false, "")
+	s.Nullable = true
+	return &s
+}
+
+// Ptr returns a pointer to the value, or nil if the field is absent or null.
+func (o Opt[T]) Ptr() *T {
+	if !o.Sent || o.Null {
+		return nil
+	}
+	return &o.Value
+}
+
+// Set sets dst to the value unless the field is absent; null sets the zero value.
+func (o Opt[T]) Set(dst *T) {
+	if o.Sent {
+		*dst = o.Value
+	}
+}
+
+// SetPtr sets dst to Ptr unless the field is absent.
+func (o Opt[T]) SetPtr(dst **T) {
+	if o.Sent {
+		*dst = o.Ptr()
+	}
 }

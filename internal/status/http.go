@@ -89,7 +89,6 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	return s, nil
 }
 
-// usable reports whether the database can be used.
 func (h *Handler) usable(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

@@ -105,7 +105,6 @@ func Alive(q db.Querier, now time.Time) ([]Process, error) {
 	return all, nil
 }
 
-// end deletes this process's row.
 func (p *Processes) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()

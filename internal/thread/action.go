@@ -34,7 +34,6 @@ type frameData struct {
 	Operations []state.Operation  `json:"operations"`
 }
 
-// response is the message that answers a frame.
 type response struct {
 	ID      json.RawMessage `json:"id,omitempty"`
 	Success bool            `json:"success"`
@@ -49,7 +48,6 @@ const wrongForm = `the frame does not have the form {"id", "action", "data": {"t
 // maxID is the longest id that is echoed.
 const maxID = 256
 
-// action is a frame that we have read.
 type action struct {
 	frame
 	// wrongForm is true if the frame is JSON with another form.

@@ -12,7 +12,6 @@ import (
 	"steward/internal/encode"
 )
 
-// conn is one open socket.
 type conn struct {
 	ws *websocket.Conn
 	// net is the connection below ws.
@@ -90,7 +89,6 @@ func (c *conn) end(a *action) {
 	}
 }
 
-// send writes a response.
 func (c *conn) send(r response) error {
 	text, err := encode.Value(nil, r)
 	if err != nil {

@@ -152,7 +152,6 @@ func (s *Store) isNew(ctx context.Context, orgID, threadID string) (bool, error)
 
 const threadColumns = `id, project_id, created_at, updated_at, deleted_at, deleted_by, version, metadata`
 
-// columns returns the destinations for threadColumns.
 func (t *Thread) columns() []any {
 	return []any{
 		&t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.DeletedBy, &t.version, (*[]byte)(&t.Metadata),

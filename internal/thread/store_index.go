@@ -72,7 +72,6 @@ func (w *indexWriter) insert(t indexedThread, keys []term.Term) {
 	w.added = append(w.added, t)
 }
 
-// remove removes a thread's entries.
 func (w *indexWriter) remove(t indexedThread) {
 	for _, of := range t.terms {
 		w.created.removed = append(w.created.removed, createdEntry(t, of))
@@ -96,7 +95,6 @@ func (w *indexWriter) move(from, to indexedThread) {
 	w.added = append(w.added, to)
 }
 
-// write writes the changes.
 func (w *indexWriter) write(tx *db.Tx) error {
 	if err := w.created.write(tx); err != nil {
 		return fmt.Errorf("write %s: %w", w.created.name, err)

@@ -58,7 +58,6 @@ func scanIndexed(row db.Row) (t indexedThread, err error) {
 	return t, err
 }
 
-// removeThreads removes threads with their index entries and counts.
 func removeThreads(tx *db.Tx, threads []indexedThread) error {
 	index := newIndexWriter()
 	for _, t := range threads {

@@ -56,7 +56,14 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &recorder{ResponseWriter: w, timeout: o.timeout}
 	defer func() {
 		if p := recover(); p != nil {
-			recovered(rec, r, p)
+			// http.ErrAbortHandler is for the server.
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(p)
+			}
+			Log(r.Context()).Error("panic", "value", p, "stack", string(debug.Stack()))
+			if rec.status == 0 {
+				Fail(rec, r, &errs.Error{Kind: errs.Internal, Message: "internal error"})
+			}
 		}
 		if o.done == nil {
 			return
@@ -88,17 +95,6 @@ func remoteHost(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
-}
-
-// recovered handles a handler's panic. It passes http.ErrAbortHandler on to the server.
-func recovered(rec *recorder, r *http.Request, p any) {
-	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(p)
-	}
-	Log(r.Context()).Error("panic", "value", p, "stack", string(debug.Stack()))
-	if rec.status == 0 {
-		Fail(rec, r, &errs.Error{Kind: errs.Internal, Message: "internal error"})
-	}
 }
 
 // writeTimeout is how long a client may take to read a write: base, plus the time for its size at rate

@@ -96,7 +96,6 @@ func goName(t reflect.Type) string {
 	return t.Name()
 }
 
-// operation documents a route.
 func operation(r Route) *huma.Operation {
 	op := &huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary,
@@ -125,7 +124,6 @@ func idempotencyParam() *huma.Param {
 	}
 }
 
-// requirement describes who may use a route.
 func requirement(p auth.Permission) string {
 	text := "Available to all roles"
 	if len(p.Roles) < len(auth.Roles) {

@@ -32,14 +32,12 @@ func RulesOf[I any](check func(ctx context.Context, in *I, faults *errs.Faults))
 	return func(ctx context.Context, in any, faults *errs.Faults) { check(ctx, in.(*I), faults) }
 }
 
-// bodySchema validates and decodes a route's bodies.
 type bodySchema struct {
 	of       reflect.Type
 	schema   *huma.Schema
 	registry huma.Registry
 }
 
-// document documents the body.
 func (s *bodySchema) document() *huma.RequestBody {
 	return &huma.RequestBody{Required: s.required(), Content: content("application/json", s.schema)}
 }

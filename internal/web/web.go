@@ -94,7 +94,6 @@ func (r Route) Adds() bool {
 	return (r.Method == http.MethodPost || r.Method == http.MethodPut) && !r.small
 }
 
-// response is a status with its body's type.
 type response struct {
 	status int
 	value  reflect.Type

@@ -68,7 +68,6 @@ func run(name string, args ...string) []byte {
 	return out
 }
 
-// listed returns the packages that the program links.
 func listed() graph {
 	g := graph{}
 	for list := json.NewDecoder(bytes.NewReader(run("go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports", program))); list.More(); {
@@ -185,7 +184,6 @@ func (g graph) needed(module string) (n int) {
 	return n
 }
 
-// cost is the cost of some packages.
 type cost struct {
 	name     string
 	packages int

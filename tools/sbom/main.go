@@ -54,7 +54,6 @@ func main() {
 	}
 }
 
-// describe returns a binary's document.
 func describe(info *buildinfo.BuildInfo, version string, at time.Time) document {
 	d := document{
 		Format: "CycloneDX", SpecVersion: "1.6", Version: 1,

@@ -5,7 +5,7 @@
 //
 // It starts one PostgreSQL server with a template database and builds the binary once, so that no package
 // has to do that itself. At the end it names functions whose SQL ran on one database only
-// (statements.go).
+// (reportStatements).
 package main
 
 import (

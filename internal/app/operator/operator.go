@@ -24,9 +24,9 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/move"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/passkey"
 	browser "steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/upstream"
 	"steward/internal/seal"
 )
@@ -51,7 +51,7 @@ func New(d *db.DB, ring *seal.Ring, baseURL string) *Operator {
 		db: d,
 		accounts: &account.Store{
 			DB: d, Now: time.Now, Audit: log,
-			FactorsGone: []func(*db.Tx, string) error{passkey.RemoveAll, factor.Remove, upstream.RemoveAll, browser.RemoveAll},
+			FactorsGone: []func(*db.Tx, string) error{passkey.RemoveAll, signin.RemoveAuthenticator, upstream.RemoveAll, browser.RemoveAll},
 		},
 		keys:    &apikey.Store{DB: d, Now: time.Now},
 		log:     log,

@@ -125,7 +125,6 @@ func forgetting(store *db.MemoryStore, next http.Handler) http.Handler {
 	})
 }
 
-// counting counts the orders that a handler accepts.
 func (s *Server) counting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		noted := &statusWriter{ResponseWriter: w}
@@ -136,7 +135,6 @@ func (s *Server) counting(next http.Handler) http.Handler {
 	})
 }
 
-// statusWriter notes a response's status.
 type statusWriter struct {
 	http.ResponseWriter
 	status int

@@ -98,7 +98,6 @@ func listContexts(ctx context.Context, e *session.Env, flags noun.ListFlags) err
 	return noun.PrintList(ctx, &session.Session{Env: e, Printer: out}, columns, contextLines(file), flags)
 }
 
-// contextLines returns the contexts in a file.
 func contextLines(file contexts.File) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		all, err := file.Read()

@@ -91,7 +91,6 @@ func readKey(e *session.Env, flag string) (string, error) {
 	return key, nil
 }
 
-// saveLogin checks credentials and stores them.
 func saveLogin(ctx context.Context, e *session.Env, name string, c contexts.Context) error {
 	file, err := contexts.Default(e.Getenv)
 	if err != nil {

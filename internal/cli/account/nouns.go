@@ -1,8 +1,18 @@
 package account
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/cli/exit"
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
+	"steward/internal/cli/session"
 )
 
 // sendLink is printed after a link.
@@ -219,4 +229,190 @@ func auditNoun() noun.Noun {
 			},
 		}},
 	}
+}
+
+func fullName(member map[string]any) any {
+	first, _ := member["first_name"].(string)
+	last, _ := member["last_name"].(string)
+	return strings.TrimSpace(first + " " + last)
+}
+
+// memberState tells whether a member has joined and has access.
+func memberState(member map[string]any) any {
+	switch {
+	case member["pending"] == true && isPast(member["expires_at"]):
+		return "expired"
+	case member["pending"] == true:
+		return "pending"
+	case member["disabled"] == true:
+		return "disabled"
+	}
+	return "active"
+}
+
+func isPast(value any) bool {
+	text, _ := value.(string)
+	at, err := time.Parse(time.RFC3339, text)
+	return err == nil && at.Before(time.Now())
+}
+
+// invitationPrefix begins the ids of members who have not joined yet.
+const invitationPrefix = "inv_"
+
+// revokeInvitation deletes an invitation. It refuses a member who has joined, who would lose API
+// keys and consents.
+func revokeInvitation(ctx context.Context, s *session.Session, in noun.Input) error {
+	id, label := in.Path["member"], in.Labels["member"]
+	if !strings.HasPrefix(id, invitationPrefix) {
+		return &exit.Error{
+			Code: exit.Conflict, Message: label + " is not invited: the member has joined already",
+			Advice: fmt.Sprintf("Remove the member with `steward member delete %s`.", label),
+		}
+	}
+	if err := s.Confirm(ctx, "Revoking the invitation of "+label); err != nil {
+		return err
+	}
+	_, err := s.API.Send(ctx, session.Request{Method: http.MethodDelete, Path: in.Expand("/oidc/org/members/{member}")})
+	if err != nil {
+		return err
+	}
+	return s.Printer.Text("Revoked the invitation of %s. Its link is void.", label)
+}
+
+func registrationNoun() noun.Noun {
+	return noun.Noun{
+		Name: "registration-token", Thing: "registration token", Short: "Manage tokens with which OAuth clients register themselves",
+		Columns: []output.Column{
+			output.Name("NAME", "name"), noun.Column("USED", "used"), noun.Column("USES", "uses"),
+			noun.TimeColumn("EXPIRES", "expires_at"), noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List registration tokens", Route: "GET /oidc/registration-token", List: true},
+			{
+				Name: "create", Short: "Create a registration token and print it", Route: "POST /oidc/registration-token",
+				Note: keepSecret, Args: []noun.Field{{Name: "NAME", Path: "name"}},
+				Fields: []noun.Field{
+					{Name: "expires-in", Path: "expires_in", Kind: noun.Seconds, Usage: "`duration` after which it expires, such as 30d (default: never)"},
+					{Name: "uses", Path: "uses", Kind: noun.Number, Usage: "`number` of clients that can be registered with it (default: no limit)"},
+				},
+			},
+			{
+				Name: "delete", Short: "Delete a registration token; clients that were registered with it stay",
+				Route: "DELETE /oidc/registration-token/{registration}",
+			},
+		},
+	}
+}
+
+func orgNoun() noun.Noun {
+	return noun.Noun{
+		Name: "org", Thing: "organization", Short: "Manage your organizations",
+		Columns: []output.Column{
+			output.Name("NAME", "name"), noun.Column("ROLE", "role"), noun.TimeColumn("DELETED", "deleted_at"),
+			noun.TimeColumn("REMOVED", "removed_at"), output.ID("ID", "id"),
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List your organizations; an API key acts in one", Route: "GET /cli/organization", List: true},
+			{
+				Name: "get", Short: "Show an organization", Route: "GET /cli/organization/{organization}",
+				Run: noun.FromList("organization"),
+			},
+			{
+				Name: "create", Short: "Create an organization, whose owner you are", Route: "POST /cli/organization",
+				Args: []noun.Field{{Name: "NAME", Path: "name"}},
+				Note: "It is in the console; create an API key there to use it here.",
+			},
+			{
+				Name: "update", Short: "Change the organization of your API key, and what its members must sign in with",
+				Route: "PUT /cli/organization/{organization}", Wrap: requireMFA,
+				Fields: []noun.Field{
+					{Name: "name", Path: "name", Usage: "`name` of the organization"},
+					{
+						Name: "require-mfa", Path: "require_mfa.factor", Values: []string{"any", "passkey", "none"},
+						Usage: "`factor` beside the password: any (an authenticator app or a passkey), passkey or none",
+					},
+					{
+						Name: "require-mfa-from", Path: "require_mfa.from", Values: roles(),
+						Usage: "least powerful `role` of which it is required (default: viewer, which is everybody)",
+					},
+				},
+			},
+			{
+				Name: "delete", Short: "Delete the organization of your API key; it can be restored for 7 days",
+				Route: "DELETE /cli/organization/{organization}", With: " with everything in it",
+				Note: "It can be restored with `steward org restore` until the time in removed_at.",
+			},
+			{
+				Name: "restore", Short: "Restore a deleted organization", Route: "POST /cli/organization/{organization}/restore",
+			},
+		},
+	}
+}
+
+// requireMFA completes the second factor in an update's body.
+func requireMFA(body map[string]any) any {
+	required, sent := body["require_mfa"].(map[string]any)
+	switch {
+	case sent && required["factor"] == "none":
+		body["require_mfa"] = nil
+	case sent && required["from"] == nil:
+		required["from"] = "viewer"
+	}
+	return body
+}
+
+func upstreamFields() []noun.Field {
+	return []noun.Field{
+		{Name: "issuer", Path: "issuer", Usage: "issuer `URL`, whose discovery document is read"},
+		{Name: "client-id", Path: "client_id", Usage: "`id` of Steward at the provider"},
+		{Name: "client-secret", Path: "client_secret", Kind: noun.Secret, Usage: "`secret` of Steward at the provider; - reads it from standard input"},
+		{Name: "scope", Path: "scopes", Kind: noun.List, Usage: "`scopes` to request (default: openid, profile and email)"},
+		{Name: "domain", Path: "domains", Kind: noun.List, Usage: "`domains` of e-mail addresses that lead to the provider"},
+		{Name: "default-role", Path: "default_role", Usage: "`role` of users who sign in for the first time: admin, member or viewer (default: only invited members may)"},
+		{Name: "groups-claim", Path: "groups_claim", Usage: "`claim` with the groups of a user"},
+		{Name: "group-role", Path: "group_roles", Kind: noun.Pairs, Usage: "`group=role` of the members of a group"},
+		{Name: "only", Path: "only", Kind: noun.Boolean, Usage: "whether members with an address of the domains have no password"},
+		{Name: "enabled", Path: "enabled", Kind: noun.Boolean, Usage: "whether users can sign in (default: true)"},
+	}
+}
+
+func upstreamNoun() noun.Noun {
+	return noun.Noun{
+		Name: "upstream", Thing: "sign-in provider", Short: "Manage the OpenID Connect providers that members sign in with",
+		Columns: append([]output.Column{
+			output.Name("NAME", "name"), noun.Column("ISSUER", "issuer"), noun.Column("DEFAULT ROLE", "default_role"),
+			noun.Column("ENABLED", "enabled"), output.ID("ID", "id"),
+		}, noun.Wide(noun.Column("DOMAINS", "domains"), noun.Column("ONLY", "only"), noun.Column("SIGN-IN URL", "sign_in_url"))...),
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List sign-in providers", Route: "GET /oidc/upstream", List: true},
+			{Name: "get", Short: "Show a sign-in provider", Route: "GET /oidc/upstream/{upstream}"},
+			{
+				Name: "create", Short: "Add a sign-in provider", Route: "POST /oidc/upstream", Wrap: groupRoles,
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: upstreamFields(),
+				Note: "Register the redirect_uri at the provider.",
+			},
+			{
+				Name: "update", Short: "Change a sign-in provider", Route: "PUT /oidc/upstream/{upstream}", Wrap: groupRoles,
+				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "`name` on the sign-in page"}}, upstreamFields()...),
+			},
+			{
+				Name: "delete", Short: "Delete a sign-in provider", Route: "DELETE /oidc/upstream/{upstream}",
+				With: ", with which nobody can sign in then,",
+			},
+		},
+	}
+}
+
+// groupRoles replaces the pairs of groups and roles in a body by the list that the API takes.
+func groupRoles(body map[string]any) any {
+	pairs, sent := body["group_roles"].(map[string]any)
+	if !sent {
+		return body
+	}
+	list := make([]map[string]any, 0, len(pairs))
+	for _, group := range slices.Sorted(maps.Keys(pairs)) {
+		list = append(list, map[string]any{"group": group, "role": pairs[group]})
+	}
+	body["group_roles"] = list
+	return body
 }

@@ -127,7 +127,6 @@ func watch(
 	}
 }
 
-// watcher prints a list again and again.
 type watcher struct {
 	s       *session.Session
 	columns []output.Column

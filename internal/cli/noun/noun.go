@@ -1,6 +1,6 @@
 // Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that
 // you can do there: its route, arguments and flags. Arguments are ids, or names that we look up on
-// the server (lookup.go), which also completes them in shells (completion.go). Lists are printed
+// the server, which also completes them in shells (lookup.go). Lists are printed
 // once, or again when they change (list.go).
 package noun
 

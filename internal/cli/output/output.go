@@ -8,9 +8,15 @@ package output
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
+
+	"github.com/itchyny/gojq"
+	"go.yaml.in/yaml/v3"
 )
 
 // Format tells how to print results.
@@ -84,4 +90,120 @@ func (p *Printer) writeIndented(raw json.RawMessage) error {
 	b.WriteByte('\n')
 	_, err := p.Out.Write(b.Bytes())
 	return err
+}
+
+// writeYAML prints JSON as YAML, with the fields in order.
+func (p *Printer) writeYAML(raw json.RawMessage) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	node, err := yamlNode(decoder)
+	if err != nil {
+		return fmt.Errorf("the server's response is not JSON: %w", err)
+	}
+	encoder := yaml.NewEncoder(p.Out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(node); err != nil {
+		return err
+	}
+	return encoder.Close()
+}
+
+func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('{'):
+		return yamlMembers(decoder, yaml.MappingNode)
+	case json.Delim('['):
+		return yamlMembers(decoder, yaml.SequenceNode)
+	}
+	if n, ok := token.(json.Number); ok {
+		tag := "!!int"
+		if bytes.ContainsAny([]byte(n), ".eE") {
+			tag = "!!float"
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: n.String()}, nil
+	}
+	node := new(yaml.Node)
+	return node, node.Encode(token)
+}
+
+// yamlMembers reads an object's keys and values, or an array's values, and its end.
+func yamlMembers(decoder *json.Decoder, kind yaml.Kind) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: kind}
+	for decoder.More() {
+		member, err := yamlNode(decoder)
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, member)
+	}
+	_, err := decoder.Token()
+	return node, err
+}
+
+// Filter is a jq expression that is applied to JSON before it is printed.
+type Filter struct{ code *gojq.Code }
+
+// ParseFilter parses a jq expression.
+func ParseFilter(expression string) (*Filter, error) {
+	query, err := gojq.Parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	code, err := gojq.Compile(query)
+	if err != nil {
+		return nil, err
+	}
+	return &Filter{code}, nil
+}
+
+// writeFiltered prints the filter's results for a document, one on each line.
+func (p *Printer) writeFiltered(raw json.RawMessage) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var document any
+	if err := decoder.Decode(&document); err != nil {
+		return fmt.Errorf("the server's response is not JSON: %w", err)
+	}
+	results := p.Filter.code.Run(document)
+	for {
+		result, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, failed := result.(error); failed {
+			var halt *gojq.HaltError
+			if errors.As(err, &halt) && halt.Value() == nil {
+				return nil
+			}
+			return fmt.Errorf("--jq: %w", err)
+		}
+		line, isText := result.(string)
+		switch {
+		case !isText:
+			text, err := gojq.Marshal(result)
+			if err != nil {
+				return fmt.Errorf("--jq: %w", err)
+			}
+			line = string(text)
+		case p.Width > 0:
+			line = withoutControls(line)
+		}
+		if _, err := io.WriteString(p.Out, line+"\n"); err != nil {
+			return err
+		}
+	}
+}
+
+// withoutControls returns a text without control characters other than line breaks and tabs.
+func withoutControls(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, s)
 }

@@ -81,7 +81,6 @@ func (l layout) shrink(kind Cut, least int) bool {
 	return true
 }
 
-// rowWidth returns a row's width with its gaps.
 func rowWidth(widths []int) int {
 	total := -len(gap)
 	for _, w := range widths {

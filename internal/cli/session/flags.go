@@ -1,6 +1,8 @@
 package session
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -75,4 +77,65 @@ func Parent(name, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: Args(), RunE: ShowHelp, DisableFlagsInUseLine: true}
 	cmd.AddCommand(children...)
 	return cmd
+}
+
+// Args requires arguments with these names. One in brackets may be missing, one that ends with … may
+// be repeated.
+func Args(names ...string) cobra.PositionalArgs {
+	least, most := 0, len(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			least++
+		}
+		if strings.HasSuffix(strings.TrimSuffix(name, "]"), "…") {
+			most = 1 << 20
+		}
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && len(args) <= most {
+			return nil
+		}
+		if cmd.HasSubCommands() && len(names) == 0 {
+			name := args[0]
+			advice := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+			parent := ""
+			if cmd.HasParent() {
+				parent = " of " + cmd.CommandPath()
+			}
+			cmd.SuggestionsMinimumDistance = 2
+			if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+				advice = "did you mean " + similar[0] + "?"
+			}
+			return exit.Usagef("unknown command %q%s; %s", name, parent, advice)
+		}
+		takes := "no arguments"
+		if len(names) > 0 {
+			takes = strings.Join(names, " ")
+		}
+		return exit.Usagef("%s takes %s; see `%[1]s --help`", cmd.CommandPath(), takes)
+	}
+}
+
+// AddFormatFlag adds the flag -o to a command that does not have the client commands' flags.
+func AddFormatFlag(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVarP(format, "output", "o", "", formatUsage)
+}
+
+// PrintRows prints rows as a list in a format, or returns a usage error. An empty format is a table.
+func PrintRows[T any](p Program, format string, rows []T, columns []output.Column) error {
+	printer, err := (&Env{Program: p, format: format}).NewPrinter()
+	if err != nil {
+		return err
+	}
+	list := printer.List(columns)
+	for _, row := range rows {
+		raw, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if err := list.Add(raw); err != nil {
+			return err
+		}
+	}
+	return list.Close()
 }

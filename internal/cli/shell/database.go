@@ -21,7 +21,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// databaseShell is a prompt for statements on a database.
 type databaseShell struct {
 	*session.Session
 	database database
@@ -129,7 +128,6 @@ func (d *databaseShell) loop(ctx context.Context, name string) error {
 	return err
 }
 
-// runAll runs the statements in a text.
 func (d *databaseShell) runAll(ctx context.Context, text string) error {
 	statements, rest := splitSQL(text)
 	for _, statement := range append(statements, rest) {
@@ -239,7 +237,6 @@ func TableColumns() []output.Column {
 	}
 }
 
-// columnNames returns a table's columns, with their types.
 func columnNames(table map[string]any) any {
 	var names []any
 	columns, _ := table["columns"].([]any)

@@ -27,7 +27,6 @@ const libsqlTimeout = 2 * time.Minute
 // maxLibsqlResponse bounds a response. The server's limit is smaller.
 const maxLibsqlResponse = 64 << 20
 
-// libsqlRequest is one request in a pipeline.
 type libsqlRequest struct {
 	Type string      `json:"type"`
 	Stmt *libsqlStmt `json:"stmt,omitempty"`
@@ -37,7 +36,6 @@ type libsqlStmt struct {
 	SQL string `json:"sql"`
 }
 
-// libsqlResponse is the response to a pipeline.
 type libsqlResponse struct {
 	Baton   *string
 	Results []struct {
@@ -84,7 +82,6 @@ func (l *libsql) query(ctx context.Context, statement string) (result, error) {
 	return res.Results[0].Response.Result.decode(), nil
 }
 
-// pipeline sends requests on the stream.
 func (l *libsql) pipeline(ctx context.Context, requests ...libsqlRequest) (res libsqlResponse, err error) {
 	body, err := json.Marshal(map[string]any{"baton": l.baton, "requests": requests})
 	if err != nil {
@@ -129,7 +126,6 @@ func libsqlFailure(status int, body []byte) error {
 	return e
 }
 
-// decode returns a statement's result.
 func (r libsqlResult) decode() (out result) {
 	out.changed = r.Affected
 	for _, c := range r.Cols {
@@ -145,7 +141,6 @@ func (r libsqlResult) decode() (out result) {
 	return out
 }
 
-// decode returns a value as JSON: numbers as numbers, blobs in base64.
 func (v libsqlValue) decode() json.RawMessage {
 	switch v.Type {
 	case "integer":

@@ -56,7 +56,6 @@ is added to keys and channels; patterns and the keys in scripts are sent as they
 	return cmd
 }
 
-// storeShell is a prompt for Redis commands.
 type storeShell struct {
 	*session.Session
 	client *redis.Client
@@ -113,7 +112,6 @@ func (k *storeShell) loop(ctx context.Context, name string) error {
 	return err
 }
 
-// run runs a command and prints its reply.
 func (k *storeShell) run(ctx context.Context, words []string) error {
 	reply, err := k.send(ctx, words)
 	var refused redis.Error
@@ -136,7 +134,6 @@ func (k *storeShell) run(ctx context.Context, words []string) error {
 	return k.Printer.Item(raw)
 }
 
-// send runs a command and returns its reply.
 func (k *storeShell) send(ctx context.Context, words []string) (any, error) {
 	if k.prefix == nil {
 		return k.do(ctx, words)

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
-	"steward/internal/cli/transfer"
 )
 
 func objectCopy(e *session.Env) *cobra.Command {
@@ -28,7 +30,7 @@ func objectCopy(e *session.Env) *cobra.Command {
 		ValidArgsFunction: completeTransfer(e),
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy a directory or everything below a prefix")
-	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to transfer.Location) error {
+	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to Location) error {
 		switch {
 		case from.Path == "-" && !from.Remote():
 			return upload(ctx, s, to)
@@ -53,21 +55,21 @@ func objectCopy(e *session.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return runCopies(ctx, s, c, []transfer.Copy{one})
+		return runCopies(ctx, s, c, []Copy{one})
 	})
 	return cmd
 }
 
 // transferRun returns the RunE for a command with a source and a target. One of them is in a bucket.
 func transferRun(
-	e *session.Env, run func(ctx context.Context, s *session.Session, from, to transfer.Location) error,
+	e *session.Env, run func(ctx context.Context, s *session.Session, from, to Location) error,
 ) func(*cobra.Command, []string) error {
 	return e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-		from, err := transfer.Parse(args[0])
+		from, err := Parse(args[0])
 		if err != nil {
 			return exit.Usagef("%v", err)
 		}
-		to, err := transfer.Parse(args[1])
+		to, err := Parse(args[1])
 		if err != nil {
 			return exit.Usagef("%v", err)
 		}
@@ -86,16 +88,14 @@ func completeTransfer(e *session.Env) cobra.CompletionFunc {
 	}
 }
 
-// upload copies standard input to an object.
-func upload(ctx context.Context, s *session.Session, to transfer.Location) error {
+func upload(ctx context.Context, s *session.Session, to Location) error {
 	if to.Path == "" {
 		return exit.Usagef("name the key of the object: s3://%s/key", to.Bucket)
 	}
 	return copier(s).Put(ctx, to, s.In, -1)
 }
 
-// runCopies makes copies and shows their progress.
-func runCopies(ctx context.Context, s *session.Session, c *transfer.Copier, copies []transfer.Copy) error {
+func runCopies(ctx context.Context, s *session.Session, c *Copier, copies []Copy) error {
 	var total int64
 	for _, one := range copies {
 		total += one.Size
@@ -124,7 +124,7 @@ source is. With --delete, what only the target has is deleted.
 	}
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete what only the target has")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be done")
-	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to transfer.Location) error {
+	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to Location) error {
 		c := copier(s)
 		copies, extra, err := c.PlanSync(ctx, from, to)
 		if err != nil {
@@ -146,10 +146,9 @@ source is. With --delete, what only the target has is deleted.
 	return cmd
 }
 
-// syncPlan makes a target equal to its source.
 type syncPlan struct {
-	to     transfer.Location
-	copies []transfer.Copy
+	to     Location
+	copies []Copy
 	// extra has the names to delete.
 	extra []string
 }
@@ -168,7 +167,7 @@ func (p syncPlan) print(s *session.Session) error {
 	return nil
 }
 
-func (p syncPlan) run(ctx context.Context, s *session.Session, c *transfer.Copier) error {
+func (p syncPlan) run(ctx context.Context, s *session.Session, c *Copier) error {
 	if len(p.extra) > 0 {
 		what := fmt.Sprintf("Deleting %s of %s that the source does not have, such as %s,",
 			output.Plural(int64(len(p.extra)), "object"), p.to, p.extra[0])
@@ -186,4 +185,45 @@ func (p syncPlan) run(ctx context.Context, s *session.Session, c *transfer.Copie
 		s.Note("Deleted %s.", output.Plural(int64(removed), "object"))
 	}
 	return err
+}
+
+// progress shows the progress of a transfer: with a bar on a terminal, else with a line at the end.
+type progress struct {
+	env   *session.Env
+	bar   *progressbar.ProgressBar // nil without a terminal
+	verb  string
+	start time.Time
+	done  atomic.Int64
+}
+
+// newProgress returns the progress towards a total in bytes. The verb is in the past tense.
+func newProgress(e *session.Env, verb string, total int64) *progress {
+	bar := e.NewBar(total, progressbar.OptionShowBytes(true))
+	return &progress{env: e, bar: bar, verb: verb, start: time.Now()}
+}
+
+// add adds finished bytes. Only people read the output, so it ignores write errors.
+func (p *progress) add(bytes int) {
+	p.done.Add(int64(bytes))
+	if p.bar != nil {
+		_ = p.bar.Add(bytes)
+	}
+}
+
+func (p *progress) finish(what string) {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+		p.env.Note("")
+	}
+	bytes := p.done.Load()
+	took := time.Since(p.start)
+	rate := int64(float64(bytes) / max(took.Seconds(), 0.001))
+	p.env.Note("%s %s, %s in %s (%s/s).", p.verb, what, output.ByteSize(bytes), output.Duration(took), output.ByteSize(rate))
+}
+
+// fail ends the line of a bar that is not full.
+func (p *progress) fail() {
+	if p.bar != nil {
+		p.env.Note("")
+	}
 }

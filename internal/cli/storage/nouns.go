@@ -19,7 +19,6 @@ import (
 	"steward/internal/cli/shell"
 )
 
-// resourceType is a type of resources.
 type resourceType struct{ thing, placeholder string }
 
 // resourceTypes maps the API's names to the types.
@@ -34,7 +33,6 @@ func oneNew(resource map[string]any) any {
 	return map[string][]any{"resources": {resource}}
 }
 
-// created returns the new resource's entry.
 func created(_ noun.Input, body json.RawMessage) (json.RawMessage, error) {
 	var res struct{ Created []json.RawMessage }
 	if err := json.Unmarshal(body, &res); err != nil || len(res.Created) != 1 {
@@ -205,7 +203,6 @@ func resourceColumns() []output.Column {
 	}, noun.Wide(noun.Column("URL", "url"), noun.Column("USERNAME", "username"))...)
 }
 
-// resourceNoun manages all types of resources.
 func resourceNoun() noun.Noun {
 	typeField := noun.Field{Name: "TYPE", Path: "type", Values: []string{"s3", "db", "kv"}}
 	return noun.Noun{

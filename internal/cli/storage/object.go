@@ -1,4 +1,8 @@
 // Package storage has the commands for buckets, objects, databases and key-value stores.
+//
+// A Copier copies files and objects: between a disk and buckets, or between buckets. Its plan lists the
+// copies to make, and Run makes them, several at once, and reports each byte. Keys come from others:
+// os.Root refuses those that would leave the target directory.
 package storage
 
 import (
@@ -18,7 +22,6 @@ import (
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
-	"steward/internal/cli/transfer"
 )
 
 // Commands returns the commands.
@@ -41,9 +44,9 @@ rm, presign) is done by the API; bytes go over the S3 listener, with the credent
 }
 
 // objectRun returns the RunE for a command whose first argument is an object or a prefix.
-func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session, l transfer.Location) error) func(*cobra.Command, []string) error {
+func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session, l Location) error) func(*cobra.Command, []string) error {
 	return e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-		l, err := transfer.ParseObject(args[0])
+		l, err := ParseObject(args[0])
 		if err != nil {
 			return exit.Usagef("%v", err)
 		}
@@ -54,7 +57,7 @@ func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session,
 // completeObject completes a bucket, and the folders and keys in it.
 func completeObject(e *session.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		l, err := transfer.ParseObject(typed)
+		l, err := ParseObject(typed)
 		if err == nil && strings.Count(typed, "/") > 2 {
 			return completeKey(cmd.Context(), e, l), cobra.ShellCompDirectiveNoSpace
 		}
@@ -71,7 +74,7 @@ func completeObject(e *session.Env) cobra.CompletionFunc {
 const maxKeys = 500
 
 // completeKey returns the folders and keys that begin with the typed text.
-func completeKey(ctx context.Context, e *session.Env, typed transfer.Location) (names []string) {
+func completeKey(ctx context.Context, e *session.Env, typed Location) (names []string) {
 	s, err := e.Open()
 	if err != nil {
 		return nil
@@ -84,13 +87,13 @@ func completeKey(ctx context.Context, e *session.Env, typed transfer.Location) (
 			return names
 		}
 		if key := item.Key + item.Prefix; strings.HasPrefix(key, typed.Path) {
-			names = append(names, transfer.Location{Bucket: typed.Bucket, Path: key}.String())
+			names = append(names, Location{Bucket: typed.Bucket, Path: key}.String())
 		}
 	}
 	return names
 }
 
-func objectPath(area string, l transfer.Location) string {
+func objectPath(area string, l Location) string {
 	return "/storage/" + area + "/" + url.PathEscape(l.Bucket)
 }
 
@@ -103,7 +106,7 @@ func objectList(e *session.Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list all objects below the prefix")
 	flags.Add(cmd)
-	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l Location) error {
 		if recursive {
 			query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
 			items := s.API.Pages(ctx, objectPath("objects", l), query, "objects")
@@ -141,7 +144,7 @@ type folderPage struct {
 }
 
 // folder returns the folders and objects directly below a prefix.
-func folder(ctx context.Context, s *session.Session, l transfer.Location) iter.Seq2[json.RawMessage, error] {
+func folder(ctx context.Context, s *session.Session, l Location) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
 		for {
@@ -171,7 +174,7 @@ func objectGet(e *session.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "get s3://BUCKET/KEY", Short: "Show size, type and time of an object", Args: session.Args("s3://BUCKET/KEY"),
 		ValidArgsFunction: completeObject(e),
-		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l Location) error {
 			query := url.Values{"prefix": {l.Path}, "limit": {"1"}}
 			items, _, err := s.API.ObjectPage(ctx, session.Request{Method: "GET", Path: objectPath("objects", l), Query: query}, "objects")
 			if err != nil {
@@ -195,7 +198,7 @@ func objectCat(e *session.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "cat s3://BUCKET/KEY", Short: "Write an object to standard output", Args: session.Args("s3://BUCKET/KEY"),
 		ValidArgsFunction: completeObject(e),
-		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l Location) error {
 			source, err := copier(s).Open(ctx, l)
 			if err != nil {
 				return transferFailure(err)
@@ -218,7 +221,7 @@ func objectPresign(e *session.Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&upload, "upload", false, "make a URL for a PUT")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it is valid, up to 168h; 0 for as long as the server says")
-	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l Location) error {
 		query := url.Values{"key": {l.Path}, "operation": {"download"}}
 		if upload {
 			query.Set("operation", "upload")
@@ -251,13 +254,13 @@ func objectRemove(e *session.Env) *cobra.Command {
 		Args: session.Args("s3://BUCKET/KEY"), ValidArgsFunction: completeObject(e),
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all objects that begin with the prefix")
-	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l Location) error {
 		return removeObjects(ctx, s, l, recursive)
 	})
 	return cmd
 }
 
-func removeObjects(ctx context.Context, s *session.Session, l transfer.Location, recursive bool) error {
+func removeObjects(ctx context.Context, s *session.Session, l Location, recursive bool) error {
 	if l.Path == "" {
 		return exit.Usagef("name a key or a prefix; to delete all of a bucket, delete the bucket with `steward bucket delete %s`", l.Bucket)
 	}
@@ -293,8 +296,7 @@ func removeObjects(ctx context.Context, s *session.Session, l transfer.Location,
 	return s.Printer.Text("Deleted %s.", output.Plural(deleted.Count, "object"))
 }
 
-// countObjects returns how many objects begin with a prefix.
-func countObjects(ctx context.Context, s *session.Session, l transfer.Location) (int64, error) {
+func countObjects(ctx context.Context, s *session.Session, l Location) (int64, error) {
 	raw, err := s.API.Get(ctx, objectPath("objects", l), url.Values{"prefix": {l.Path}, "limit": {"0"}})
 	if err != nil {
 		return 0, err

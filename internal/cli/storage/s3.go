@@ -14,7 +14,6 @@ import (
 
 	"steward/internal/cli/exit"
 	"steward/internal/cli/session"
-	"steward/internal/cli/transfer"
 )
 
 // bucketEntry has everything that S3 clients need for a bucket.
@@ -27,10 +26,10 @@ type bucketEntry struct {
 }
 
 // copier returns a copier that gets each bucket's credentials when it needs them.
-func copier(s *session.Session) *transfer.Copier {
+func copier(s *session.Session) *Copier {
 	var mu sync.Mutex
 	clients := map[string]*minio.Client{}
-	return &transfer.Copier{Client: func(ctx context.Context, bucket string) (*minio.Client, error) {
+	return &Copier{Client: func(ctx context.Context, bucket string) (*minio.Client, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if c := clients[bucket]; c != nil {
@@ -99,7 +98,7 @@ func transferFailure(err error) error {
 	if err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if errors.Is(err, transfer.ErrNotFound) {
+	if errors.Is(err, ErrNotFound) {
 		return missing(err.Error())
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -95,7 +95,6 @@ func valueRequest(in noun.Input, method, key, item string) session.Request {
 	return session.Request{Method: method, Path: in.Expand("/resource/{org}/{region}/{store}/value"), Query: query}
 }
 
-// storeValue is a page of a value.
 type storeValue struct {
 	Type  string            `json:"type"`
 	TTL   *int64            `json:"ttl_ms,omitempty"`
@@ -236,7 +235,6 @@ func printValue(s *session.Session, v storeValue, limit int) error {
 	return nil
 }
 
-// itemColumns returns the columns for a type's items.
 func itemColumns(kind string) []output.Column {
 	text := func(title, path string) output.Column {
 		return output.Column{Title: title, Value: func(item map[string]any) any { return shownText(item[path]) }}
@@ -393,7 +391,6 @@ func setTTL(body map[string]any, text string) error {
 	return nil
 }
 
-// sendValue changes a value and prints the new one.
 func sendValue(ctx context.Context, s *session.Session, in noun.Input, key string, body map[string]any) error {
 	r := valueRequest(in, http.MethodPut, key, "")
 	r.Body = body

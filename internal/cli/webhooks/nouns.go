@@ -1,5 +1,8 @@
 // Package webhooks has the webhook commands: the nouns, the live tail, replays, and recording
 // requests and playing them again.
+//
+// A Position is a file with the id of the last event that a tail has handled. A Sender signs recorded
+// requests as Standard Webhooks wants and sends them in the same way as deliveries.
 package webhooks
 
 import (

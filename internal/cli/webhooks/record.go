@@ -17,7 +17,6 @@ import (
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
-	"steward/internal/cli/tail"
 )
 
 func recordCommand(e *session.Env) *cobra.Command {
@@ -120,10 +119,10 @@ type playback struct {
 
 func (p playback) run(ctx context.Context, s *session.Session) error {
 	if p.secret == "" {
-		p.secret = tail.NewSecret()
+		p.secret = NewSecret()
 		s.Note("Signing with %s", p.secret)
 	}
-	sender, err := tail.NewSender(p.target, p.secret)
+	sender, err := NewSender(p.target, p.secret)
 	if err != nil {
 		return exit.Usagef("%v", err)
 	}
@@ -147,9 +146,9 @@ func (p playback) run(ctx context.Context, s *session.Session) error {
 	return nil
 }
 
-func playAll(ctx context.Context, s *session.Session, in *json.Decoder, sender *tail.Sender, rate float64) (sent, failed int, err error) {
+func playAll(ctx context.Context, s *session.Session, in *json.Decoder, sender *Sender, rate float64) (sent, failed int, err error) {
 	for ctx.Err() == nil {
-		var r tail.Request
+		var r Request
 		if err := in.Decode(&r); errors.Is(err, io.EOF) {
 			return sent, failed, nil
 		} else if err != nil || r.Method == "" {
@@ -173,7 +172,7 @@ func playAll(ctx context.Context, s *session.Session, in *json.Decoder, sender *
 	return sent, failed, ctx.Err()
 }
 
-func showPlayed(s *session.Session, r tail.Request, answer tail.Answer, err error) error {
+func showPlayed(s *session.Session, r Request, answer Answer, err error) error {
 	if _, err := fmt.Fprintf(s.Out, "→ %s %s %s\n", output.Clean(r.Method), strings.TrimSpace(output.Clean(r.Query)), s.Printer.Faint(r.ID)); err != nil {
 		return err
 	}

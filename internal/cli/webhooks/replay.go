@@ -18,7 +18,6 @@ import (
 	"steward/internal/cli/session"
 )
 
-// replayNoun has the verbs for replays that were started.
 func replayNoun() noun.Noun {
 	return noun.Noun{
 		Thing: "replay",
@@ -109,7 +108,6 @@ func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool)
 // replayInterval is the time between two looks at a replay.
 const replayInterval = 500 * time.Millisecond
 
-// watchReplay shows a replay's progress until it ends.
 func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state client.Replay) error {
 	bar := s.NewBar(state.Total, progressbar.OptionShowIts())
 	path := in.Expand("/webhook/replay/{webhook}") + "/" + url.PathEscape(state.ID)

@@ -3,10 +3,14 @@ package webhooks
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,7 +23,6 @@ import (
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
-	"steward/internal/cli/tail"
 )
 
 type tailFlags struct {
@@ -70,9 +73,9 @@ type follow struct {
 	webhook   string // id, or "" for all
 	since     time.Time
 	filters   map[string]string
-	position  tail.Position
+	position  Position
 	start     string // id of the event to begin after, or ""
-	sender    *tail.Sender
+	sender    *Sender
 	names     map[string]string // webhook id → name
 	connected bool              // at least once
 	saveErr   error
@@ -118,7 +121,6 @@ func parseFilters(texts []string) (map[string]string, error) {
 	return filters, nil
 }
 
-// setForward prepares to forward requests.
 func (t *follow) setForward(flags tailFlags) (err error) {
 	if flags.forward == "" {
 		if flags.secret != "" {
@@ -128,10 +130,10 @@ func (t *follow) setForward(flags tailFlags) (err error) {
 	}
 	secret := flags.secret
 	if secret == "" {
-		secret = tail.NewSecret()
+		secret = NewSecret()
 		t.Note("Forwarding to %s, signed with %s", flags.forward, secret)
 	}
-	t.sender, err = tail.NewSender(flags.forward, secret)
+	t.sender, err = NewSender(flags.forward, secret)
 	if err != nil {
 		return exit.Usagef("%v", err)
 	}
@@ -144,7 +146,7 @@ func (t *follow) setPosition(flags tailFlags) error {
 	if err != nil {
 		return err
 	}
-	t.position = tail.NewPosition(filepath.Join(filepath.Dir(file.Path), "tail"),
+	t.position = NewPosition(filepath.Join(filepath.Dir(file.Path), "tail"),
 		t.Context.URL, t.Context.OrgID, t.Name, t.webhook, flags.forward)
 	if flags.fromNow || !t.since.IsZero() {
 		return nil
@@ -158,7 +160,6 @@ func (t *follow) setPosition(flags tailFlags) error {
 	return nil
 }
 
-// run shows events until the user ends it.
 func (t *follow) run(ctx context.Context) error {
 	err := t.follow(ctx, t.start)
 	if exit.Code(err) == exit.Invalid && t.start != "" && !t.connected {
@@ -297,7 +298,6 @@ func (t *follow) clock(at time.Time) string {
 	return t.Printer.Faint(at.Local().Format("15:04:05.000"))
 }
 
-// body prints a payload, indented.
 func (t *follow) body(payload json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, payload, "    ", "  "); err != nil {
@@ -343,8 +343,7 @@ func (t *follow) forward(ctx context.Context, r *client.Receipt) error {
 	return showAnswer(t.Session, answer, err)
 }
 
-// showAnswer prints the answer to a request.
-func showAnswer(s *session.Session, answer tail.Answer, err error) error {
+func showAnswer(s *session.Session, answer Answer, err error) error {
 	out := s.Out
 	if !s.Printer.Tabular() {
 		out = s.Err
@@ -371,8 +370,8 @@ func showAnswer(s *session.Session, answer tail.Answer, err error) error {
 }
 
 // request returns a receipt as it was received, byte by byte.
-func request(ctx context.Context, s *session.Session, r *client.Receipt) (tail.Request, error) {
-	request := tail.Request{
+func request(ctx context.Context, s *session.Session, r *client.Receipt) (Request, error) {
+	request := Request{
 		ID: r.ID, Date: r.Date.UTC().Format(noun.TimeFormat), Method: r.Method, Query: r.Query, Headers: r.Headers,
 	}
 	body, err := s.API.Client.GetReceiptPayload(ctx, r.WebhookID, r.ID)
@@ -381,4 +380,43 @@ func request(ctx context.Context, s *session.Session, r *client.Receipt) (tail.R
 	}
 	request.SetBody(body)
 	return request, nil
+}
+
+// Position is a file that remembers the last handled event.
+type Position struct{ path string }
+
+// NewPosition returns the position, in a directory, of the tail that a few words identify, such as a
+// server, a webhook and a target.
+func NewPosition(dir string, words ...string) Position {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return Position{filepath.Join(dir, base64.RawURLEncoding.EncodeToString(sum[:16]))}
+}
+
+// Load returns the position and when it was saved. It returns "" if there is none.
+func (p Position) Load() (id string, saved time.Time, err error) {
+	text, err := os.ReadFile(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", time.Time{}, nil
+	}
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("read the position: %w", err)
+	}
+	info, err := os.Stat(p.path)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("read the position: %w", err)
+	}
+	return strings.TrimSpace(string(text)), info.ModTime(), nil
+}
+
+// Save stores a position. It replaces the file in one step and does not sync it: after a crash of
+// the machine, some events are shown again.
+func (p Position) Save(id string) error {
+	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
+		return err
+	}
+	part := fmt.Sprintf("%s.%d", p.path, os.Getpid())
+	if err := os.WriteFile(part, []byte(id+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, p.path)
 }

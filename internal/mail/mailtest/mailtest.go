@@ -168,7 +168,6 @@ var link = regexp.MustCompile(`(?m)^https?://\S+$`)
 // Link returns the link in a mail's text.
 func (m Mail) Link() string { return link.FindString(m.Text) }
 
-// session is a client's connection.
 type session struct {
 	server   *Server
 	signedIn bool
@@ -270,7 +269,6 @@ func parse(raw []byte) (Mail, error) {
 	}
 }
 
-// silent is a logger that drops everything.
 type silent struct{}
 
 // Printf implements smtp.Logger.

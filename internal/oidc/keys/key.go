@@ -73,7 +73,6 @@ const (
 // Cache names the key set's cache.
 const Cache = "keys"
 
-// key is a row.
 type key struct {
 	kid    string
 	alg    jose.SignatureAlgorithm

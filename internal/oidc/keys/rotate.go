@@ -73,8 +73,15 @@ func (s *Store) rotate(ctx context.Context, due func([]key, stamp.Time) bool) (r
 		}
 		for _, alg := range algorithms {
 			next, _ := nextKey(keys, alg)
-			if err := activate(tx, next, now); err != nil {
-				return err
+			// The algorithm's active key becomes retiring and loses its private key.
+			_, err := tx.Exec(`UPDATE oidc_keys SET state = 'retiring', private = NULL, retired_at = $2
+				WHERE alg = $1 AND state = 'active'`, next.alg, now)
+			if err != nil {
+				return fmt.Errorf("retire signing key: %w", err)
+			}
+			_, err = tx.Exec(`UPDATE oidc_keys SET state = 'active', active_at = $2 WHERE kid = $1`, next.kid, now)
+			if err != nil {
+				return fmt.Errorf("activate signing key: %w", err)
 			}
 		}
 		if err := tx.Invalidate(Cache); err != nil {

@@ -8,7 +8,6 @@ import (
 	"steward/internal/oidc/provider/selfservice"
 )
 
-// accountPages has the account page and its sections.
 type accountPages struct {
 	page          *selfservice.Page
 	profile       *selfservice.Profile
@@ -52,7 +51,6 @@ func (p *Provider) newAccount(frames *logout.FrontChannel) accountPages {
 	return a
 }
 
-// mountAccount passes the account page's patterns to handle.
 func (p *Provider) mountAccount(handle func(pattern string, h http.Handler)) {
 	a := p.account
 	page, form := p.pages.Page, p.pages.Form

@@ -5,7 +5,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/passkey"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
@@ -65,7 +64,7 @@ func (p *Provider) ClearFactors(tx *db.Tx, userID string) error {
 	if err := passkey.RemoveAll(tx, userID); err != nil {
 		return err
 	}
-	if err := factor.Remove(tx, userID); err != nil {
+	if err := signin.RemoveAuthenticator(tx, userID); err != nil {
 		return err
 	}
 	if err := session.RemoveAll(tx, userID); err != nil {

@@ -10,7 +10,7 @@
 // invitations, resets and the setup (links). The account page is in selfservice.
 //
 // An access token names its grant, the client's epoch and the epoch of the user's consent. Whoever
-// accepts the token checks these three in memory (introspect), so revoking any number of tokens takes
+// accepts the token checks these three in memory (token), so revoking any number of tokens takes
 // one small write.
 //
 // The rules come from RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7523, 7591, 7592,
@@ -30,12 +30,9 @@ import (
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/device"
-	"steward/internal/oidc/provider/dpop"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/federation"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
-	"steward/internal/oidc/provider/introspect"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/metadata"
@@ -77,7 +74,7 @@ type Provider struct {
 	passkeys   *passkey.Manager
 	sessions   *session.Manager
 	auth       *clientauth.Authenticator
-	proofs     *dpop.Verifier
+	proofs     *clientauth.ProofVerifier
 	metadata   *metadata.Handler
 	authorize  *authorize.Handler
 	signin     *signin.Handler
@@ -86,8 +83,7 @@ type Provider struct {
 	account    accountPages
 	logout     *logout.Handler
 	device     *device.Handler
-	token      *token.Endpoint
-	introspect *introspect.Handler
+	token      *token.Handler
 	logouts    *session.LogoutWorker
 	register   *register.Handler // nil if nobody may register clients
 }
@@ -119,7 +115,7 @@ func (p *Provider) Open(ctx context.Context) error {
 	}
 	p.connect(key)
 	p.DB.Watch(grant.Cache, p.token.Grants.Forget)
-	p.DB.Watch(auth.Callers, p.introspect.Forget)
+	p.DB.Watch(auth.Callers, p.token.Forget)
 	p.DB.Watch(session.Cache, p.sessions.Forget)
 	p.DB.Watch(auth.Callers, p.sessions.ForgetLevels)
 	return nil
@@ -130,7 +126,7 @@ func (p *Provider) connect(key oauth.Key) {
 	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
 	tokens := jwt.NewIssuer(p.Issuer, p.Now, p.Keys)
 	p.DB.Watch(keys.Cache, tokens.Forget)
-	p.proofs = &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
+	p.proofs = &clientauth.ProofVerifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
 	if p.DPoPNonce {
 		p.proofs.NonceKey = key
 	}
@@ -154,7 +150,7 @@ func (p *Provider) connect(key oauth.Key) {
 		Browsers:  &signin.Recognizer{Now: p.Now, Key: key, Cookies: p.pages.Cookies},
 		Attempts:  &signin.Limiter{Now: p.Now},
 		Passkeys:  p.passkeys,
-		Factors:   &factor.Store{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
+		Factors:   &signin.Factors{DB: p.DB, Ring: p.Ring, Now: p.Now, Installation: installationName(p.Issuer)},
 		Upstreams: p.Upstreams,
 	}
 	p.links = p.newLinks()
@@ -177,40 +173,27 @@ func (p *Provider) connect(key oauth.Key) {
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
 		Flows: flows, Pages: p.pages, Audiences: audiences, SignIn: p.signin,
 	}
-	p.introspect = &introspect.Handler{
-		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
-		Grants: grants, Accounts: p.Accounts, Upstreams: p.Upstreams.Store, Activity: p.Activity,
+	p.token = &token.Handler{
+		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Proofs: p.proofs, Tokens: tokens,
+		Audiences: audiences, Grants: grants, Accounts: p.Accounts, Upstreams: p.Upstreams.Store, Activity: p.Activity,
+		Observer: p.Observer,
 	}
-	p.token = &token.Endpoint{
-		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Audiences: audiences, Grants: grants,
-		Introspect: p.introspect, Accounts: p.Accounts, Activity: p.Activity, Observer: p.Observer,
+	p.logouts = &session.LogoutWorker{
+		DB: p.DB, Now: p.Now, Log: p.Log, Clients: p.Clients, Tokens: tokens, Sender: p.Sender, Observer: p.Observer,
 	}
-	p.logouts = p.newLogouts(tokens)
-}
-
-func (p *Provider) newLogouts(tokens *jwt.Issuer) *session.LogoutWorker {
-	w := session.NewLogoutWorker()
-	w.DB = p.DB
-	w.Now = p.Now
-	w.Log = p.Log
-	w.Clients = p.Clients
-	w.Tokens = tokens
-	w.Sender = p.Sender
-	w.Observer = p.Observer
-	return w
 }
 
 // Caller returns the management API's caller who presents an access token as Bearer. It returns
 // Unauthorized if the token is not valid there or is bound to a key.
 func (p *Provider) Caller(ctx context.Context, token string) (*auth.Caller, error) {
-	return p.introspect.Caller(ctx, token)
+	return p.token.Caller(ctx, token)
 }
 
 // BoundCaller returns the management API's caller who presents an access token with a DPoP proof. It
 // adds to the response headers. It returns Unauthorized if the token is not valid there or is not bound
 // to the proof's key.
 func (p *Provider) BoundCaller(h http.Header, r *http.Request, token string) (*auth.Caller, error) {
-	return p.introspect.BoundCaller(h, r, token)
+	return p.token.BoundCaller(h, r, token)
 }
 
 // ResourceMetadata returns the URL where the management API's metadata are (RFC 9728).
@@ -242,12 +225,12 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"OPTIONS " + oauth.PathJWKS:             preflight,
 		"POST " + oauth.PathToken:               cors(nonce(p.token.ServeHTTP)),
 		"OPTIONS " + oauth.PathToken:            preflight,
-		"POST " + oauth.PathRevoke:              cors(p.introspect.Revoke),
+		"POST " + oauth.PathRevoke:              cors(p.token.Revoke),
 		"OPTIONS " + oauth.PathRevoke:           preflight,
-		"GET " + oauth.PathUserInfo:             cors(nonce(p.introspect.UserInfo)),
-		"POST " + oauth.PathUserInfo:            cors(nonce(p.introspect.UserInfo)),
+		"GET " + oauth.PathUserInfo:             cors(nonce(p.token.UserInfo)),
+		"POST " + oauth.PathUserInfo:            cors(nonce(p.token.UserInfo)),
 		"OPTIONS " + oauth.PathUserInfo:         preflight,
-		"POST " + oauth.PathIntrospect:          clientauth.Handler(client, http.StatusOK, p.introspect.Introspect),
+		"POST " + oauth.PathIntrospect:          clientauth.Handler(client, http.StatusOK, p.token.Introspect),
 		"POST " + oauth.PathPushedAuthorization: nonce(clientauth.Handler(client, http.StatusCreated, p.authorize.Push)),
 		"POST " + oauth.PathDeviceAuthorization: clientauth.Handler(client, http.StatusOK, p.device.Authorize),
 

@@ -98,7 +98,6 @@ func (d document) addUserInfo(ctx context.Context, p *provider, token *oauth2.To
 // protocolClaims lists the claims that only an ID token has.
 var protocolClaims = []string{"iss", "sub", "aud", "azp", "nonce", "auth_time", "amr", "acr"}
 
-// claims returns the claims that we use.
 func (d document) claims(reg Registration) (Claims, error) {
 	c := Claims{
 		Subject: d.text("sub"), FirstName: d.text("given_name"), LastName: d.text("family_name"),

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -96,7 +97,6 @@ type metadata struct {
 	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 }
 
-// discover returns an issuer's provider.
 func (c *RelyingParty) discover(ctx context.Context, issuer string) (*provider, error) {
 	c.mu.Lock()
 	known := c.providers[issuer]
@@ -237,4 +237,35 @@ var (
 
 func failure(status int, description string) *oauth.Error {
 	return &oauth.Error{Status: status, Code: oauth.AccessDenied, Description: description}
+}
+
+// unreachable returns the error for a discovery document that we cannot read. If our own egress rules
+// refused the connection, it says why: that text has no address in it.
+func unreachable(err error) *oauth.Error {
+	var mismatch *oidc.IssuerMismatchError
+	var failed *url.Error
+	switch {
+	case errors.As(err, &mismatch):
+		return failure(http.StatusBadGateway, "the discovery document of the sign-in provider has another issuer")
+	case !errors.As(err, &failed):
+		return errDiscovery
+	}
+	text := "the sign-in provider cannot be reached"
+	var refused interface {
+		error
+		Refused() string
+	}
+	if errors.As(err, &refused) {
+		text += ": its address is not allowed: " + refused.Refused()
+	}
+	return failure(http.StatusBadGateway, text)
+}
+
+// exchangeFailed returns the error for a code that could not be exchanged.
+func exchangeFailed(err error) *oauth.Error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return errCode
+	}
+	return unreachable(err)
 }

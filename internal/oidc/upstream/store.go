@@ -45,7 +45,6 @@ func scan(row db.Row) (Upstream, error) {
 	return u, nil
 }
 
-// args returns an upstream's columns.
 func (u Upstream) args() db.Args {
 	return db.Args{
 		"org_id": u.OrgID, "id": u.ID, "name": u.Name, "issuer": u.Issuer, "client_id": u.ClientID,

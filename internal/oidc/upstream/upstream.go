@@ -13,6 +13,7 @@
 package upstream
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -36,7 +38,6 @@ const (
 	maxUpstreams  = 20
 	maxName       = 64
 	maxText       = 2048
-	maxSecret     = 4096
 	maxScopes     = 50
 	maxDomains    = 50
 	maxGroupRoles = 200
@@ -154,7 +155,6 @@ func (p Patch) Check(faults *errs.Faults) {
 	u.validate(faults)
 }
 
-// set returns the upstream with the patch applied.
 func (p Patch) set(u Upstream) Upstream {
 	p.Name.Set(&u.Name)
 	p.Issuer.Set(&u.Issuer)
@@ -177,7 +177,6 @@ func (p Patch) apply(before Upstream, now time.Time) (Upstream, error) {
 	return u, faults.Err()
 }
 
-// set copies the fields in the request, except the secret, which Store seals.
 func (s Settings) set(u *Upstream) {
 	s.DefaultRole.SetPtr(&u.DefaultRole)
 	setSent(s.Scopes, &u.Scopes)
@@ -268,4 +267,42 @@ func isNotLetter(r rune) bool {
 func DomainOf(email string) string {
 	at := strings.LastIndexByte(email, '@')
 	return strings.ToLower(email[at+1:])
+}
+
+// Domains records the organization that the operator granted each domain to.
+type Domains struct {
+	// Granted maps domains to organization ids. "" stands for the first organization.
+	Granted  map[string]string
+	Accounts *account.Store
+}
+
+// Org returns the organization that a domain was granted to, or "".
+func (d Domains) Org(ctx context.Context, domain string) (string, error) {
+	orgID, ok := d.Granted[domain]
+	if !ok || orgID != "" {
+		return orgID, nil
+	}
+	first, _, err := d.Accounts.FirstOrg(ctx)
+	return first, err
+}
+
+// Has reports whether a domain was granted to an organization.
+func (d Domains) Has(ctx context.Context, orgID, domain string) (bool, error) {
+	owner, err := d.Org(ctx, domain)
+	return err == nil && owner == orgID && orgID != "", err
+}
+
+// check returns Invalid if an upstream has a domain that was not granted to its organization.
+func (d Domains) check(ctx context.Context, u Upstream) error {
+	for _, domain := range u.Domains {
+		granted, err := d.Has(ctx, u.OrgID, domain)
+		if err != nil {
+			return err
+		}
+		if !granted {
+			return errs.InvalidField("body.domains",
+				"expected domains that the operator of the server has granted to the organization with --upstream-domains")
+		}
+	}
+	return nil
 }

@@ -163,7 +163,6 @@ func (d *openapi) covers(t *testing.T, s schema, v any, at string) {
 	}
 }
 
-// property returns a member's schema.
 func (d *openapi) property(s schema, name string) (schema, bool) {
 	if s.Ref != "" {
 		return d.property(d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")], name)

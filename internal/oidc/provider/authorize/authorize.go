@@ -18,7 +18,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
@@ -38,7 +37,7 @@ type Handler struct {
 	RequirePKCE bool
 	Clients     *oidc.Store
 	Tokens      *jwt.Issuer
-	Proofs      *dpop.Verifier
+	Proofs      *clientauth.ProofVerifier
 	Sessions    *session.Manager
 	Consents    *grant.ConsentPage
 	Flows       *flow.Sealer
@@ -75,7 +74,6 @@ func (h *Handler) Post(w http.ResponseWriter, r *http.Request) error {
 	return h.start(w, r, r.PostForm)
 }
 
-// start validates an authorization request.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values) error {
 	clientID, err := oauth.Required(form, "client_id")
 	if err != nil {

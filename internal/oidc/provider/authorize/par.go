@@ -77,7 +77,6 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	return &PushedResponse{RequestURI: pushedPrefix + handle, ExpiresIn: int64(PushedLifetime.Seconds())}, nil
 }
 
-// known returns a request's known parameters.
 func known(form url.Values, req *flow.Request) url.Values {
 	kept := url.Values{}
 	if req.Resource != "" {
@@ -131,4 +130,23 @@ func (h *Handler) takePushed(ctx context.Context, c *oidc.Registered, uri string
 		return nil, fmt.Errorf("decode pushed request: %w", err)
 	}
 	return form, nil
+}
+
+// takePushed returns a pushed request and deletes it, so that only one of two concurrent requests gets
+// it. It returns db.ErrNoRows if the request is gone, has expired, or belongs to another client.
+func takePushed(tx *db.Tx, handle, clientID string, now stamp.Time) (request string, err error) {
+	hash := seal.Hash(handle)
+	err = tx.Row(`SELECT request FROM oidc_pushed WHERE id_hash = $1 AND client_id = $2 AND expires_at > $3`,
+		hash, clientID, now).Scan(&request)
+	if err != nil {
+		return "", fmt.Errorf("read pushed request: %w", err)
+	}
+	n, err := tx.Exec(`DELETE FROM oidc_pushed WHERE id_hash = $1`, hash)
+	if err != nil {
+		return "", fmt.Errorf("delete pushed request: %w", err)
+	}
+	if n == 0 {
+		return "", db.ErrNoRows
+	}
+	return request, nil
 }

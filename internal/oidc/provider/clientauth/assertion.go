@@ -2,6 +2,8 @@ package clientauth
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/stamp"
 )
 
 const (
@@ -120,4 +123,20 @@ func (k *Keys) verify(ctx context.Context, c *oidc.Registered, parsed *jwt.JSONW
 		return verifyKeys(c.Keys, parsed)
 	}
 	return k.find(ctx, c, func(keys []jose.JSONWebKey) bool { return verifyKeys(keys, parsed) })
+}
+
+// use stores an assertion and returns an error if it was used before, on any replica. It shares a table
+// with DPoP proofs. The two cannot collide, because a proof's hash covers a thumbprint first.
+func (a *Authenticator) use(ctx context.Context, c *jwt.Claims) error {
+	sum := sha256.Sum256([]byte("client_assertion\x00" + c.Subject + "\x00" + c.ID))
+	expires := stamp.Of(c.Expiry.Time()).Add(2 * clockSkew)
+	inserted, err := a.DB.Exec(ctx, `INSERT INTO oidc_proofs (proof_hash, expires_at) VALUES ($1, $2)
+		ON CONFLICT (proof_hash) DO NOTHING`, sum[:], expires)
+	if err != nil {
+		return fmt.Errorf("store client assertion: %w", err)
+	}
+	if inserted == 0 {
+		return oauth.NewError(oauth.InvalidClient, "the assertion was used before")
+	}
+	return nil
 }

@@ -1,5 +1,10 @@
 // Package clientauth authenticates OAuth clients: with client_secret_basic, client_secret_post and
-// private_key_jwt (RFC 7523) for confidential clients, and none for public ones.
+// private_key_jwt (RFC 7523) for confidential clients, and none for public ones. It also verifies DPoP
+// proofs (RFC 9449), with which a client shows that it holds the key that a token is bound to.
+//
+// ProofVerifier.Verify checks a proof without a write. Use stores it, so that we accept it once; call it as
+// late as possible, after accepting the rest of the request. If the installation demands nonces (WithNonce),
+// a proof must also contain one that this server has issued recently.
 package clientauth
 
 import (
@@ -129,7 +134,6 @@ func readCredentials(r *http.Request) (credentials, error) {
 	return basic, nil
 }
 
-// formCredentials reads the credentials from the form.
 func formCredentials(form url.Values) (sent credentials, err error) {
 	var kind string
 	for name, field := range map[string]*string{

@@ -58,7 +58,6 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	return h.Consents.Show(w, r, view, q)
 }
 
-// consentRequest returns the request that a user decides on.
 func (h *Handler) consentRequest(
 	ctx context.Context, d *grant.Device, c *oidc.Registered, user *account.User,
 ) (grant.ConsentRequest, error) {
@@ -167,7 +166,6 @@ func (h *Handler) decline(w http.ResponseWriter, r *http.Request, d *grant.Devic
 	})
 }
 
-// deny stores that a device was refused.
 func (h *Handler) deny(ctx context.Context, d *grant.Device) error {
 	err := h.DB.Write(ctx, func(tx *db.Tx) error {
 		return grant.DecideDevice(tx, d.UserCode, grant.DeviceDenied, nil)

@@ -32,7 +32,6 @@ type visit struct {
 	Session string `json:"session,omitempty"`
 }
 
-// leave sends the browser to a provider.
 func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstream, v visit) error {
 	if wait := h.Attempts.Take(startLimit(signin.Network(r))); wait > 0 {
 		signin.SetRetryAfter(w, wait)
@@ -57,7 +56,6 @@ func (h *Handler) leave(w http.ResponseWriter, r *http.Request, u upstream.Upstr
 	return nil
 }
 
-// registration returns Steward's registration at a provider.
 func (h *Handler) registration(u upstream.Upstream) (upstream.Registration, error) {
 	secret, err := h.Upstreams.Store.Secret(u)
 	return upstream.Registration{

@@ -3,6 +3,10 @@ package grant
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
 )
 
 // MaxCached is the largest set of revoked ids that we keep in memory. With more, each check looks up
@@ -26,9 +30,9 @@ type revokedSet struct {
 // empty for client_credentials.
 func (s *Store) Revoked(ctx context.Context, grantID, jti string) (bool, error) {
 	set, err := s.revoked.Get(struct{}{}, func() (*revokedSet, error) {
-		ids, err := revokedIDs(s.DB.Read(ctx), s.now(), MaxCached+1)
+		ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, s.now(), MaxCached+1)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read revoked ids: %w", err)
 		}
 		set := &revokedSet{ids: make(map[string]bool, len(ids)), partial: len(ids) > MaxCached}
 		for _, one := range ids {
@@ -48,4 +52,18 @@ func (s *Store) Revoked(ctx context.Context, grantID, jti string) (bool, error) 
 		return n > 0, nil
 	}
 	return set.ids[grantID] || set.ids[jti], nil
+}
+
+// RevokeToken voids an access token. expires is the token's expiry, until which we must remember it.
+func RevokeToken(tx *db.Tx, jti string, expires time.Time) error {
+	return revokeUntil(tx, jti, stamp.Of(expires).Add(clockSkew))
+}
+
+// revokeUntil adds an id to the set of revoked ids.
+func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
+	_, err := tx.Exec(`INSERT INTO oidc_revoked (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, until)
+	if err != nil {
+		return fmt.Errorf("insert revoked id: %w", err)
+	}
+	return tx.Invalidate(Cache)
 }

@@ -1,14 +1,18 @@
 package jwt
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"steward/internal/account"
 	"steward/internal/auth"
+	"steward/internal/id"
 	"steward/internal/oidc"
+	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/oauth"
 )
 
@@ -143,4 +147,84 @@ func NewProfileClaims(u account.User, scopes []string) ProfileClaims {
 		c.EmailVerified = new(u.EmailVerified)
 	}
 	return c
+}
+
+// Actor is a client that acts for a token's subject, because it got the token in an exchange (RFC 8693
+// section 4.1), and the actor before it.
+type Actor struct {
+	Subject string `json:"sub"`
+	Actor   *Actor `json:"act,omitempty"`
+}
+
+// NewExchanged returns the claims for a new access token that client c gets in exchange for the
+// subject's token. It expires no later than that one. If jkt is not empty, it is bound to the key with
+// that thumbprint.
+func (i *Issuer) NewExchanged(c *oidc.Registered, subject *AccessClaims, scopes []string, jkt string) *AccessClaims {
+	a := i.NewAccess(c, subject.Subject, scopes, jkt)
+	if subject.ExpiresAt.Time().Before(a.ExpiresAt.Time()) {
+		a.ExpiresAt = subject.ExpiresAt
+	}
+	a.OrgID = subject.OrgID
+	a.AuthTime = subject.AuthTime
+	a.SignIn = subject.SignIn
+	a.Grant = subject.Grant
+	a.ClientEpoch = subject.ClientEpoch
+	a.ConsentEpoch = subject.ConsentEpoch
+	a.GrantedTo = subject.Holder()
+	a.ExchangedFor = append(slices.Clone(subject.ExchangedFor), subject.ID)
+	a.Act = &Actor{Subject: c.ID, Actor: subject.Act}
+	return a
+}
+
+// Holder returns the client that the user gave this access to: the token's own client or, after
+// exchanges, the first token's.
+func (a *AccessClaims) Holder() string {
+	if a.GrantedTo != "" {
+		return a.GrantedTo
+	}
+	return a.ClientID
+}
+
+// Client returns the id of the client that the token was issued to. That differs from ClientID if a
+// document describes the client.
+func (a *AccessClaims) Client() string {
+	if a.Act == nil {
+		return a.Holder()
+	}
+	return a.ClientID
+}
+
+// IDs returns the ids of the token and all tokens it was exchanged for.
+func (a *AccessClaims) IDs() []string { return append(slices.Clone(a.ExchangedFor), a.ID) }
+
+const (
+	// LogoutLifetime is a logout token's lifetime, as OpenID Connect Back-Channel Logout 1.0
+	// recommends.
+	LogoutLifetime = 2 * time.Minute
+
+	logoutType  = "logout+jwt"
+	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+)
+
+// logoutClaims are a logout token's claims. They have no nonce, so that the token cannot pass as an ID
+// token.
+type logoutClaims struct {
+	Issuer    string              `json:"iss"`
+	Subject   string              `json:"sub"`
+	Audience  jwt.Audience        `json:"aud"`
+	IssuedAt  *jwt.NumericDate    `json:"iat"`
+	ExpiresAt *jwt.NumericDate    `json:"exp"`
+	ID        string              `json:"jti"`
+	SessionID string              `json:"sid"`
+	Events    map[string]struct{} `json:"events"`
+}
+
+// SignLogout returns a new logout token, which tells client c that a user's session has ended.
+func (i *Issuer) SignLogout(ctx context.Context, c *oidc.Registered, userID, sessionID string) (string, error) {
+	now := i.now()
+	return i.signAs(ctx, keys.ForIDTokens, logoutType, &logoutClaims{
+		Issuer: i.url, Subject: userID, Audience: jwt.Audience{c.ID},
+		IssuedAt: Date(now), ExpiresAt: Date(now.Add(LogoutLifetime)), ID: id.Secret(22), SessionID: sessionID,
+		Events: map[string]struct{}{logoutEvent: {}},
+	})
 }

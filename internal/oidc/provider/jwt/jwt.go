@@ -171,7 +171,6 @@ func (i *Issuer) VerifyIDHint(ctx context.Context, token string) (*IDClaims, err
 	return &c, nil
 }
 
-// keySet returns the current keys.
 func (i *Issuer) keySet(ctx context.Context) (*keys.Set, error) {
 	set, err := i.keys.Set(ctx)
 	if err != nil {

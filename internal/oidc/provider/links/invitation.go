@@ -1,3 +1,8 @@
+// Package links owns the pages that links with a token open: to join an organization, reset a password,
+// and set an installation up.
+//
+// People who open such a link may have no account yet, or cannot sign in. Each page ends with a
+// sign-in.
 package links
 
 import (
@@ -101,7 +106,6 @@ func (h *Invitations) setProviders(ctx context.Context, view *pages.Invitation, 
 	return err
 }
 
-// invitation returns the invitation behind the request's link.
 func (h *Invitations) invitation(w http.ResponseWriter, r *http.Request) (account.Invitation, error) {
 	limit, err := h.Attempts.Link(w, r)
 	if err != nil {

@@ -135,7 +135,6 @@ func (h *Setup) completeSetup(
 	return nil
 }
 
-// refuseSetup shows why the setup failed.
 func (h *Setup) refuseSetup(w http.ResponseWriter, r *http.Request, c pages.SetupChoice, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Conflict:

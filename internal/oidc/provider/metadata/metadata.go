@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
+	"steward/internal/auth"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -128,7 +129,7 @@ func (h *Handler) document() document {
 		},
 		ContextClasses:       oauth.Levels(),
 		ChallengeMethods:     []string{"S256"},
-		DPoPAlgorithms:       dpop.Algorithms(),
+		DPoPAlgorithms:       clientauth.ProofAlgorithms(),
 		Prompts:              flow.Prompts(),
 		IssuerInResponses:    true,
 		BackchannelLogout:    true,
@@ -166,7 +167,7 @@ func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
 func CORS(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate, "+dpop.NonceHeader)
+		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate, "+clientauth.NonceHeader)
 		next(w, r)
 	}
 }
@@ -178,4 +179,39 @@ func Preflight(w http.ResponseWriter, _ *http.Request) {
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP")
 	h.Set("Access-Control-Max-Age", "86400")
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// resource describes the management API as a protected resource (RFC 9728).
+type resource struct {
+	Resource             string   `json:"resource"`
+	Name                 string   `json:"resource_name"`
+	AuthorizationServers []string `json:"authorization_servers"`
+	Scopes               []string `json:"scopes_supported"`
+	BearerMethods        []string `json:"bearer_methods_supported"`
+	DPoPAlgorithms       []string `json:"dpop_signing_alg_values_supported"`
+	Documentation        string   `json:"resource_documentation"`
+}
+
+// Resource serves /.well-known/oauth-protected-resource.
+func (h *Handler) Resource(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	oauth.WriteEncoded(w, http.StatusOK, h.resource)
+}
+
+func (h *Handler) resourceDocument() resource {
+	var scopes []string // only read scopes: clients request every scope in this list
+	for _, s := range oidc.Scopes() {
+		if auth.IsScope(s.Name) && strings.HasSuffix(s.Name, ":read") {
+			scopes = append(scopes, s.Name)
+		}
+	}
+	return resource{
+		Resource:             h.issuer,
+		Name:                 "Steward",
+		AuthorizationServers: []string{h.issuer},
+		Scopes:               scopes,
+		BearerMethods:        []string{"header"},
+		DPoPAlgorithms:       clientauth.ProofAlgorithms(),
+		Documentation:        h.issuer + "/docs",
+	}
 }

@@ -2,7 +2,12 @@ package pages
 
 import (
 	"encoding/base64"
+	"html/template"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"steward/internal/id"
 	"steward/internal/oidc/provider/oauth"
@@ -76,4 +81,42 @@ func (c Cookies) Set(w http.ResponseWriter, name, value string, maxAge int) {
 		Name: c.name(name), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: c.Secure, SameSite: http.SameSiteLaxMode,
 	})
+}
+
+// FormPost is the page that sends an authorization response to a client as a form (OAuth 2.0 Form Post
+// Response Mode). It submits itself, or has a button where scripts are off.
+type FormPost struct {
+	Base
+	Action string
+	Fields []Field
+}
+
+// Field is a hidden form field.
+type Field struct{ Name, Value string }
+
+// NewFormPost returns a page that posts the parameters to a URI.
+func NewFormPost(uri string, params url.Values) *FormPost {
+	v := &FormPost{Action: uri}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		v.Fields = append(v.Fields, Field{name, params.Get(name)})
+	}
+	return v
+}
+
+func (*FormPost) template() string { return "formpost.html" }
+
+// sendForm is the page's script.
+const sendForm = "document.forms[0].submit()"
+
+// Script returns the page's script.
+func (*FormPost) Script() template.JS { return sendForm }
+
+// policy allows the page's script and its form. It names no host, because browsers also apply
+// form-action to the client's redirects, and those may lead to another of its hosts.
+func (v *FormPost) policy() string {
+	sources := "https:"
+	if strings.HasPrefix(v.Action, "http:") { // an application on this device
+		sources = "http: https:"
+	}
+	return "; script-src " + hashSource(sendForm) + "; form-action " + sources
 }

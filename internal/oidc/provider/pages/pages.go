@@ -10,6 +10,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -137,3 +138,40 @@ func (p *Renderer) RenderForm(w http.ResponseWriter, r *http.Request, v view, pr
 	v.setProblem(problem)
 	return p.Render(w, r, http.StatusBadRequest, v)
 }
+
+// Setup is the page where an installation's first owner chooses a way to sign in.
+type Setup struct {
+	Base
+	SetupChoice
+	MinPassword int
+	// NoPasskeys says why passkeys cannot be used here, or is "".
+	NoPasskeys string
+}
+
+// SetupChoice has the first owner's input.
+type SetupChoice struct {
+	// Token is the link's token, once the form was sent.
+	Token      string
+	Email, Org string
+}
+
+func (*Setup) template() string { return "setup.html" }
+
+// takeToken moves the token from the address's fragment into the form, and removes it from the
+// browser's history. Without scripts, the user has to copy it.
+const takeToken = `function take() {
+  const field = document.getElementById('token');
+  if (location.hash.length > 1) {
+    field.value = location.hash.slice(1);
+    history.replaceState(null, '', location.pathname);
+  }
+  document.getElementById('code').hidden = field.value !== '';
+}
+take();
+addEventListener('hashchange', take);`
+
+// Script returns the page's script.
+func (*Setup) Script() template.JS { return takeToken }
+
+// policy allows the page's script.
+func (*Setup) policy() string { return "; script-src " + hashSource(takeToken) }

@@ -1,15 +1,24 @@
 package pages
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"fmt"
 	"html/template"
+	"image/color"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/boombuler/barcode/qr"
 
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/oauth"
 )
 
 //go:embed templates
@@ -282,3 +291,195 @@ type Message struct {
 }
 
 func (*Message) template() string { return "message.html" }
+
+// Forgot is the page where a user asks for a link to set a new password.
+type Forgot struct {
+	Base
+	Email string
+}
+
+func (*Forgot) template() string { return "forgot.html" }
+
+// Email is the page where a user confirms a new email address.
+type Email struct {
+	Base
+	Old, New string
+	Path     string
+}
+
+func (*Email) template() string { return "email.html" }
+
+// SignedOut is the page after a sign-out. It loads applications' front-channel logout URIs.
+type SignedOut struct {
+	Base
+	Title, Text string
+	// Next is the URL where the user goes on, and NextText its name; empty if there is none. It may
+	// have an application's private-use scheme.
+	Next     template.URL
+	NextText string
+	// Frames has the URLs to load.
+	Frames []string
+}
+
+func (*SignedOut) template() string { return "signedout.html" }
+
+// policy allows frames from the origins that the page loads, and from no others.
+func (s *SignedOut) policy() string {
+	var origins []string
+	for _, frame := range s.Frames {
+		if u, err := url.Parse(frame); err == nil {
+			origins = append(origins, u.Scheme+"://"+u.Host)
+		}
+	}
+	if len(origins) == 0 {
+		return ""
+	}
+	slices.Sort(origins)
+	return "; frame-src " + strings.Join(slices.Compact(origins), " ")
+}
+
+// Factor is the page where a user enters a code from the authenticator app to sign in.
+type Factor struct {
+	Base
+	Flow, Email string
+	// Again is the page where the user can sign in another way.
+	Again string
+	// Passkey reports whether the user has a passkey.
+	Passkey bool
+	// Mailed reports whether the user has just set a password with a mailed link.
+	Mailed bool
+}
+
+func (*Factor) template() string { return "factor.html" }
+
+// Enrol is the page where a user adds an authenticator app.
+type Enrol struct {
+	Base
+	Email  string
+	Action string
+	// Flow is set during a sign-in that requires a second factor. Again is then the page where another
+	// user can sign in.
+	Flow, Again string
+	Setup       string
+	Secret      string
+	QR          QR
+}
+
+func (*Enrol) template() string { return "enrol.html" }
+
+// SetApp fills in an authenticator app: the sealed setup that the form carries, the secret, and the URI
+// in the QR code.
+func (e *Enrol) SetApp(setup, secret, uri string) (err error) {
+	e.Setup = setup
+	e.Secret = secret
+	e.QR, err = NewQR(uri)
+	return err
+}
+
+// Recovery is the page that shows recovery codes.
+type Recovery struct {
+	Base
+	Codes []string
+	// Next is the page where the user continues, and NextText its name.
+	Next, NextText string
+}
+
+func (*Recovery) template() string { return "recovery.html" }
+
+// Authenticator is the authenticator app on the account page.
+type Authenticator struct {
+	Since         string
+	RecoveryCodes int
+}
+
+// QR is a QR code to draw: dark squares, each one unit wide, in a square Size units wide.
+type QR struct {
+	Size int
+	// Path is the data for an SVG path.
+	Path string
+}
+
+// quietZone is the light border around a QR code, in units. Scanners need it.
+const quietZone = 4
+
+// NewQR returns a text's QR code.
+func NewQR(text string) (QR, error) {
+	code, err := qr.Encode(text, qr.M, qr.Auto)
+	if err != nil {
+		return QR{}, fmt.Errorf("encode QR code: %w", err)
+	}
+	var path strings.Builder
+	size := code.Bounds().Dx()
+	for y := range size {
+		for x := range size {
+			if code.At(x, y) == color.Black {
+				fmt.Fprintf(&path, "M%d %dh1v1h-1z", x+quietZone, y+quietZone)
+			}
+		}
+	}
+	return QR{Size: size + 2*quietZone, Path: path.String()}, nil
+}
+
+// Ceremony has the data that a page needs to create or use a passkey. A page that has one loads the
+// script.
+type Ceremony struct {
+	// Options has the options for navigator.credentials, as JSON.
+	Options string
+	// Challenge is the sealed challenge, which the form sends back.
+	Challenge string
+	// Origin is the base URL's origin. Browsers use this installation's passkeys only there.
+	Origin string
+}
+
+// policy allows the passkey script, where passkeys can be used.
+func (c *Ceremony) policy() string {
+	if c == nil {
+		return ""
+	}
+	return "; script-src " + c.Origin + oauth.PathPasskeyScript
+}
+
+// NewPasskey is the page where a person creates a passkey.
+type NewPasskey struct {
+	Base
+	Email string
+	// Flow is the sign-in's flow; empty outside a sign-in.
+	Flow string
+	// Setup is the installation's setup; nil outside a setup.
+	Setup *SetupChoice
+	// Path is the form's target. Back lets the person leave instead.
+	Path, Back, BackText string
+	*Ceremony
+}
+
+func (*NewPasskey) template() string { return "passkey.html" }
+
+func (v *NewPasskey) policy() string { return v.Ceremony.policy() }
+
+// Passkey is a passkey on the account page. Used is empty before its first use.
+type Passkey struct{ ID, Name, Created, Used string }
+
+// Script serves the passkey script.
+func (*Renderer) Script(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/javascript; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("ETag", scriptTag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader([]byte(script)))
+}
+
+// products lists browsers' product tokens. Most browsers send other browsers' tokens too, so the order
+// matters.
+var products = []struct{ token, name string }{
+	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
+}
+
+// BrowserName returns the name of the browser that sends a User-Agent header, or "" if unknown.
+func BrowserName(userAgent string) string {
+	for _, p := range products {
+		if strings.Contains(userAgent, p.token) {
+			return p.name
+		}
+	}
+	return ""
+}

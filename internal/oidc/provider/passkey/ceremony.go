@@ -7,12 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"steward/internal/account"
 	"steward/internal/db"
+	"steward/internal/name"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/stamp"
 )
@@ -74,7 +79,6 @@ func (o Owner) person() *person {
 	return p
 }
 
-// credential returns the passkey as the library sees it.
 func (p Passkey) credential() webauthn.Credential {
 	return webauthn.Credential{
 		ID: p.credentialID, PublicKey: p.publicKey,
@@ -209,4 +213,49 @@ func (m *Manager) Asserted(r *http.Request) (*Assertion, error) {
 		UserID: key.UserID, challenge: c.Session.Challenge, key: key,
 		count: int64(parsed.Response.AuthenticatorData.Counter),
 	}, nil
+}
+
+// maxName caps a passkey's name, in characters.
+const maxName = 64
+
+// answer is sent by a page after a ceremony: the sealed challenge, and the credential that the
+// authenticator has signed, as JSON.
+type answer struct{ challenge, credential string }
+
+func answerOf(r *http.Request) answer {
+	return answer{challenge: r.PostForm.Get("challenge"), credential: r.PostForm.Get("credential")}
+}
+
+// NameOf returns the name that a form gives to a passkey, or else one after the browser. It returns
+// ErrName if the name cannot be stored.
+func NameOf(r *http.Request) (string, error) {
+	chosen := strings.TrimSpace(r.PostForm.Get("name"))
+	if chosen == "" {
+		return defaultName(r.UserAgent()), nil
+	}
+	if !name.Valid(chosen) || utf8.RuneCountInString(chosen) > maxName {
+		return "", ErrName
+	}
+	return chosen, nil
+}
+
+// defaultName names a passkey after the browser that created it.
+func defaultName(userAgent string) string {
+	if found := pages.BrowserName(userAgent); found != "" {
+		return "Passkey of " + found
+	}
+	return "Passkey"
+}
+
+// Methods returns the methods that a passkey stands for: a key that the user has, and that the
+// authenticator lets only the user use.
+func Methods() oauth.Methods {
+	return oauth.Methods{oauth.MethodPossession, oauth.MethodUserVerified, oauth.MethodSeveral}
+}
+
+// OwnerOf returns a user as the owner for a new passkey, with the passkeys the user already has.
+func OwnerOf(user account.User, list []Passkey) Owner {
+	return Owner{
+		ID: user.ID, Email: user.Email, Passkeys: list, Name: strings.TrimSpace(user.FirstName + " " + user.LastName),
+	}
 }

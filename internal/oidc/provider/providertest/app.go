@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"testing"
 
 	"steward/internal/auth"
 	"steward/internal/oidc"
@@ -177,4 +179,22 @@ func (a *App) Update(p oidc.ClientPatch) {
 	a.Fixture.T.Helper()
 	_, err := a.Fixture.Clients.Store.Update(a.Fixture.Ctx, auth.From(a.Fixture.Ctx), a.ID, page.IfMatch{}, p)
 	Must(a.Fixture.T, err)
+}
+
+// Header returns a token's header.
+func Header(t *testing.T, token string) (out map[string]any) {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
+	Must(t, err)
+	Must(t, json.Unmarshal(raw, &out))
+	return out
+}
+
+// Claims returns a token's claims.
+func Claims(t *testing.T, token any) (out map[string]any) {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token.(string), ".")[1])
+	Must(t, err)
+	Must(t, json.Unmarshal(raw, &out))
+	return out
 }

@@ -173,3 +173,11 @@ func (s *Stranger) Enter(b *Browser, u upstream.Upstream, pairs ...string) *Resp
 	state := s.Receive(b.Get(b.Fixture.URL + upstream.PathSignIn + "/" + u.ID))
 	return b.Get(s.Back(b.Fixture, state, pairs...))
 }
+
+// NewUpstream adds a provider to the fixture's organization.
+func (f *Fixture) NewUpstream(n upstream.NewUpstream) upstream.Upstream {
+	f.T.Helper()
+	u, err := f.Provider.Upstreams.Store.Create(f.Ctx, auth.From(f.Ctx), n)
+	Must(f.T, err)
+	return u
+}

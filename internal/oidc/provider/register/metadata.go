@@ -128,7 +128,6 @@ func (m *metadata) scopes() []string {
 	return oidc.DefaultScopes()
 }
 
-// newClient returns the request to create the client.
 func (m *metadata) newClient() oidc.NewClient {
 	return oidc.NewClient{Name: m.Name, HomepageURL: m.URI, Settings: m.settings()}
 }

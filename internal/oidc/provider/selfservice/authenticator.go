@@ -8,7 +8,6 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/signin"
@@ -26,11 +25,11 @@ type Authenticator struct {
 	Confirmation
 	DB       *db.DB
 	Accounts *account.Store
-	Factors  *factor.Store
+	Factors  *signin.Factors
 }
 
 func (s *Authenticator) fill(v visit, view *pages.Account) error {
-	app, err := factor.Get(s.DB.Read(v.Context()), v.user.ID)
+	app, err := signin.AuthenticatorOf(s.DB.Read(v.Context()), v.user.ID)
 	if err != nil || app == nil {
 		return err
 	}
@@ -40,7 +39,7 @@ func (s *Authenticator) fill(v visit, view *pages.Account) error {
 
 // New serves GET /account/authenticator: the user sets up an authenticator app.
 func (s *Authenticator) New(w http.ResponseWriter, v visit) error {
-	app, err := factor.Get(s.DB.Read(v.Context()), v.user.ID)
+	app, err := signin.AuthenticatorOf(s.DB.Read(v.Context()), v.user.ID)
 	if err != nil {
 		return err
 	}
@@ -54,7 +53,7 @@ func (s *Authenticator) New(w http.ResponseWriter, v visit) error {
 	return s.showSetup(w, v, setup, "")
 }
 
-func (s *Authenticator) showSetup(w http.ResponseWriter, v visit, setup factor.Setup, problem string) error {
+func (s *Authenticator) showSetup(w http.ResponseWriter, v visit, setup signin.AuthenticatorSetup, problem string) error {
 	view := &pages.Enrol{Email: v.user.Email, Action: oauth.PathAccountFactor}
 	if err := view.SetApp(setup.Sealed, setup.Secret, setup.URI); err != nil {
 		return err
@@ -79,9 +78,9 @@ func (s *Authenticator) Add(w http.ResponseWriter, v visit) error {
 		return s.Accounts.Changed(tx, v.user.ID, signin.ActionFactorAdd, mail.FactorChanged)
 	})
 	switch {
-	case errors.Is(err, factor.ErrCode):
+	case errors.Is(err, signin.ErrCode):
 		return s.showSetup(w, v, setup, signin.WrongCode)
-	case errors.Is(err, factor.ErrExists):
+	case errors.Is(err, signin.ErrHasAuthenticator):
 		return toAccount(w, v)
 	case err != nil:
 		return err
@@ -105,7 +104,7 @@ func (s *Authenticator) Remove(w http.ResponseWriter, v visit) error {
 		return s.refuse(w, v, problem, wait)
 	}
 	err = s.DB.Write(v.Context(), func(tx *db.Tx) error {
-		if err := factor.Remove(tx, v.user.ID); err != nil {
+		if err := signin.RemoveAuthenticator(tx, v.user.ID); err != nil {
 			return err
 		}
 		return s.Accounts.Changed(tx, v.user.ID, actionFactorRemove, mail.FactorChanged)
@@ -127,11 +126,11 @@ func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
 	}
 	var codes []string
 	err = s.DB.Write(v.Context(), func(tx *db.Tx) (err error) {
-		app, err := factor.Get(tx, v.user.ID)
+		app, err := signin.AuthenticatorOf(tx, v.user.ID)
 		if err != nil || app == nil {
 			return err
 		}
-		if codes, err = factor.ReplaceRecoveryCodes(tx, v.user.ID); err != nil {
+		if codes, err = signin.ReplaceRecoveryCodes(tx, v.user.ID); err != nil {
 			return err
 		}
 		return s.Accounts.Audit.RecordUser(tx, actionRecoveryCodes, v.user.ID, v.user.ID)
@@ -150,12 +149,12 @@ func (s *Authenticator) NewRecoveryCodes(w http.ResponseWriter, v visit) error {
 // tries the time to wait.
 func (s *Authenticator) confirm(v visit) (problem string, wait time.Duration, err error) {
 	typed := v.PostForm.Get("proof")
-	if factor.IsAppCode(typed) {
+	if signin.IsAppCode(typed) {
 		wait, err = s.Factors.UseCode(v.Context(), v.user.ID, typed)
 		switch {
 		case wait > 0:
 			return signin.TooManyCodes, wait, nil
-		case errors.Is(err, factor.ErrCode):
+		case errors.Is(err, signin.ErrCode):
 			return signin.WrongCode, 0, nil
 		}
 		return "", 0, err

@@ -7,15 +7,25 @@
 package selfservice
 
 import (
+	"cmp"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
+	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
@@ -36,7 +46,6 @@ type Section interface {
 	fill(v visit, view *pages.Account) error
 }
 
-// visit is a request from a signed-in user.
 type visit struct {
 	*http.Request
 	session *session.Session
@@ -119,5 +128,185 @@ func toAccount(w http.ResponseWriter, v visit) error {
 	return nil
 }
 
-// date formats a time's day for people.
 func date(t stamp.Time) string { return t.Std().Format("2 January 2006") }
+
+// errConfined refuses a user who has signed in with an organization's provider.
+var errConfined = &oauth.Error{
+	Status: http.StatusForbidden, Code: oauth.AccessDenied,
+	Description: "you have signed in with the provider of an organization: sign in with a password or a passkey to do this",
+}
+
+// confinedPaths lists the pages and forms for a session that opens only one organization. It leaves out
+// everything that changes how a user signs in, since that would open the user's other organizations to
+// whoever manages the provider.
+var confinedPaths = []string{
+	oauth.PathAccount, oauth.PathAccountProfile, oauth.PathAccountSessions, oauth.PathAccountSignOut, oauth.PathAccountApps,
+	oauth.PathAccountKeys, oauth.PathAccountKeyDelete,
+}
+
+// checkConfined returns errConfined if a session may not use a page or a form.
+func checkConfined(r *http.Request, s *session.Session) error {
+	if s.OrgID == "" || slices.Contains(confinedPaths, r.URL.Path) {
+		return nil
+	}
+	return errConfined
+}
+
+const actionProfile = "user.update"
+
+// Profile is the section that describes the user.
+type Profile struct {
+	*Page
+	DB       *db.DB
+	Accounts *account.Store
+}
+
+func (s *Profile) fill(v visit, view *pages.Account) error {
+	view.FirstName = v.user.FirstName
+	view.LastName = v.user.LastName
+	view.PhotoURL = v.user.PhotoURL
+	return nil
+}
+
+// Change serves POST /account/profile.
+func (s *Profile) Change(w http.ResponseWriter, v visit) error {
+	p := account.UserProfile{
+		FirstName: strings.TrimSpace(v.PostForm.Get("first_name")),
+		LastName:  strings.TrimSpace(v.PostForm.Get("last_name")),
+		PhotoURL:  strings.TrimSpace(v.PostForm.Get("photo_url")),
+	}
+	if problem := p.Problem(); problem != "" {
+		return s.showProblem(w, v, http.StatusBadRequest, problem)
+	}
+	err := s.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if err := s.Accounts.SetProfile(tx, v.user.ID, p); err != nil {
+			return err
+		}
+		return s.Accounts.Audit.RecordUser(tx, actionProfile, v.user.ID, v.user.ID)
+	})
+	if err != nil {
+		return err
+	}
+	return toAccount(w, v)
+}
+
+// maxListed caps the applications and the API keys that the account page lists.
+const maxListed = 100
+
+// Apps is the section with the applications that a user has allowed something, in all organizations
+// that the session opens.
+type Apps struct {
+	*Page
+	Clients *oidc.Store
+}
+
+func (s *Apps) fill(v visit, view *pages.Account) error {
+	consents, err := s.Clients.Own(v.Context(), v.user.ID, v.session.OrgID, page.Paging{Limit: maxListed})
+	if err != nil {
+		return err
+	}
+	for _, c := range consents.Items {
+		app := pages.App{ID: c.ClientID, Name: c.ClientName, Since: date(c.CreatedAt)}
+		if u, err := url.Parse(c.ClientHomepageURL); err == nil {
+			app.Homepage = u.Host
+		}
+		for _, name := range c.Scopes {
+			app.Scopes = append(app.Scopes, scopeTitle(name))
+		}
+		view.Apps = append(view.Apps, app)
+	}
+	return nil
+}
+
+// scopeTitle returns a scope's title on the consent page.
+func scopeTitle(name string) string {
+	if s, ok := oidc.ScopeNamed(name); ok {
+		return s.ConsentTitle
+	}
+	return name
+}
+
+// Disconnect serves POST /account/apps: it revokes the user's consent to an application, which ends the
+// application's tokens.
+func (s *Apps) Disconnect(w http.ResponseWriter, v visit) error {
+	client, err := s.Clients.Lookup(v.Context(), v.PostForm.Get("client"))
+	if errs.KindOf(err) == errs.NotFound {
+		return toAccount(w, v)
+	}
+	if err != nil {
+		return err
+	}
+	if !v.session.Opens(client.OrgID) {
+		return errConfined
+	}
+	ctx := auth.With(v.Context(), &auth.Caller{UserID: v.user.ID, OrgID: client.OrgID})
+	err = s.Clients.RevokeConsent(ctx, client.ID, v.user.ID, "")
+	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already
+		return err
+	}
+	return toAccount(w, v)
+}
+
+// Sessions is the section with the browsers in which a user is signed in.
+type Sessions struct {
+	*Page
+	DB           *db.DB
+	FrontChannel *logout.FrontChannel
+}
+
+func (s *Sessions) fill(v visit, view *pages.Account) error {
+	list, err := s.Page.Sessions.List(v.Context(), v.user.ID)
+	if err != nil {
+		return err
+	}
+	const layout = "2 January 2006, 15:04"
+	for _, one := range list {
+		view.Sessions = append(view.Sessions, pages.Session{
+			ID: one.ID, Address: one.RemoteAddr, Current: one.ID == v.session.ID,
+			Agent: cmp.Or(pages.BrowserName(one.UserAgent), one.UserAgent, "Unknown browser"),
+			Since: one.CreatedAt.Std().Format(layout), Seen: one.LastSeenAt.Std().Format(layout),
+		})
+	}
+	return nil
+}
+
+// End serves POST /account/sessions: it ends one of the user's sessions, which may be the current one.
+func (s *Sessions) End(w http.ResponseWriter, v visit) error {
+	if sessionID := v.PostForm.Get("session"); sessionID != v.session.ID {
+		if err := s.Page.Sessions.Remove(v.Context(), v.user.ID, sessionID); err != nil {
+			return err
+		}
+		return toAccount(w, v)
+	}
+	frames, err := s.FrontChannel.Frames(v.Context(), v.session)
+	if err != nil {
+		return err
+	}
+	if err := s.Page.Sessions.End(v.Context(), w, v.session); err != nil {
+		return err
+	}
+	return s.Pages.Render(w, v.Request, http.StatusOK, &pages.SignedOut{
+		Title: "You are signed out", Text: "You can close this page.", Frames: frames,
+	})
+}
+
+// SignOutEverywhere serves POST /account/sign-out: it ends all of the user's sessions, and the access
+// of applications and devices without a session.
+func (s *Sessions) SignOutEverywhere(w http.ResponseWriter, v visit) error {
+	frames, err := s.FrontChannel.Frames(v.Context(), v.session)
+	if err != nil {
+		return err
+	}
+	err = s.DB.Write(v.Context(), func(tx *db.Tx) error { return signin.SignOut(tx, v.user.ID, "", s.Now()) })
+	if err != nil {
+		return err
+	}
+	if err := s.Page.Sessions.End(v.Context(), w, nil); err != nil {
+		return err
+	}
+	return s.Pages.Render(w, v.Request, http.StatusOK, &pages.SignedOut{
+		Title:  "You are signed out everywhere",
+		Text:   "Applications and devices must ask you to sign in again. You can close this page.",
+		Frames: frames,
+	})
+}

@@ -73,7 +73,6 @@ func (s *Password) Change(w http.ResponseWriter, v visit) error {
 	return s.replace(w, v)
 }
 
-// replace sets the new password in a form.
 func (s *Password) replace(w http.ResponseWriter, v visit) error {
 	chosen := v.PostForm.Get("new_password")
 	if problem := account.PasswordProblem(v.user.Email, chosen); problem != "" {

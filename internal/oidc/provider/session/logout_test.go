@@ -435,7 +435,7 @@ func TestQueueOfAClientIsBounded(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		connect(f)
 		sids := endSessions(newRelyingParty(f, "shop"), 7)
-		w := session.NewLogoutWorker()
+		w := &session.LogoutWorker{}
 		w.DB, w.Now, w.Clients, w.Tokens = f.DB, f.Clock.Now, f.Clients.Store, f.Issuer()
 		w.Log = f.NewProvider().Log
 		w.MaxQueued = 3

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,6 @@ const (
 // backoff lists the pauses after failed attempts; the last one repeats.
 var backoff = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
-// pause returns the pause after a number of attempts.
 func pause(attempts int64) time.Duration {
 	return backoff[min(int(attempts), len(backoff))-1]
 }
@@ -61,18 +61,13 @@ type LogoutWorker struct {
 	// Sender sends the tokens, with the connections and the egress check of deliveries.
 	Sender   send.Sender
 	Observer *oauth.Observer
-	// MaxQueued caps one client's waiting logouts.
+	// MaxQueued caps one client's waiting logouts; 0 means the constant.
 	MaxQueued int
 
 	slots   *budget.Queue
 	running sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[string]bool // by client
-}
-
-// NewLogoutWorker returns a worker with the usual limits. The caller sets its dependencies.
-func NewLogoutWorker() *LogoutWorker {
-	return &LogoutWorker{MaxQueued: MaxQueued, slots: budget.NewQueue(maxSending), busy: map[string]bool{}}
 }
 
 // Run sends due logouts until ctx ends.
@@ -90,9 +85,11 @@ func (w *LogoutWorker) SendDue(ctx context.Context) error {
 
 // start starts sending to all clients with due logouts, except where that is under way already.
 func (w *LogoutWorker) start(ctx context.Context) error {
-	due, err := dueClients(w.DB.Read(ctx), stamp.Of(w.Now()), maxClients)
+	scan := func(row db.Row) (t target, err error) { return t, row.Scan(&t.orgID, &t.clientID) }
+	due, err := db.Collect(w.DB.Read(ctx), scan, `SELECT org_id, client_id FROM oidc_logouts WHERE due_at <= $1
+		GROUP BY org_id, client_id ORDER BY min(due_at), client_id LIMIT $2`, stamp.Of(w.Now()), maxClients)
 	if err != nil {
-		return err
+		return fmt.Errorf("read due logouts: %w", err)
 	}
 	for _, t := range due {
 		if w.claim(t.clientID) {
@@ -106,6 +103,10 @@ func (w *LogoutWorker) start(ctx context.Context) error {
 func (w *LogoutWorker) claim(clientID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.busy == nil {
+		w.busy = map[string]bool{}
+		w.slots = budget.NewQueue(maxSending)
+	}
 	if w.busy[clientID] {
 		return false
 	}
@@ -266,5 +267,16 @@ func (w *LogoutWorker) retry(tx *db.Tx, b batch) (dropped int64, err error) {
 	if len(b.failed) == 0 {
 		return 0, nil
 	}
-	return drop(tx, b.clientID, w.MaxQueued)
+	// Only the newest sessions' logouts stay, up to MaxQueued.
+	late, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at >= give_up_at`, b.clientID)
+	if err != nil {
+		return 0, fmt.Errorf("delete old logouts: %w", err)
+	}
+	surplus, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL AND session_id <= (
+		SELECT session_id FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL
+		ORDER BY session_id DESC LIMIT 1 OFFSET $2)`, b.clientID, cmp.Or(w.MaxQueued, MaxQueued))
+	if err != nil {
+		return 0, fmt.Errorf("delete surplus logouts: %w", err)
+	}
+	return late + surplus, nil
 }

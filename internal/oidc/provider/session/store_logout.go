@@ -58,20 +58,7 @@ func PurgeLogouts(ctx context.Context, d *db.DB, now stamp.Time) error {
 	return nil
 }
 
-// target is a client with due logouts.
 type target struct{ orgID, clientID string }
-
-// dueClients returns up to limit clients with due logouts, starting with the one that has waited
-// longest.
-func dueClients(q db.Querier, now stamp.Time, limit int) ([]target, error) {
-	scan := func(row db.Row) (t target, err error) { return t, row.Scan(&t.orgID, &t.clientID) }
-	due, err := db.Collect(q, scan, `SELECT org_id, client_id FROM oidc_logouts WHERE due_at <= $1
-		GROUP BY org_id, client_id ORDER BY min(due_at), client_id LIMIT $2`, now, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read due logouts: %w", err)
-	}
-	return due, nil
-}
 
 // logout is a logout that this process has leased.
 type logout struct {
@@ -116,20 +103,4 @@ func (p postponement) all(tx *db.Tx) error {
 		return fmt.Errorf("postpone logouts: %w", err)
 	}
 	return nil
-}
-
-// drop deletes a client's logouts that we have retried for long enough. It keeps the rest for the
-// newest sessions only, up to most. It returns the number deleted.
-func drop(tx *db.Tx, clientID string, most int) (dropped int64, err error) {
-	late, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at >= give_up_at`, clientID)
-	if err != nil {
-		return 0, fmt.Errorf("delete old logouts: %w", err)
-	}
-	surplus, err := tx.Exec(`DELETE FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL AND session_id <= (
-		SELECT session_id FROM oidc_logouts WHERE client_id = $1 AND due_at IS NOT NULL
-		ORDER BY session_id DESC LIMIT 1 OFFSET $2)`, clientID, most)
-	if err != nil {
-		return 0, fmt.Errorf("delete surplus logouts: %w", err)
-	}
-	return late + surplus, nil
 }

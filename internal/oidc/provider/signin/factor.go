@@ -8,7 +8,6 @@ import (
 	"steward/internal/account"
 	"steward/internal/db"
 	"steward/internal/mail"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -57,7 +56,7 @@ func (h *Handler) Factor(w http.ResponseWriter, r *http.Request) error {
 	if wait > 0 {
 		return h.showFactor(w, r, factorForm{flow: f, user: user, problem: TooManyCodes, wait: wait})
 	}
-	if errors.Is(err, factor.ErrCode) {
+	if errors.Is(err, ErrCode) {
 		h.noteFailure(r, user)
 		return h.showFactor(w, r, factorForm{flow: f, user: user, problem: WrongCode})
 	}
@@ -75,9 +74,9 @@ func recoveryLimit(userID, network string) oauth.Limit {
 }
 
 // useCode uses up a code that a user has typed, from the authenticator app or a recovery code. After
-// too many wrong codes it returns the time to wait; it returns factor.ErrCode if this one is wrong.
+// too many wrong codes it returns the time to wait; it returns ErrCode if this one is wrong.
 func (h *Handler) useCode(r *http.Request, userID, code string) (wait time.Duration, err error) {
-	if factor.IsAppCode(code) {
+	if IsAppCode(code) {
 		return h.Factors.UseCode(r.Context(), userID, code)
 	}
 	limit := recoveryLimit(userID, Network(r))
@@ -108,7 +107,7 @@ func (h *Handler) showEnrol(w http.ResponseWriter, r *http.Request, e enrolment)
 	return h.showSetup(w, r, setup, e)
 }
 
-func (h *Handler) showSetup(w http.ResponseWriter, r *http.Request, setup factor.Setup, e enrolment) error {
+func (h *Handler) showSetup(w http.ResponseWriter, r *http.Request, setup AuthenticatorSetup, e enrolment) error {
 	view := &pages.Enrol{
 		Email: e.user.Email, Action: oauth.PathSignInEnrol, Flow: h.Flows.Seal(e.flow), Again: h.again(e.flow),
 	}
@@ -145,9 +144,9 @@ func (h *Handler) Enrol(w http.ResponseWriter, r *http.Request) error {
 		return user.ID, h.Accounts.Changed(tx, user.ID, ActionFactorAdd, mail.FactorChanged)
 	})
 	switch {
-	case errors.Is(err, factor.ErrCode):
+	case errors.Is(err, ErrCode):
 		return h.showSetup(w, r, setup, enrolment{f, user, WrongCode})
-	case errors.Is(err, factor.ErrExists): // added in another request: now the user must use it
+	case errors.Is(err, ErrHasAuthenticator): // added in another request: now the user must use it
 		return h.showFactor(w, r, factorForm{flow: f, user: user})
 	case err != nil:
 		return err

@@ -1,12 +1,19 @@
 package signin
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/db"
+	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
@@ -91,4 +98,112 @@ func MailLimits(email, network string) []oauth.Limit {
 		{Key: "forgot " + email, Burst: 3, Every: 20 * time.Minute},
 		{Key: "forgot from " + network, Burst: 20, Every: time.Minute},
 	}
+}
+
+// maxFailures caps the failed sign-ins that wait to be recorded.
+const maxFailures = 1000
+
+// failures collects failed sign-ins. RecordFailures writes them later, since a write during the request
+// would take time and so reveal that the user exists.
+type failures struct {
+	mu      sync.Mutex
+	pending []failure
+}
+
+// failure is a failed sign-in, with its request's context.
+type failure struct {
+	ctx    context.Context
+	userID string
+}
+
+func (f *failures) add(one failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.pending) < maxFailures {
+		f.pending = append(f.pending, one)
+	}
+}
+
+func (f *failures) take() []failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pending := f.pending
+	f.pending = nil
+	return pending
+}
+
+// failureLimit limits how many failed sign-ins we record for an account.
+func failureLimit(userID string) oauth.Limit {
+	return oauth.Limit{Key: "failure " + userID, Burst: 3, Every: 20 * time.Second}
+}
+
+// noteFailure notes a user's failed sign-in. It ignores the zero User, who belongs to no organization.
+func (h *Handler) noteFailure(r *http.Request, user account.User) {
+	if user.ID != "" && h.Attempts.Take(failureLimit(user.ID)) == 0 {
+		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
+	}
+}
+
+// RecordFailures writes the failed sign-ins since the last call to the audit log. Call it once a
+// second, and once more at shutdown.
+func (h *Handler) RecordFailures(ctx context.Context) error {
+	for _, f := range h.failures.take() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := h.DB.Write(f.ctx, func(tx *db.Tx) error { return h.Accounts.Audit.RecordUser(tx, actionSignInFailed, f.userID, "") })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SignOut ends all of a user's sessions except keepSession, which may be "", and all grants that do not
+// belong to it. Nobody else can then act as the user any more.
+func SignOut(tx *db.Tx, userID, keepSession string, now time.Time) error {
+	if err := session.RemoveOthers(tx, userID, keepSession); err != nil {
+		return err
+	}
+	return grant.RevokeOfUser(tx, userID, keepSession, stamp.Of(now))
+}
+
+// takeTry counts a password attempt and returns the limits it counts against, or the time the browser
+// has to wait. The account's limit across all addresses does not apply to a browser or an address where
+// the user has signed in before, so that guesses from elsewhere cannot lock the user out. The zero User
+// has no such place.
+func (h *Handler) takeTry(
+	r *http.Request, email string, user account.User,
+) (taken []oauth.Limit, wait time.Duration, err error) {
+	network := Network(r)
+	if device, ok := h.Browsers.Recognize(r, BrowserOwner{UserID: user.ID, PasswordHash: user.PasswordHash}); ok {
+		taken = DeviceLimits(device, network)
+		return taken, h.Attempts.Take(taken...), nil
+	}
+	taken = passwordLimits(email, network)
+	wait = h.Attempts.Take(taken...)
+	if wait == 0 {
+		return taken, 0, nil
+	}
+	known, err := h.knownAddress(r.Context(), user.ID, network)
+	if err != nil || !known {
+		return nil, wait, err
+	}
+	taken = knownAddressLimits(email, network)
+	return taken, h.Attempts.Take(taken...), nil
+}
+
+// knownAddress reports whether one of a user's sessions was started from a network. All replicas share
+// the sessions, their number is bounded, and only sign-ins create them.
+func (h *Handler) knownAddress(ctx context.Context, userID, network string) (bool, error) {
+	sessions, err := h.Sessions.List(ctx, userID)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range sessions {
+		if oauth.Network(s.RemoteAddr) == network {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -4,6 +4,13 @@
 // Other packages send a browser here with ShowSignIn and a flow that says where it continues. Code that
 // has a user's Proof ends with Complete, which starts the session or shows the page for a missing step.
 // Until then the proof so far travels in the flow.
+//
+// The second factors are authenticator apps (RFC 6238) and recovery codes. Setting an app up takes two
+// steps: Factors.NewSetup makes a secret, which travels sealed in the form of the page that shows it, and
+// we store nothing until the user has entered a code from the app (Add). We make recovery codes together
+// with the app and show them once. We accept a code from the app once, and wrong ones delay the next one,
+// for all replicas together. Recovery codes are too long to guess, so that guesses at the app's codes do
+// not lock the user out.
 package signin
 
 import (
@@ -19,7 +26,6 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/factor"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -42,7 +48,7 @@ type Handler struct {
 	Browsers  *Recognizer
 	Attempts  *Limiter
 	Passkeys  *passkey.Manager
-	Factors   *factor.Store
+	Factors   *Factors
 	Upstreams *Upstreams
 
 	failures failures

@@ -15,11 +15,11 @@ import (
 )
 
 // authorizationCode exchanges an authorization code for tokens, once.
-func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*response, error) {
+func (h *Handler) authorizationCode(ctx context.Context, req *request) (*response, error) {
 	var g *grant.Grant
 	var refused error
-	err := e.DB.Write(ctx, func(tx *db.Tx) (err error) {
-		g, refused, err = e.redeemCode(tx, req)
+	err := h.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		g, refused, err = h.redeemCode(tx, req)
 		return err
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*respon
 		}
 		return nil, refused
 	}
-	return e.issueIfUsable(ctx, req, g)
+	return h.issueIfUsable(ctx, req, g)
 }
 
 // redeemCode redeems a code's grant. A code that is used twice has been stolen, so we revoke the grant
@@ -39,7 +39,7 @@ func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*respon
 // code comes with the wrong redirect URI, verifier or key. Another client's request changes nothing, so
 // that nobody can void a client's codes without its credentials. The refusal is a separate result from
 // the error, because the revocation must be committed.
-func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
+func (h *Handler) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
 	g, err = grant.ByCode(tx, req.code)
 	if errors.Is(err, db.ErrNoRows) || err == nil && g.ClientID != req.client.ID {
 		return nil, oauth.ErrGrant, nil
@@ -47,11 +47,11 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	if err != nil {
 		return nil, nil, err
 	}
-	now := stamp.Of(e.Now())
+	now := stamp.Of(h.Now())
 	if refused := checkCode(req, g, now); refused != nil {
 		return g, refused, grant.Revoke(tx, g.ID, now)
 	}
-	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
+	if err := h.Audiences.CheckSame(req.audience, g.Resource); err != nil {
 		return nil, err, nil
 	}
 	joined, err := joinSession(tx, req.client, g, now)
@@ -61,7 +61,7 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	if !joined {
 		return g, oauth.ErrGrant, grant.Revoke(tx, g.ID, now)
 	}
-	redeemed, err := e.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: true})
+	redeemed, err := h.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: true})
 	if err != nil {
 		return nil, nil, err
 	}

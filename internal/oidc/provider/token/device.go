@@ -13,11 +13,11 @@ import (
 )
 
 // deviceCode exchanges a device code for tokens, once the user has approved.
-func (e *Endpoint) deviceCode(ctx context.Context, req *request) (*response, error) {
+func (h *Handler) deviceCode(ctx context.Context, req *request) (*response, error) {
 	var g *grant.Grant
 	var refused error
-	err := e.DB.Write(ctx, func(tx *db.Tx) (err error) {
-		g, refused, err = e.poll(tx, req)
+	err := h.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		g, refused, err = h.poll(tx, req)
 		return err
 	})
 	if err != nil {
@@ -26,13 +26,13 @@ func (e *Endpoint) deviceCode(ctx context.Context, req *request) (*response, err
 	if refused != nil {
 		return nil, refused
 	}
-	return e.issueIfUsable(ctx, req, g)
+	return h.issueIfUsable(ctx, req, g)
 }
 
 // poll redeems the grant behind an approved device code. As in redeemCode, the refusal is a separate
 // result from the error.
-func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
-	now := stamp.Of(e.Now())
+func (h *Handler) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
+	now := stamp.Of(h.Now())
 	d, err := grant.LockDevice(tx, req.deviceCode)
 	if errors.Is(err, db.ErrNoRows) || err == nil && d.ClientID != req.client.ID {
 		return nil, oauth.ErrGrant, nil
@@ -54,13 +54,13 @@ func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
+	if err := h.Audiences.CheckSame(req.audience, g.Resource); err != nil {
 		return nil, err, nil
 	}
 	if err := grant.MarkDeviceRedeemed(tx, req.deviceCode); err != nil {
 		return nil, nil, err
 	}
-	redeemed, err := e.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: !declinedOffline(d, g)})
+	redeemed, err := h.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: !declinedOffline(d, g)})
 	if err != nil {
 		return nil, nil, err
 	}

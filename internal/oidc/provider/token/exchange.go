@@ -20,7 +20,7 @@ const maxExchanges = 4
 // tokenExchange issues an access token in exchange for one from a user or another client (RFC 8693). It
 // names the same grant and epochs, and the ids of all the tokens in the chain, so that revoking any of
 // them revokes it too.
-func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, error) {
+func (h *Handler) tokenExchange(ctx context.Context, req *request) (*response, error) {
 	switch {
 	case req.subjectTokenType == "":
 		return nil, oauth.Missing("subject_token_type")
@@ -31,7 +31,7 @@ func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, 
 	case req.actorToken != "" || req.actorTokenType != "":
 		return nil, oauth.NewError(oauth.InvalidRequest, "actor_token is not supported: the actor is the client")
 	}
-	subject, err := e.subject(ctx, req)
+	subject, err := h.subject(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -39,16 +39,16 @@ func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, 
 	if err != nil {
 		return nil, err
 	}
-	audience, err := e.exchangedAudience(req, subject)
+	audience, err := h.exchangedAudience(req, subject)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.Audiences.Admit(ctx, req.client, audience); err != nil {
+	if err := h.Audiences.Admit(ctx, req.client, audience); err != nil {
 		return nil, err
 	}
-	access := e.Tokens.NewExchanged(req.client, subject, scopes, req.jkt)
+	access := h.Tokens.NewExchanged(req.client, subject, scopes, req.jkt)
 	access.SetAudience(audience)
-	response, err := e.issueAccess(ctx, access)
+	response, err := h.issueAccess(ctx, access)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ func (e *Endpoint) tokenExchange(ctx context.Context, req *request) (*response, 
 
 // subject returns the claims in the token to exchange. The token must be live and issued to the client
 // or for its audience. If it is bound to a key, the request must prove possession.
-func (e *Endpoint) subject(ctx context.Context, req *request) (*jwt.AccessClaims, error) {
+func (h *Handler) subject(ctx context.Context, req *request) (*jwt.AccessClaims, error) {
 	c := req.client
-	a, err := e.Introspect.LiveForAny(ctx, req.subjectToken)
+	a, err := h.LiveForAny(ctx, req.subjectToken)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !a.IsFor(c) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "subject_token is invalid, has expired, or was not issued to or for this client")
 	}
@@ -76,7 +76,7 @@ func (e *Endpoint) subject(ctx context.Context, req *request) (*jwt.AccessClaims
 	if a.UserID() == "" {
 		return a, nil
 	}
-	admitted, err := e.Grants.Clients.Admits(ctx, c, a.UserID())
+	admitted, err := h.Grants.Clients.Admits(ctx, c, a.UserID())
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +94,11 @@ func commonScopes(c *oidc.Registered, a *jwt.AccessClaims) []string {
 // exchangedAudience returns the audience for the new token: the requested one, or the subject token's.
 // We do not exchange a token for another API into one for this server, since its user has allowed
 // nothing here.
-func (e *Endpoint) exchangedAudience(req *request, a *jwt.AccessClaims) (string, error) {
+func (h *Handler) exchangedAudience(req *request, a *jwt.AccessClaims) (string, error) {
 	if req.audience == "" {
 		return strings.Join(a.Audience, " "), nil // there is exactly one
 	}
-	if req.audience == e.Audiences.Issuer && !slices.Contains(a.Audience, req.audience) {
+	if req.audience == h.Audiences.Issuer && !slices.Contains(a.Audience, req.audience) {
 		return "", oauth.NewError(oauth.InvalidTarget, "subject_token is not for this server")
 	}
 	return req.audience, nil

@@ -4,10 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/stamp"
 )
 
 // response is the token endpoint's response (RFC 6749 section 5.1).
@@ -26,42 +29,42 @@ type response struct {
 }
 
 // issueIfUsable issues tokens for a grant just redeemed, unless it is no longer usable.
-func (e *Endpoint) issueIfUsable(ctx context.Context, req *request, g *grant.Grant) (*response, error) {
-	usable, err := e.Grants.Usable(ctx, req.client, g)
+func (h *Handler) issueIfUsable(ctx context.Context, req *request, g *grant.Grant) (*response, error) {
+	usable, err := h.Grants.Usable(ctx, req.client, g)
 	if err != nil {
 		return nil, err
 	}
 	if !usable {
 		return nil, oauth.ErrGrant
 	}
-	audience, err := e.Audiences.Granted(ctx, g.Resource)
+	audience, err := h.Audiences.Granted(ctx, g.Resource)
 	if err != nil {
 		return nil, err
 	}
-	return e.issue(ctx, req, g, audience, g.AllowedScopes(req.client))
+	return h.issue(ctx, req, g, audience, g.AllowedScopes(req.client))
 }
 
 // issue issues a grant's tokens: an access token for an audience and the scopes, an ID token if openid
 // is among them, and the refresh token for the grant's generation.
-func (e *Endpoint) issue(
+func (h *Handler) issue(
 	ctx context.Context, req *request, g *grant.Grant, audience string, scopes []string,
 ) (*response, error) {
-	access := e.Tokens.NewAccess(req.client, g.UserID, scopes, req.jkt)
+	access := h.Tokens.NewAccess(req.client, g.UserID, scopes, req.jkt)
 	access.SetAudience(audience)
 	access.Grant = g.ID
 	access.ClientEpoch = g.ClientEpoch
 	access.ConsentEpoch = g.ConsentEpoch
 	access.AuthTime = jwt.Date(g.AuthTime.Std())
 	access.SignIn = jwt.NewSignIn(g.Methods)
-	response, err := e.issueAccess(ctx, access)
+	response, err := h.issueAccess(ctx, access)
 	if err != nil {
 		return nil, err
 	}
 	if g.Generation > 0 {
-		response.RefreshToken = e.Grants.RefreshToken(g)
+		response.RefreshToken = h.Grants.RefreshToken(g)
 	}
 	if slices.Contains(scopes, oidc.ScopeOpenID) {
-		response.IDToken, err = e.issueID(ctx, req, g, scopes, response.AccessToken)
+		response.IDToken, err = h.issueID(ctx, req, g, scopes, response.AccessToken)
 		if err != nil {
 			return nil, err
 		}
@@ -69,8 +72,8 @@ func (e *Endpoint) issue(
 	return response, nil
 }
 
-func (e *Endpoint) issueAccess(ctx context.Context, access *jwt.AccessClaims) (*response, error) {
-	token, err := e.Tokens.SignAccess(ctx, access)
+func (h *Handler) issueAccess(ctx context.Context, access *jwt.AccessClaims) (*response, error) {
+	token, err := h.Tokens.SignAccess(ctx, access)
 	if err != nil {
 		return nil, err
 	}
@@ -80,18 +83,18 @@ func (e *Endpoint) issueAccess(ctx context.Context, access *jwt.AccessClaims) (*
 	}, nil
 }
 
-func (e *Endpoint) issueID(
+func (h *Handler) issueID(
 	ctx context.Context, req *request, g *grant.Grant, scopes []string, accessToken string,
 ) (string, error) {
-	user, err := e.Accounts.UserByID(ctx, g.UserID)
+	user, err := h.Accounts.UserByID(ctx, g.UserID)
 	if err != nil {
 		return "", err
 	}
-	c := e.Tokens.NewID(req.client, g.UserID, g.AuthTime.Std(), accessToken)
+	c := h.Tokens.NewID(req.client, g.UserID, g.AuthTime.Std(), accessToken)
 	c.SignIn = jwt.NewSignIn(g.Methods)
 	c.ProfileClaims = jwt.NewProfileClaims(user, scopes)
 	if slices.Contains(scopes, oidc.ScopeOrganization) {
-		c.OrganizationClaims, err = e.Introspect.Organization(ctx, req.client.OrgID, g.UserID)
+		c.OrganizationClaims, err = h.Organization(ctx, req.client.OrgID, g.UserID)
 		if err != nil {
 			return "", err
 		}
@@ -100,5 +103,26 @@ func (e *Endpoint) issueID(
 		c.Nonce = *g.Nonce
 	}
 	c.SessionID = sessionOf(req.client, g)
-	return e.Tokens.SignID(ctx, c)
+	return h.Tokens.SignID(ctx, c)
+}
+
+// joinSession registers a client to be told when the session ends, if the client has a logout URI and
+// gets an ID token. It returns false if the session has ended.
+func joinSession(tx *db.Tx, c *oidc.Registered, g *grant.Grant, now stamp.Time) (joined bool, err error) {
+	if g.SignInSessionID == nil || !c.HasLogoutURI() || !slices.Contains(g.AllowedScopes(c), oidc.ScopeOpenID) {
+		return true, nil
+	}
+	return session.AddClient(tx, c, *g.SignInSessionID, now)
+}
+
+// sessionOf returns the session that an ID token names, or "". With offline access the tokens do not
+// depend on a session, but a client that we tell about its end must know it.
+func sessionOf(c *oidc.Registered, g *grant.Grant) string {
+	switch {
+	case g.SessionID != nil:
+		return *g.SessionID
+	case g.SignInSessionID != nil && c.HasLogoutURI():
+		return *g.SignInSessionID
+	}
+	return ""
 }

@@ -13,15 +13,15 @@ import (
 )
 
 // refreshToken exchanges a refresh token for new tokens and its successor.
-func (e *Endpoint) refreshToken(ctx context.Context, req *request) (*response, error) {
-	g, generation, err := e.Grants.ByRefreshToken(ctx, req.client.ID, req.refreshToken)
+func (h *Handler) refreshToken(ctx context.Context, req *request) (*response, error) {
+	g, generation, err := h.Grants.ByRefreshToken(ctx, req.client.ID, req.refreshToken)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, oauth.ErrGrant
 	}
 	if err != nil {
 		return nil, err
 	}
-	refreshable, err := e.Grants.Refreshable(ctx, req.client, g)
+	refreshable, err := h.Grants.Refreshable(ctx, req.client, g)
 	if err != nil {
 		return nil, err
 	}
@@ -35,23 +35,23 @@ func (e *Endpoint) refreshToken(ctx context.Context, req *request) (*response, e
 	if err != nil {
 		return nil, err
 	}
-	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
+	if err := h.Audiences.CheckSame(req.audience, g.Resource); err != nil {
 		return nil, err
 	}
-	audience, err := e.Audiences.Granted(ctx, g.Resource)
+	audience, err := h.Audiences.Granted(ctx, g.Resource)
 	if err != nil {
 		return nil, err
 	}
-	g, err = e.rotate(ctx, g.ID, generation)
+	g, err = h.rotate(ctx, g.ID, generation)
 	if err != nil {
 		return nil, err
 	}
 	g.Nonce = nil // it belongs to the first ID token (OpenID Connect Core section 12.2)
-	return e.issue(ctx, req, g, audience, scopes)
+	return h.issue(ctx, req, g, audience, scopes)
 }
 
-func (e *Endpoint) rotate(ctx context.Context, grantID string, generation int64) (*grant.Grant, error) {
-	g, err := e.Grants.Rotate(ctx, grantID, generation)
+func (h *Handler) rotate(ctx context.Context, grantID string, generation int64) (*grant.Grant, error) {
+	g, err := h.Grants.Rotate(ctx, grantID, generation)
 	switch {
 	case errors.Is(err, grant.ErrReused):
 		web.Log(ctx).Warn("refresh token reused, its grant is revoked", "client", g.ClientID, "grant", g.ID)

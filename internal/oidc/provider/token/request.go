@@ -10,24 +10,22 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// grantType serves one grant type.
 type grantType struct {
 	// required names the parameter that must be present; empty if there is none.
 	required string
 	// exchange returns the tokens for a request.
-	exchange func(e *Endpoint, ctx context.Context, req *request) (*response, error)
+	exchange func(h *Handler, ctx context.Context, req *request) (*response, error)
 }
 
 // grantTypes has an entry for each grant type in package oidc.
 var grantTypes = map[string]grantType{
-	oidc.AuthorizationCode: {"code", (*Endpoint).authorizationCode},
-	oidc.RefreshToken:      {"refresh_token", (*Endpoint).refreshToken},
-	oidc.ClientCredentials: {"", (*Endpoint).clientCredentials},
-	oidc.DeviceCode:        {"device_code", (*Endpoint).deviceCode},
-	oidc.TokenExchange:     {"subject_token", (*Endpoint).tokenExchange},
+	oidc.AuthorizationCode: {"code", (*Handler).authorizationCode},
+	oidc.RefreshToken:      {"refresh_token", (*Handler).refreshToken},
+	oidc.ClientCredentials: {"", (*Handler).clientCredentials},
+	oidc.DeviceCode:        {"device_code", (*Handler).deviceCode},
+	oidc.TokenExchange:     {"subject_token", (*Handler).tokenExchange},
 }
 
-// request is a token request.
 type request struct {
 	client    *oidc.Registered
 	grantType grantType
