@@ -27,7 +27,7 @@ func cliClient(orgID, homepage string, now time.Time) Client {
 		HomepageURL: homepage, ClientType: Public, AuthMethod: NoAuth, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
 		GrantTypes: []string{DeviceCode, RefreshToken}, ResponseTypes: slices.Clone(responseTypes), Scopes: scopes,
 		OrgID: orgID, AllowedUserIDs: []string{}, AllowedClients: []string{}, Internal: true, CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now),
-		version: 1,
+		version: 1, redirectsSince: map[string]int64{},
 	}
 }
 
