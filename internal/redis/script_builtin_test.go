@@ -54,7 +54,7 @@ func TestBuiltInsAreBounded(t *testing.T) {
 		most   = 12 * memory // some of it is garbage
 		slow   = time.Minute
 	)
-	s := open(t, Dir(t.TempDir()), Options{Memory: memory, ScriptTime: 200 * time.Millisecond})
+	s := open(t, Dir(t.TempDir()), Options{Memory: memory, ScriptTime: 50 * time.Millisecond})
 	w := dial(t, serve(t, s))
 	eval := func(text string) any {
 		_ = w.conn.SetDeadline(time.Now().Add(5 * slow))

@@ -62,7 +62,7 @@ func TestHostileScripts(t *testing.T) {
 	other := dial(t, serve(t, open(t, Dir(t.TempDir()), Options{})))
 	for _, script := range hostileScripts {
 		t.Run(script.name, func(t *testing.T) {
-			s := open(t, Dir(t.TempDir()), Options{Memory: 64 << 20, ScriptTime: 300 * time.Millisecond})
+			s := open(t, Dir(t.TempDir()), Options{Memory: 64 << 20, ScriptTime: 100 * time.Millisecond})
 			hostile := dial(t, serve(t, s))
 			done := make(chan any, 1)
 			go func() { done <- hostile.pipeline(t, [][]string{{"EVAL", script.text, "0"}})[0] }()
