@@ -54,7 +54,6 @@ func TestForgedBackupsAreRefused(t *testing.T) {
 		"blob of none":      forged(t, h, [2]string{backup.BlobName(blobID), "x"}),
 		"blob of no id":     forged(t, h, [2]string{backup.BlobName("x"), "x"}),
 		"blob without":      forged(t, h, [2]string{"rows/blobs/00000000", `["id"]` + "\n" + `["` + blobID + `"]` + "\n"}),
-		"two files":         forged(t, h, [2]string{backup.StoreName(f.kvID), ""}, [2]string{backup.StoreName(f.kvID), ""}),
 		"wrong key":         forged(t, h, [2]string{backup.KeyName, strings.Repeat("k", 32)}),
 		"endless key":       forged(t, h, [2]string{backup.KeyName, strings.Repeat("k", 1<<20)}),
 	} {
