@@ -439,6 +439,7 @@ func (m *matrix) create() {
 		"POST /resource/{orgId}/{region}/{name}/query": object{"query": "SELECT 1"},
 		"PUT /resource/{orgId}/{region}/{name}/value":  object{"ttl_ms": 0},
 		"POST /webhook/destination-create/{webhookId}": aHook,
+		"POST /webhook/filter-test/{webhookId}":        object{"filter": object{"method": "POST"}},
 		"POST /webhook/replay/{webhookId}":             aReplay,
 		"PUT /cli/eval/{id}":                           anEval,
 		"POST /evalrun":                                run.Body(s.OrgID, 0),
