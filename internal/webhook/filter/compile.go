@@ -22,8 +22,8 @@ import (
 	"steward/internal/errs"
 )
 
+// The bounds of a filter. The number of terms bounds the time that a value takes.
 const (
-	// MaxBytes, MaxDepth and maxTerms bound a filter. The terms bound the time that a value takes.
 	MaxBytes = 8 << 10
 	MaxDepth = 16
 	maxTerms = 100
