@@ -3,7 +3,10 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -18,9 +21,23 @@ import (
 // A destination's filter is part of its config, and repeated in a column that ingest reads. Where the
 // column is null, there is none: a key `filter` in config is then from a version without filters.
 //
-// Ingest evaluates the filters that it knows before the transaction, so that large bodies do not hold up
-// other writes. The transaction reads the filters that are in effect, by which it decides. It has to
-// evaluate only those that have just changed.
+// Ingest evaluates the filters before the transaction, so that large bodies do not hold up other writes. The
+// transaction reads the filters that are in effect, by which it decides. It evaluates those that have just
+// changed, unless the body is large: then Ingest has to do it again.
+
+const (
+	// largeFiltering is the number of bytes, for all filters together, above which organizations take turns.
+	largeFiltering = 256 << 10
+	// filterWait is how long a request waits for its turn.
+	filterWait = 30 * time.Second
+	// largeBody is the largest body in bytes that the transaction filters.
+	largeBody = 16 << 10
+	// maxCompiled bounds the compiled filters in memory.
+	maxCompiled = 1000
+)
+
+// errUndecided is the error for a large receipt with a filter that was not evaluated before the transaction.
+var errUndecided = errors.New("webhook: a filter has changed")
 
 // schemaOfFilter is the migration that added filters.
 const schemaOfFilter = 48
@@ -65,15 +82,33 @@ func (s *Store) saveFilter(tx *db.Tx, d *Destination) error {
 	return nil
 }
 
+// filtersOf returns the filters of a receipt's destinations.
+func (s *Store) filtersOf(ctx context.Context, r *Receipt) ([]string, error) {
+	filters, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT DISTINCT filter FROM webhook_destinations
+		WHERE org_id = $1 AND webhook_id = $2 AND filter IS NOT NULL AND NOT disabled`, r.orgID, r.WebhookID)
+	if err != nil {
+		return nil, fmt.Errorf("read filters: %w", err)
+	}
+	return filters, nil
+}
+
 // decide evaluates filters for a receipt that is not stored yet.
 func (s *Store) decide(a *arrival, filters []string) {
-	if len(filters) == 0 {
-		return
-	}
 	a.decided = make(map[string]bool, len(filters))
 	for _, text := range filters {
 		a.decided[text] = s.matches(text, &a.event)
 	}
+}
+
+// isUndecided reports whether a receipt is too large to evaluate a filter that was not evaluated before.
+func (a *arrival) isUndecided(destinations []receiver) bool {
+	return len(a.receipt.body) > largeBody && slices.ContainsFunc(destinations, func(to receiver) bool {
+		if to.filter == nil {
+			return false
+		}
+		_, decided := a.decided[*to.filter]
+		return !decided
+	})
 }
 
 // wants reports whether a receipt goes to a destination with a filter.

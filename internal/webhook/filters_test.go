@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -97,6 +98,26 @@ func TestFilterThatChangedMeanwhileDecides(t *testing.T) {
 		h.setFilter(to, `{"body": 2}`)
 		must(t, h.store.Accept(t.Context(), a))
 		wantStates(t, h, w, `1 0/1`)
+	})
+}
+
+// TestLargeBodyIsNotFilteredInTheTransaction: Ingest filters again instead.
+func TestLargeBodyIsNotFilteredInTheTransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		to := h.destination(alice, w.ID, `{"url": "http://a.test", "filter": {"body": "old"}}`)
+		body := `"` + strings.Repeat("x", largeBody) + `"`
+		r := textReceipt(w, alice, body)
+		a := &arrival{receipt: r, event: eventOf(r, "{}")}
+		h.store.decide(a, []string{`{"body": "old"}`})
+		h.setFilter(to, `{"body": "new"}`)
+		if err := h.store.Accept(t.Context(), a); !errors.Is(err, errUndecided) {
+			t.Fatalf("accept: %v", err)
+		}
+		wantStates(t, h, w)
+		must(t, NewIngest(h.store, 1<<20, 64<<20).store(t.Context(), a, false))
+		wantStates(t, h, w, body+` 0/1`)
 	})
 }
 

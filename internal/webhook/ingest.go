@@ -42,6 +42,8 @@ type Ingest struct {
 	Traceparent func(context.Context) string
 
 	tokens db.Cache[string, token]
+	// filtering lets organizations take turns at filtering large bodies.
+	filtering *budget.Queue
 }
 
 // token is a webhook's organization and its token's hash, with what happens to its requests before they
@@ -50,13 +52,17 @@ type token struct {
 	orgID    string
 	hash     [sha256.Size]byte
 	verifier *verify.Verifier // nil if requests are not verified
-	filters  []string         // of enabled destinations
+	// hasFilters reports whether a destination has a filter.
+	hasFilters bool
 }
 
 // NewIngest returns an Ingest whose requests share the given memory, in bytes, or eight times the
 // largest request if that is more. Changes on any replica invalidate its cache.
 func NewIngest(s *Store, limit, memory int64) *Ingest {
-	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*budget.RequestBytes)}
+	in := &Ingest{
+		Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*budget.RequestBytes), filtering: budget.NewQueue(1),
+	}
+	s.filters.Max = maxCompiled
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	s.DB.Watch(destinationsChanged, in.tokens.Forget)
 	return in
@@ -116,9 +122,43 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (reply, error) 
 		}
 	}
 	a := in.newArrival(r, hook.orgID, webhookID, body)
-	in.Store.decide(a, hook.filters)
-	err = in.Store.Accept(ctx, a)
+	err = in.store(ctx, a, hook.hasFilters)
 	return reply{"application/json", `{"id": "` + a.receipt.ID + `"}` + "\n"}, err
+}
+
+// store stores a receipt. The transaction leaves a large one to us whose filters have just changed.
+func (in *Ingest) store(ctx context.Context, a *arrival, hasFilters bool) error {
+	for range 3 {
+		if hasFilters {
+			if err := in.filter(ctx, a); err != nil {
+				return err
+			}
+		}
+		err := in.Store.Accept(ctx, a)
+		if !errors.Is(err, errUndecided) {
+			return err
+		}
+		hasFilters = true
+	}
+	return errs.Unavailablef(nil, "the filters of this webhook are changing")
+}
+
+// filter evaluates the filters of a receipt's webhook.
+func (in *Ingest) filter(ctx context.Context, a *arrival) error {
+	filters, err := in.Store.filtersOf(ctx, a.receipt)
+	if err != nil {
+		return err
+	}
+	if len(a.receipt.body)*len(filters) > largeFiltering {
+		waiting, cancel := context.WithTimeout(ctx, filterWait)
+		defer cancel()
+		if err := in.filtering.Enter(waiting, a.receipt.orgID, ""); err != nil {
+			return errBusy()
+		}
+		defer in.filtering.Leave(a.receipt.orgID)
+	}
+	in.Store.decide(a, filters)
+	return nil
 }
 
 // verify rejects a request that does not come from the webhook's sender, and keeps it for a day. It

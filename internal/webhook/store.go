@@ -309,19 +309,17 @@ func (s *Store) Token(ctx context.Context, orgID, webhookID string) (string, err
 func (s *Store) token(ctx context.Context, webhookID string) (t token, err error) {
 	var hash []byte
 	var verification verificationColumns
-	if err := s.DB.Read(ctx).Row(`SELECT org_id, token_hash, verification, verification_secrets FROM webhooks WHERE id = $1
+	var filters int64
+	if err := s.DB.Read(ctx).Row(`SELECT org_id, token_hash, verification, verification_secrets, (SELECT count(*) FROM webhook_destinations d
+		WHERE d.org_id = webhooks.org_id AND d.webhook_id = webhooks.id AND d.filter IS NOT NULL) FROM webhooks WHERE id = $1
 		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = webhooks.org_id)`, webhookID).Scan(
-		&t.orgID, &hash, &verification.shown, &verification.secrets); err != nil {
+		&t.orgID, &hash, &verification.shown, &verification.secrets, &filters); err != nil {
 		return t, err
 	}
 	t.hash = [sha256.Size]byte(hash)
+	t.hasFilters = filters > 0
 	if t.verifier, err = s.verifier(verification); err != nil {
 		return t, err
-	}
-	t.filters, err = db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT DISTINCT filter FROM webhook_destinations
-		WHERE org_id = $1 AND webhook_id = $2 AND filter IS NOT NULL AND NOT disabled`, t.orgID, webhookID)
-	if err != nil {
-		return t, fmt.Errorf("read filters: %w", err)
 	}
 	return t, nil
 }

@@ -111,6 +111,10 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 			a.err = errNoWebhook()
 			continue
 		}
+		if a.isUndecided(destinations) {
+			a.err = errUndecided
+			continue
+		}
 		a.err = nil
 		r.ID = id.At(id.Receipt, now)
 		r.Date = stamp.Of(now)
