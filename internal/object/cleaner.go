@@ -2,7 +2,6 @@ package object
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -288,8 +287,11 @@ func (c *Cleaner) purgeBucket(ctx context.Context, bucketID string) error {
 // purgeObjects removes up to limit objects from a deleted bucket. Their blobs become garbage.
 func (c *Cleaner) purgeObjects(ctx context.Context, bucketID string, limit int) (n int, err error) {
 	err = c.DB.Write(ctx, func(tx *db.Tx) error {
-		type purged struct{ key, blobs string }
-		some, err := db.Collect(tx, func(r db.Row) (p purged, err error) { return p, r.Scan(&p.key, &p.blobs) },
+		type purged struct {
+			key   string
+			blobs []blobRef
+		}
+		some, err := db.Collect(tx, func(r db.Row) (p purged, err error) { return p, r.Scan(&p.key, db.FromJSON(&p.blobs)) },
 			`SELECT key, blobs FROM objects WHERE bucket_id = $1 ORDER BY key LIMIT $2`, bucketID, limit)
 		if err != nil {
 			return fmt.Errorf("list objects: %w", err)

@@ -3,7 +3,6 @@ package object
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -63,52 +62,31 @@ func (s *Buckets) Forget() {
 	s.byKey.Forget()
 }
 
-const bucketColumns = `name, id, org_id, region, description, access_key, secret, internal, webhook_id, storage_tier, ttl_seconds,
+const bucketColumns = `name, id, org_id, region, description, access_key, secret, internal, COALESCE(webhook_id, ''), storage_tier, ttl_seconds,
 	public, cache_control, cors, additional_headers, created_by, created_at, updated_at, version`
 
 func (s *Buckets) scan(r db.Row) (*Bucket, error) {
 	b := &Bucket{}
 	c := &b.Config
 	var secret []byte
-	var webhookID, cors, headers *string
-	if err := r.Scan(&b.Name, &b.ID, &b.OrgID, &b.Region, &b.Description, &b.AccessKey, &secret, &b.Internal, &webhookID,
-		&c.StorageTier, &c.TTL, &c.Public, &c.CacheControl, &cors, &headers, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.version); err != nil {
+	if err := r.Scan(&b.Name, &b.ID, &b.OrgID, &b.Region, &b.Description, &b.AccessKey, &secret, &b.Internal, &b.WebhookID,
+		&c.StorageTier, &c.TTL, &c.Public, &c.CacheControl, db.FromJSON(&c.CORS), db.FromJSON(&c.AdditionalHeaders), &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.version); err != nil {
 		return nil, err
-	}
-	if webhookID != nil {
-		b.WebhookID = *webhookID
 	}
 	plain, err := s.Ring.Open(secretPurpose, secret)
 	if err != nil {
 		return nil, fmt.Errorf("open secret of bucket: %w", err)
 	}
 	b.SecretKey = string(plain)
-	if err := fromJSON(cors, &c.CORS); err != nil {
-		return nil, err
-	}
-	return b, fromJSON(headers, &c.AdditionalHeaders)
+	return b, nil
 }
 
-func fromJSON(text *string, to any) error {
-	if text == nil {
+// toJSON encodes a value for a column, or returns nil for none.
+func toJSON(value any, none bool) *string {
+	if none {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(*text), to); err != nil {
-		return fmt.Errorf("decode configuration: %w", err)
-	}
-	return nil
-}
-
-// toJSON encodes a value, or returns nil for none.
-func toJSON(value any, none bool) (*string, error) {
-	if none {
-		return nil, nil
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("encode configuration: %w", err)
-	}
-	return db.Null(string(text)), nil
+	return new(db.ToJSON(value))
 }
 
 // Create creates a bucket with new credentials in the caller's organization, in the resource's transaction.
@@ -339,22 +317,14 @@ func (s *Buckets) configure(ctx context.Context, b *Bucket, action string, match
 
 func (s *Buckets) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 	c := b.Config
-	cors, err := toJSON(c.CORS, c.CORS == nil)
-	if err != nil {
-		return err
-	}
-	headers, err := toJSON(c.AdditionalHeaders, c.AdditionalHeaders == nil)
-	if err != nil {
-		return err
-	}
 	b.version++
 	b.UpdatedAt = stamp.Of(s.Now())
-	_, err = tx.Exec(`UPDATE buckets SET storage_tier = @storage_tier, ttl_seconds = @ttl_seconds, public = @public,
+	_, err := tx.Exec(`UPDATE buckets SET storage_tier = @storage_tier, ttl_seconds = @ttl_seconds, public = @public,
 		cache_control = @cache_control, cors = @cors, additional_headers = @additional_headers, updated_at = @updated_at,
 		version = @version WHERE id = @id`,
 		db.Args{
-			"storage_tier": c.StorageTier, "ttl_seconds": c.TTL, "public": c.Public, "cache_control": c.CacheControl, "cors": cors,
-			"additional_headers": headers, "updated_at": b.UpdatedAt, "version": b.version, "id": b.ID,
+			"storage_tier": c.StorageTier, "ttl_seconds": c.TTL, "public": c.Public, "cache_control": c.CacheControl,
+			"cors": toJSON(c.CORS, c.CORS == nil), "additional_headers": toJSON(c.AdditionalHeaders, c.AdditionalHeaders == nil), "updated_at": b.UpdatedAt, "version": b.version, "id": b.ID,
 		})
 	if err != nil {
 		return fmt.Errorf("update configuration of bucket: %w", err)
