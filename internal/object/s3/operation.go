@@ -223,19 +223,10 @@ func (o operation) checkHeader(name, value string) error {
 		return fail("AccessControlListNotSupported")
 	case !matchesAny(o.headers, name):
 		return notImplemented("The header " + name)
-	case name == "x-amz-acl":
-		return checkACL(value)
+	case name == "x-amz-acl" && !slices.Contains([]string{"", "private", "bucket-owner-full-control"}, value):
+		return fail("AccessControlListNotSupported") // only a bucket's configuration makes objects public
 	}
 	return nil
-}
-
-// checkACL refuses ACLs that would give others rights: only a bucket's configuration makes objects public.
-func checkACL(value string) error {
-	switch value {
-	case "", "private", "bucket-owner-full-control":
-		return nil
-	}
-	return fail("AccessControlListNotSupported")
 }
 
 // matchesAny reports whether a list contains the name or a prefix that it begins with.

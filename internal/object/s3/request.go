@@ -37,6 +37,8 @@ type request struct {
 	began  time.Time
 	meta   web.Meta
 	slot   *budget.Charge // one of the server's slots, or nil
+	// cancels release the timers of limited contexts.
+	cancels []context.CancelFunc
 
 	// Parsed from the method, the URL and the headers.
 	level           level
@@ -211,9 +213,7 @@ func (r *request) account(accessKey string) (*object.Bucket, error) {
 	if !isText(accessKey) {
 		return nil, fail("InvalidAccessKeyId")
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	b, err := r.server.Buckets.ByAccessKey(ctx, accessKey)
+	b, err := r.server.Buckets.ByAccessKey(r.limited(), accessKey)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, fail("InvalidAccessKeyId")
 	}
@@ -277,17 +277,17 @@ func (r *request) owns(b *object.Bucket) bool { return r.caller != nil && r.call
 
 // named finds a bucket by name.
 func (r *request) named(name string) (*object.Bucket, error) {
-	ctx, cancel := r.limited()
-	defer cancel()
-	return r.server.Buckets.ByName(ctx, name)
+	return r.server.Buckets.ByName(r.limited(), name)
 }
 
 func isPublic(b *object.Bucket) bool { return b.Config.Public != nil && *b.Config.Public }
 
 // limited returns the context for an operation that carries no object. A client that goes away does not
 // interrupt its changes.
-func (r *request) limited() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.lasting(), r.server.Limits.Operation)
+func (r *request) limited() context.Context {
+	ctx, cancel := context.WithTimeout(r.lasting(), r.server.Limits.Operation)
+	r.cancels = append(r.cancels, cancel)
+	return ctx
 }
 
 // lasting returns the request's context, but it does not end when the client goes away.
@@ -368,8 +368,8 @@ func (r *request) sendFailure(f *failure) {
 		return
 	}
 	header := r.w.Header()
-	for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"} {
-		header.Del(name) // they describe the object, and nobody should cache an error as long
+	for _, name := range describing {
+		header.Del(name) // nobody should cache an error as long as the object
 	}
 	if f.status() != http.StatusRequestedRangeNotSatisfiable {
 		header.Del("Content-Range")
@@ -401,6 +401,9 @@ func (r *request) route() string { return RoutePrefix + cmp.Or(r.operation.name,
 // end reports a request that was served, or has panicked.
 func (r *request) end() {
 	r.releaseSlot()
+	for _, cancel := range r.cancels {
+		cancel()
+	}
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)
