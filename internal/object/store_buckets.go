@@ -270,13 +270,8 @@ func (s *Buckets) ByAccessKey(ctx context.Context, accessKey string) (*Bucket, e
 
 // List returns an organization's buckets by name, in a region, or in all regions if it is empty.
 func (s *Buckets) List(ctx context.Context, orgID, region string) ([]*Bucket, error) {
-	text := `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 AND region = $2 ORDER BY name`
-	args := []any{orgID, region}
-	if region == "" {
-		text = `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 ORDER BY name`
-		args = args[:1]
-	}
-	all, err := db.Collect(s.DB.Read(ctx), s.scan, text, args...)
+	all, err := db.Collect(s.DB.Read(ctx), s.scan, `SELECT `+bucketColumns+` FROM buckets
+		WHERE org_id = $1 AND $2 IN (region, '') ORDER BY name`, orgID, region)
 	if err != nil {
 		return nil, fmt.Errorf("list buckets: %w", err)
 	}
@@ -353,22 +348,31 @@ func (s *Buckets) withTTL(ctx context.Context, after string) ([]*Bucket, error) 
 	return some, nil
 }
 
-// exists returns NotFound if the bucket was deleted after we cached it.
-func exists(q db.Querier, b *Bucket) error {
-	var id string
-	err := q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`, b.ID).Scan(&id)
-	return missingBucket(err, b)
+// snapshot reads a bucket. It returns NotFound if the bucket was deleted after we cached it.
+func (b *Bucket) snapshot(ctx context.Context, d *db.DB, read func(db.Querier) error) error {
+	return d.Snapshot(ctx, func(q db.Querier) error {
+		if err := findState(q, b, ""); err != nil {
+			return err
+		}
+		return read(q)
+	})
 }
 
 // lock locks a bucket until the transaction ends, so that we can change its objects. It returns NotFound if
-// the bucket was deleted. SQLite has only one writer and needs no lock.
-func lock(tx *db.Tx, b *Bucket) error {
-	text := `SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`
+// the bucket was deleted.
+func lock(tx *db.Tx, b *Bucket) error { return findState(tx, b, forUpdate(tx)) }
+
+// forUpdate returns what locks the row of a SELECT. SQLite has only one writer and needs no lock.
+func forUpdate(tx *db.Tx) string {
 	if tx.Dialect() == db.Postgres {
-		text += ` FOR UPDATE`
+		return ` FOR UPDATE`
 	}
+	return ""
+}
+
+func findState(q db.Querier, b *Bucket, suffix string) error {
 	var id string
-	return missingBucket(tx.Row(text, b.ID).Scan(&id), b)
+	return missingBucket(q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`+suffix, b.ID).Scan(&id), b)
 }
 
 func missingBucket(err error, b *Bucket) error {

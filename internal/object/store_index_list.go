@@ -74,10 +74,7 @@ func entryRows(q db.Querier, b *Bucket, l *lister, limit int) ([]Object, error) 
 // List returns objects and common prefixes in byte order, as S3 does. It returns NotFound if the bucket is
 // gone.
 func (s *Index) List(ctx context.Context, b *Bucket, r ListRequest) (p ListPage, err error) {
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		p, err = list(q, b, r)
 		return err
 	})
@@ -126,10 +123,7 @@ func (s *Index) Page(ctx context.Context, b *Bucket, prefix string, offset int64
 	if !isText(prefix) {
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		p, err = s.page(q, b, withPrefix(prefix), window{offset, limit})
 		return err
 	})
@@ -142,10 +136,7 @@ func (s *Index) PageAfter(ctx context.Context, b *Bucket, prefix, key string, li
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
 	keys := withPrefix(prefix)
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		if p.Total, err = countObjects(q, b, keys); err != nil {
 			return err
 		}
@@ -198,10 +189,7 @@ func countObjects(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
 // folder. Folders have the exact number and size of the objects below them. It returns NotFound if the
 // bucket is gone.
 func (s *Index) Folders(ctx context.Context, b *Bucket, prefix, after string, limit int) (p FolderPage, err error) {
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		listed, err := list(q, b, ListRequest{Prefix: prefix, Delimiter: "/", After: after, Limit: limit})
 		if err != nil {
 			return err

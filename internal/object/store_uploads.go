@@ -72,11 +72,7 @@ type uploadKey struct{ bucketID, key, id string }
 // lockUpload returns an upload and locks it until the transaction ends. To avoid deadlocks, everything that
 // changes parts locks the upload first and then the bucket.
 func lockUpload(tx *db.Tx, k uploadKey) (Upload, error) {
-	suffix := ""
-	if tx.Dialect() == db.Postgres {
-		suffix = " FOR UPDATE"
-	}
-	return findUpload(tx, k, suffix)
+	return findUpload(tx, k, forUpdate(tx))
 }
 
 func findUpload(q db.Querier, k uploadKey, suffix string) (Upload, error) {
@@ -210,12 +206,7 @@ func (s *Uploads) List(ctx context.Context, b *Bucket, r UploadsRequest) (p Uplo
 		l.keys.from = r.After
 		p.NextID = r.AfterID
 	}
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
-		return p.read(q, b, l)
-	})
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error { return p.read(q, b, l) })
 	p.Listed = l.Listed
 	return p, err
 }

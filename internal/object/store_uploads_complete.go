@@ -63,8 +63,14 @@ func (s *Uploads) replace(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) err
 	if err := used.Send(tx, `DELETE FROM object_parts AS p {USING v} WHERE p.upload_id = v.upload_id AND p.number = v.number`); err != nil {
 		return fmt.Errorf("delete parts: %w", err)
 	}
-	if err := insertCompletion(tx, b, c, o); err != nil {
-		return err
+	err := tx.Send(`INSERT INTO object_completions (upload_id, bucket_id, key, etag, checksum, completed_at)
+		VALUES (@upload_id, @bucket_id, @key, @etag, @checksum, @completed_at)`,
+		db.Args{
+			"upload_id": c.UploadID, "bucket_id": b.ID, "key": c.Key, "etag": o.ETag,
+			"checksum": toJSON(o.Attributes.Checksum, o.Attributes.Checksum == nil), "completed_at": o.ModifiedAt,
+		})
+	if err != nil {
+		return fmt.Errorf("insert completion: %w", err)
 	}
 	return removeUpload(tx, c.UploadID, o.ModifiedAt)
 }
@@ -87,17 +93,4 @@ func (s *Uploads) completed(q db.Querier, b *Bucket, c CompleteRequest) (Object,
 		return Object{}, ErrNoUpload // a different request
 	}
 	return o, nil
-}
-
-func insertCompletion(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) error {
-	err := tx.Send(`INSERT INTO object_completions (upload_id, bucket_id, key, etag, checksum, completed_at)
-		VALUES (@upload_id, @bucket_id, @key, @etag, @checksum, @completed_at)`,
-		db.Args{
-			"upload_id": c.UploadID, "bucket_id": b.ID, "key": c.Key, "etag": o.ETag,
-			"checksum": toJSON(o.Attributes.Checksum, o.Attributes.Checksum == nil), "completed_at": o.ModifiedAt,
-		})
-	if err != nil {
-		return fmt.Errorf("insert completion: %w", err)
-	}
-	return nil
 }
