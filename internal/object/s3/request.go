@@ -62,16 +62,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) newRequest(w http.ResponseWriter, r *http.Request) *request {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
 	if s.Trace != nil {
 		r = r.WithContext(s.Trace(r.Context(), r.Header.Get("Traceparent")))
 	}
 	q := &request{
-		Request: r, server: s, w: &recorder{ResponseWriter: w}, began: time.Now(),
-		meta: web.Meta{ID: id.New(id.Request), RemoteAddr: host},
+		Request: r, server: s, w: &recorder{web.Recorder{ResponseWriter: w}}, began: time.Now(),
+		meta: web.Meta{ID: id.New(id.Request), RemoteAddr: web.RemoteHost(r)},
 	}
 	header := w.Header()
 	header.Set("Server", "Steward")
@@ -409,7 +405,7 @@ func (r *request) end() {
 			panic(p)
 		}
 		r.server.Log.Error("panic", "value", p, "stack", string(debug.Stack()), "request_id", r.meta.ID)
-		if r.w.status == 0 {
+		if r.w.Status == 0 {
 			r.w.Header().Set("Connection", "close")
 			r.sendFailure(&failure{code: "InternalError"})
 		}
@@ -420,7 +416,7 @@ func (r *request) end() {
 	took := time.Since(r.began)
 	r.meta.Route = r.route()
 	served := web.Served{
-		Meta: &r.meta, Method: r.Method, Status: r.w.status, Bytes: int(r.w.bytes), At: r.began.Add(took), Took: took,
+		Meta: &r.meta, Method: r.Method, Status: r.w.Status, Bytes: r.w.Bytes, At: r.began.Add(took), Took: took,
 		Context: r.Context(),
 	}
 	if served.Status < http.StatusMultipleChoices {
@@ -430,31 +426,11 @@ func (r *request) end() {
 }
 
 // recorder records a response's status and size.
-type recorder struct {
-	http.ResponseWriter
-
-	status int
-	bytes  int64
-}
-
-func (w *recorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(p []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
+type recorder struct{ web.Recorder }
 
 // ReadFrom lets the kernel send a file directly.
 func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
 	n, err := io.Copy(w.ResponseWriter, r)
-	w.bytes += n
+	w.Bytes += int(n)
 	return n, err
 }
-
-// Unwrap gives http.ResponseController access to the connection.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
