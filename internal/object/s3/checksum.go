@@ -193,9 +193,9 @@ func (r *request) newChecksummer(algorithm, trailer string) (*checksummer, error
 		c.hash = c.algorithm.Hasher()
 		c.emptyURL = r.hoisted[http.CanonicalHeaderKey(c.algorithm.Key())] && c.want == c.algorithm.EncodeToString(nil)
 	}
-	if sent := r.Header.Get("Content-Md5"); sent != "" {
+	if sent, ok := r.Header["Content-Md5"]; ok {
 		c.md5 = md5.New()
-		if c.wantMD5, err = base64.StdEncoding.DecodeString(sent); err != nil || len(c.wantMD5) != md5.Size {
+		if c.wantMD5, err = base64.StdEncoding.DecodeString(sent[0]); err != nil || len(c.wantMD5) != md5.Size {
 			return nil, fail("InvalidDigest")
 		}
 	}

@@ -3,6 +3,7 @@ package s3
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -145,6 +146,12 @@ var (
 	}
 )
 
+// cannedACLs lists the ACLs that S3 knows by name.
+var cannedACLs = []string{
+	"private", "public-read", "public-read-write", "authenticated-read", "aws-exec-read", "bucket-owner-read",
+	"bucket-owner-full-control", "log-delivery-write",
+}
+
 // subresources lists the S3 query parameters that select another operation than the plain one.
 var subresources = map[level][]string{
 	bucketLevel: {
@@ -182,6 +189,9 @@ func (r *request) findOperation() operation {
 // check returns an error if a request asks for more than its operation implements.
 func (o operation) check(r *request) error {
 	writes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	if acl := r.Header.Get("X-Amz-Acl"); writes && acl != "" && !slices.Contains(cannedACLs, acl) {
+		return invalidArgument("The ACL %s is unknown.", strconv.Quote(acl))
+	}
 	for _, name := range subresources[o.level] {
 		if name != o.sub && r.query.Has(name) {
 			return notImplemented(r.Method + " with the sub-resource " + name)
