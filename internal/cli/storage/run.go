@@ -58,7 +58,7 @@ func (c *Copier) Open(ctx context.Context, l Location) (io.ReadCloser, error) {
 	if !l.Remote() {
 		return os.Open(l.Path)
 	}
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (c *Copier) Open(ctx context.Context, l Location) (io.ReadCloser, error) {
 
 // Put writes an object. The size is -1 if it is unknown.
 func (c *Copier) Put(ctx context.Context, l Location, from io.Reader, size int64) error {
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (c *Copier) removeOne(ctx context.Context, l Location, name string) error {
 		defer func() { _ = root.Close() }()
 		return root.Remove(filepath.FromSlash(name))
 	}
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return err
 	}
