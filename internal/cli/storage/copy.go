@@ -101,7 +101,7 @@ func runCopies(ctx context.Context, s *session.Session, c *Copier, copies []Copy
 		total += one.Size
 	}
 	p := newProgress(s.Env, "Copied", total)
-	if err := c.Run(ctx, copies, p.add); err != nil {
+	if err := c.Run(ctx, copies, p); err != nil {
 		p.fail()
 		return err
 	}
@@ -202,12 +202,13 @@ func newProgress(e *session.Env, verb string, total int64) *progress {
 	return &progress{env: e, bar: bar, verb: verb, start: time.Now()}
 }
 
-// add adds finished bytes. Only people read the output, so it ignores write errors.
-func (p *progress) add(bytes int) {
-	p.done.Add(int64(bytes))
+// Write counts finished bytes. Only people read the output, so it ignores the bar's errors.
+func (p *progress) Write(finished []byte) (int, error) {
+	p.done.Add(int64(len(finished)))
 	if p.bar != nil {
-		_ = p.bar.Add(bytes)
+		_ = p.bar.Add(len(finished))
 	}
+	return len(finished), nil
 }
 
 func (p *progress) finish(what string) {
