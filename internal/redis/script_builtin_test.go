@@ -51,7 +51,7 @@ var largeResults = []string{
 func TestBuiltInsAreBounded(t *testing.T) {
 	const (
 		memory = 32 << 20
-		most   = 12 * memory // some of it is garbage
+		most   = 12 * memory
 		slow   = time.Minute
 	)
 	s := open(t, Dir(t.TempDir()), Options{Memory: memory, ScriptTime: 50 * time.Millisecond})
@@ -73,8 +73,8 @@ func TestBuiltInsAreBounded(t *testing.T) {
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak begins here
 		t.Fatal(err)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(25)) // so that little of the peak is garbage
 	before := peakMemory(t)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(before + most/2)) // so that the rest of the peak is not garbage
 	for _, name := range append(names, "") {
 		calls := largeResults
 		if name != "" {
