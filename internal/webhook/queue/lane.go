@@ -20,6 +20,8 @@ const (
 	// overlap is how far back we read again, because rows become due only roughly in the order they
 	// are committed.
 	overlap = 50 * time.Millisecond
+	// maxRateWait is how long a lane waits for its rate before it reads the destination's limits again.
+	maxRateWait = 5 * time.Second
 	// leaseBatch bounds the leases that we ask for in one transaction.
 	leaseBatch = 500
 )
@@ -317,17 +319,26 @@ func (l *lanes) dispatch(n *lane) (start []*Task) {
 
 // resumeAfter has a lane resumed, unless it will be before.
 func (l *lanes) resumeAfter(n *lane, wait time.Duration) {
+	wait = min(wait, maxRateWait)
 	if at := stamp.Of(l.now()).Add(wait); n.timer == 0 || at < n.timer {
 		n.timer = at
 		l.later(n, wait)
 	}
 }
 
-// resume returns the tasks to send now of a lane that waited for its rate.
+// resume returns the tasks to send now of a lane that waited for its rate. If it has to wait for much
+// longer, its tasks go back to the queue: the next read gets the limits that are in effect by then.
 func (l *lanes) resume(n *lane) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.timer = 0
+	if n.wait(stamp.Of(l.now())) > time.Second {
+		waiting := n.pending
+		n.pending = nil
+		for _, t := range waiting {
+			l.abandon(t)
+		}
+	}
 	start = l.dispatch(n)
 	l.offerRoom(n)
 	return start
