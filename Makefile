@@ -26,9 +26,9 @@ test: deps ## install what the tests need, and run all but the long ones; random
 redis-groups = TestStrings|TestBitmaps|TestHyperLogLog|TestHashes|TestLists|TestSets|TestSortedSets|TestGeo|TestStreams|TestKeys|TestSort|TestTransactions|TestPubSub|TestBlocking|TestConnection|TestServer|TestDifferential
 
 .PHONY: test-long
-test-long: deps ## run the long tests (e2e/long): every page, clients in other languages, faults, loads, upgrades; and random tests with 300 cases
+test-long: deps ## run the long tests (e2e/long): every page, clients in other languages, faults, loads, upgrades; what `make test` leaves out, and random tests with 300 cases
 	$(GO) run ./tools/test -p 4 ./e2e/long/...
-	$(GO) run ./tools/test $$(./tools/random-tests '$(redis-groups)') -rapid.checks=300
+	$(GO) run ./tools/test $$(./tools/shortened-tests '$(redis-groups)') -rapid.checks=300
 
 .PHONY: test-all
 test-all: test test-long ## run all tests

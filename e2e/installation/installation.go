@@ -18,6 +18,9 @@ import (
 	"steward/e2e/process"
 	"steward/internal/app/datadir"
 	"steward/internal/db"
+	"steward/internal/oidc/keys"
+	"steward/internal/oidc/keys/keystest"
+	"steward/internal/seal"
 )
 
 // RequestTimeout bounds a single request. It is long, so that only a test that hangs reaches it.
@@ -44,8 +47,24 @@ func Each(t *testing.T, test func(t *testing.T, s *Steward)) {
 // Start starts a fresh installation. It adds args to `steward serve`.
 func Start(t testing.TB, database string, args ...string) *Steward {
 	s := Prepare(t, database, args...)
+	s.writeSigningKeys()
 	s.Start()
 	return s
+}
+
+// writeSigningKeys makes a new installation one that has signed in users before, since to generate its RSA
+// keys would take more CPU time than most tests.
+func (s *Steward) writeSigningKeys() {
+	s.T.Helper()
+	key := seal.NewKey()
+	s.Must(seal.WriteKeyFile(s.Dir, key))
+	ring, err := seal.NewRing(key)
+	s.Must(err)
+	s.WriteSchema()
+	s.openDatabase(func(ctx context.Context, d *db.DB) {
+		store := &keys.Store{DB: d, Ring: ring, Now: time.Now, NewRSA: keystest.NewRSA()}
+		s.Must(store.EnsureFirst(ctx))
+	})
 }
 
 // Prepare returns an installation that has not started yet, so that you can set s.Env.
@@ -106,12 +125,18 @@ func (s *Steward) KeyOf(project string) *Steward {
 func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
 	s.T.Helper()
 	s.Stop()
+	s.openDatabase(do)
+	s.Start()
+}
+
+// openDatabase calls do with the database of an installation that is not running.
+func (s *Steward) openDatabase(do func(ctx context.Context, d *db.DB)) {
+	s.T.Helper()
 	ctx := context.Background()
 	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
 	s.Must(err)
 	do(ctx, d)
 	s.Must(d.Close())
-	s.Start()
 }
 
 // AgeSignIns moves every sign-in, and the codes used for it, an hour into the past.

@@ -153,14 +153,20 @@ func (s *Steward) Serve(args ...string) *exec.Cmd {
 	return s.Command(append(free, args...)...)
 }
 
-// Start runs the process and waits until it is ready. A new database gets its schema from us, because
-// creating it takes half of a first start's CPU time. The process ends with the test, or with the test's
-// own process.
-func (s *Steward) Start() {
+// WriteSchema creates the schema of a new database from a template, because the migrations take half of a
+// first start's CPU time. New has done so on PostgreSQL.
+func (s *Steward) WriteSchema() {
 	s.T.Helper()
 	if s.Database == "" && s.Binary == "" {
 		dbtest.WriteSQLite(s.T, filepath.Join(s.Dir, "steward.db"))
 	}
+}
+
+// Start runs the process and waits until it is ready. The process ends with the test, or with the test's own
+// process.
+func (s *Steward) Start() {
+	s.T.Helper()
+	s.WriteSchema()
 	s.Cmd = s.limitFiles(s.Serve(s.Args...))
 	s.Cmd.Env = append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key)
 	s.Cmd.Env = append(s.Cmd.Env, s.Env...)

@@ -136,7 +136,11 @@ func TestLargeBodiesOfBadEntriesMakeSmallResponses(t *testing.T) {
 		"PUT /oidc/clients/none": `{"allowed_user_ids":[%s]}`,
 	} {
 		method, path, _ := strings.Cut(route, " ")
-		for _, item := range []string{"{}", "0", `""`} {
+		items := []string{"{}"} // which makes the longest list of faults
+		if path == "/webhook/create" {
+			items = append(items, "0", `""`)
+		}
+		for _, item := range items {
 			count := (1<<20 - len(entry)) / (len(item) + 1)
 			f.wantSmall(method, path, fmt.Sprintf(entry, strings.TrimSuffix(strings.Repeat(item+",", count), ",")))
 		}

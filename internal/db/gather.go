@@ -171,7 +171,7 @@ func (g *Gather[T]) write(ctx context.Context, d *DB, leader *gathered[T], work 
 	g.yield()
 	batch := g.take(leader)
 	defer func() {
-		g.next()
+		g.next(leader.item.Org())
 		for _, w := range batch[1:] {
 			w.lead <- false
 		}
@@ -239,13 +239,17 @@ func (g *Gather[T]) take(leader *gathered[T]) []*gathered[T] {
 	return batch
 }
 
-// next lets the organization whose turn it is lead: its first caller becomes the leader.
-func (g *Gather[T]) next() {
+// next lets the organization whose turn it is lead: its first caller becomes the leader. The one that
+// has just led comes after those that arrived meanwhile, so that they wait for one batch at most.
+func (g *Gather[T]) next(last string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.count == 0 {
 		g.leading = false
 		return
+	}
+	if g.orgs[0] == last {
+		g.orgs = append(g.orgs[1:], last)
 	}
 	org := g.orgs[0]
 	g.orgs = append(g.orgs[1:], org)

@@ -170,6 +170,52 @@ func TestGatherServesOrganizationsInTurn(t *testing.T) {
 	})
 }
 
+// TestGatherServesNewOrganizationsFirst has an organization with many callers, and a caller of another one that comes
+// while the first one's batch is written.
+func TestGatherServesNewOrganizationsFirst(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	var g db.Gather[*note]
+	var order []string
+	entered, leave := make(chan struct{}), make(chan struct{})
+	work := func(tx *db.Tx, batch []*note) error {
+		order = append(order, batch[0].org)
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}
+	var writers sync.WaitGroup
+	do := func(org string, size int) {
+		writers.Go(func() {
+			if err := g.Do(t.Context(), d, &note{org: org, size: size}, work); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waiting := func(n int) {
+		waittest.True(t, "callers to wait", func() bool { return g.Waiting() == n })
+	}
+	for range 4 {
+		do("greedy", 900_000)
+	}
+	<-entered
+	waiting(3)
+	for _, n := range []int{4, 3} {
+		do("other", 0)
+		waiting(n)
+		for range 2 { // the other one's batch, and one of the greedy one
+			leave <- struct{}{}
+			<-entered
+		}
+	}
+	leave <- struct{}{}
+	<-entered
+	leave <- struct{}{}
+	writers.Wait()
+	if want := []string{"greedy", "other", "greedy", "other", "greedy", "greedy"}; !slices.Equal(order, want) {
+		t.Errorf("batches of %s, want %s", order, want)
+	}
+}
+
 func TestGatherJoinsATransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var g db.Gather[*note]

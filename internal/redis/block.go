@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/tidwall/btree"
 )
 
 // blocked is a request that waits for keys.
@@ -22,7 +20,7 @@ type blocked struct {
 }
 
 // timers holds the blocked clients with a deadline.
-type timers struct{ tree *btree.BTreeG[*Client] }
+type timers struct{ tree tree[*Client] }
 
 func deadlineLess(a, b *Client) bool {
 	if !a.blocked.deadline.Equal(b.blocked.deadline) {
@@ -61,7 +59,7 @@ func (x *call) block(args, keys []string, timeout time.Duration, expire func(*re
 	}
 	if timeout > 0 {
 		if x.timers.tree == nil {
-			x.timers.tree = btree.NewBTreeGOptions(deadlineLess, btree.Options{NoLocks: true})
+			x.timers.tree = newTree(0, deadlineLess)
 		}
 		x.timers.tree.Set(x.client)
 	}

@@ -90,6 +90,8 @@ type request struct {
 type Access struct {
 	// User is the name that the client authenticated with.
 	User string
+	// URL is the address where clients reach the store, such as redis://host:6379, for CLUSTER.
+	URL string
 	// Open returns the store. It is called again whenever the client has requests for a store that was
 	// closed because nobody used it.
 	Open func() (*Store, error)

@@ -99,7 +99,7 @@ func newTable() table {
 	for _, group := range [][]*command{
 		stringCommands, bitmapCommands, hyperLogLogCommands, hashCommands, listCommands, setCommands,
 		zsetCommands, geoCommands, streamCommands, keyCommands, sortCommands, transactionCommands,
-		pubSubCommands, scriptCommands, connectionCommands, serverCommands,
+		pubSubCommands, scriptCommands, connectionCommands, clusterCommands, serverCommands,
 	} {
 		for _, cmd := range group {
 			t[cmd.name] = cmd

@@ -27,6 +27,7 @@ var settings = map[string]setting{
 	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.maxMemory()) }, set: setMaxMemory, kept: true},
 	"maxmemory-policy":          {get: func(s *Store) string { return string(s.policy()) }, set: setPolicy, kept: true},
 	"notify-keyspace-events":    {get: func(s *Store) string { return s.limits.events.String() }, set: setEvents, kept: true},
+	"cluster-enabled":           {get: func(s *Store) string { return yesNo(s.limits.cluster) }, set: setCluster, kept: true},
 	"hash-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-ziplist-entries":  entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-listpack-value":   size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
@@ -138,6 +139,22 @@ func setEvents(s *Store, text string) error {
 	}
 	s.limits.events = events
 	return nil
+}
+
+func setCluster(s *Store, text string) error {
+	text = strings.ToLower(text)
+	if text != "yes" && text != "no" {
+		return errorf("argument must be 'yes' or 'no'")
+	}
+	s.limits.cluster = text == "yes"
+	return nil
+}
+
+func yesNo(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "no"
 }
 
 func configGet(x *call) error {

@@ -15,7 +15,6 @@ var connectionCommands = []*command{
 	{name: "reset", arity: 1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
 	{name: "quit", arity: -1, flags: flagAllowBusy | flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
 	{name: "select", arity: 2, flags: flagFast, run: selectDB, categories: "connection"},
-	{name: "cluster", arity: -2, run: cluster},
 	{name: "client", arity: -2, sub: []*command{
 		{name: "client|caching", arity: 3, flags: flagsOfClient, run: clientCaching, categories: "connection"},
 		{name: "client|getname", arity: 2, flags: flagsOfClient, run: clientGetName, categories: "connection"},
@@ -37,10 +36,6 @@ var connectionCommands = []*command{
 		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: clientUnpause, categories: "connection"},
 	}},
 }
-
-// cluster says that the store is no cluster. Clients that look for one, such as rueidis, then use it as
-// a single server, and do not refuse commands whose keys belong to several slots.
-func cluster(*call) error { return errorf("ERR This instance has cluster support disabled") }
 
 // auth refuses AUTH. Whoever reads the requests authenticates clients, outside transactions.
 func auth(x *call) error {
@@ -132,7 +127,7 @@ func hello(x *call) error {
 	x.out.bulk("id")
 	x.out.int(x.client.ID)
 	x.out.bulk("mode")
-	x.out.bulk("standalone")
+	x.out.bulk(x.mode())
 	x.out.bulk("role")
 	x.out.bulk("master")
 	x.out.bulk("modules")

@@ -43,6 +43,13 @@ var connectionExamples = []example{
 		return several(t, 0, 3, oneOf("type", "normal", "pubsub", "master", "replica", "id", "99999", "x"))
 	}},
 	{name: "client info", same: sameType, draw: words()},
+	{name: "asking", draw: words()},
+	{name: "readonly", draw: words()},
+	{name: "readwrite", draw: words()},
+	{name: "cluster", draw: func(t *rapid.T) []string { // compared in TestClusterOfOneNode, too
+		return strings.Fields(oneOf("info", "links", "myid", "nodes", "shards", "slots", "keyslot a", "countkeysinslot 1", "getkeysinslot 1 2",
+			"replicas x", "slaves x", "count-failure-reports x", "nosuch", "keyslot", "slots x")(t))
+	}},
 	{name: "hello", same: sameFailure, draw: func(t *rapid.T) []string {
 		return several(t, 0, 3, oneOf("1", "4", "x", "", "setname", "a b"))
 	}},

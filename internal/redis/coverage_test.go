@@ -20,7 +20,6 @@ var notCompared = map[string]string{
 	"client|reply":     "it has no reply: TestClientReply",
 	"client|setinfo":   "Redis 7.2",
 	"client|unpause":   "it stops redis-server, too: TestPause",
-	"cluster":          "it says that there is none, in the words of redis-server",
 	"command":          "there are fewer commands",
 	"command|docs":     "what it tells differs",
 	"command|getkeys":  "the keys of each command are in the table",

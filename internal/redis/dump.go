@@ -119,9 +119,12 @@ func (r *loader) int() int64 {
 }
 
 // string reads a string. It copies the string, so that the text can be freed.
-func (r *loader) string() string {
+func (r *loader) string() string { return strings.Clone(r.view()) }
+
+// view reads a string, which is a part of the text.
+func (r *loader) view() string {
 	n := r.count()
-	s := strings.Clone(r.text[:n])
+	s := r.text[:n]
 	r.text = r.text[n:]
 	return s
 }

@@ -18,6 +18,8 @@ type keptSettings struct {
 	maxMemoryPolicy Policy
 	// events has the event classes to publish.
 	events eventClasses
+	// cluster reports whether the store answers cluster clients.
+	cluster bool
 }
 
 // effects returns the effects that restore these settings.
@@ -31,6 +33,9 @@ func (k keptSettings) effects() [][]string {
 	}
 	if k.events != 0 {
 		effects = append(effects, []string{"config", "set", "notify-keyspace-events", k.events.String()})
+	}
+	if k.cluster {
+		effects = append(effects, []string{"config", "set", "cluster-enabled", "yes"})
 	}
 	return effects
 }

@@ -1,16 +1,9 @@
 package redis
 
-import (
-	"math"
-	"strings"
-)
+import "math"
 
 // hash is a hash value: fields and their values.
-type hash struct {
-	fields dict[string]
-	// values counts the bytes in all values.
-	values int64
-}
+type hash struct{ fields fields }
 
 func (*hash) kind() kind { return kindHash }
 
@@ -21,7 +14,7 @@ func (h *hash) encoding() string {
 	return "listpack"
 }
 
-func (h *hash) size() int64 { return 64 + h.fields.size() + h.values }
+func (h *hash) size() int64 { return 64 + h.fields.size() }
 
 func (h *hash) empty() bool { return h.fields.Len() == 0 }
 
@@ -31,8 +24,8 @@ func (h *hash) appendTo(b []byte) []byte {
 		large = 1
 	}
 	b = appendUint(appendUint(b, large), uint64(h.fields.Len()))
-	h.fields.all(func(it *item[string]) bool {
-		b = appendString(appendString(b, it.key), it.value)
+	h.fields.all(func(name, value string) bool {
+		b = appendString(appendString(b, name), value)
 		return true
 	})
 	return b
@@ -44,22 +37,10 @@ func loadHash(r *loader) value {
 		h.fields.grow()
 	}
 	for range r.count() {
-		field := r.string()
-		h.put(field, r.string())
+		name := r.view()
+		h.fields.set(name, r.view())
 	}
 	return h
-}
-
-// put sets a field, and reports whether it is new. The caller must own v.
-func (h *hash) put(field, v string) bool {
-	if it := h.fields.find(field); it != nil {
-		h.values += int64(len(v) - len(it.value))
-		it.value = v
-		return false
-	}
-	h.values += int64(len(v))
-	h.fields.add(field, v)
-	return true
 }
 
 // setField sets a field to a copy of a value, and reports whether the field is new.
@@ -67,20 +48,11 @@ func (x *call) setField(h *hash, field, v string) bool {
 	if len(field) > x.limits.hashMaxListpackValue || len(v) > x.limits.hashMaxListpackValue {
 		h.fields.grow()
 	}
-	added := h.put(field, strings.Clone(v))
+	added := h.fields.set(field, v)
 	if h.fields.Len() > x.limits.hashMaxListpackEntries {
 		h.fields.grow()
 	}
 	return added
-}
-
-// remove removes a field and reports whether there was one.
-func (h *hash) remove(field string) bool {
-	it := h.fields.delete(field)
-	if it != nil {
-		h.values -= int64(len(it.value))
-	}
-	return it != nil
 }
 
 // hashCommands has the hash commands.
@@ -144,7 +116,7 @@ func hSetNX(x *call) error {
 	if err != nil {
 		return err
 	}
-	if h.fields.find(x.args[2]) != nil {
+	if h.fields.has(x.args[2]) {
 		return x.replyInt(0)
 	}
 	x.setField(h, x.args[2], x.args[3])
@@ -183,7 +155,7 @@ func hDel(x *call, e *entry) error {
 	h := e.value.(*hash)
 	n := 0
 	for _, field := range x.args[2:] {
-		if h.remove(field) {
+		if h.fields.delete(field) {
 			n++
 		}
 	}
@@ -210,16 +182,16 @@ func hStrLen(x *call, h *hash) error {
 	return x.replyLen(n)
 }
 
-func hExists(x *call, h *hash) error { return x.replyFlag(h != nil && h.fields.find(x.args[2]) != nil) }
+func hExists(x *call, h *hash) error { return x.replyFlag(h != nil && h.fields.has(x.args[2])) }
 
-func hKeys(x *call) error { return x.replyFields(func(it *item[string]) string { return it.key }) }
+func hKeys(x *call) error { return x.replyFields(func(name, _ string) string { return name }) }
 
 func hVals(x *call) error {
-	return x.replyFields(func(it *item[string]) string { return it.value })
+	return x.replyFields(func(_, value string) string { return value })
 }
 
 // replyFields appends of's result for each field.
-func (x *call) replyFields(of func(*item[string]) string) error {
+func (x *call) replyFields(of func(name, value string) string) error {
 	h, err := find[*hash](x, x.args[1])
 	if err != nil {
 		return err
@@ -229,8 +201,8 @@ func (x *call) replyFields(of func(*item[string]) string) error {
 		return nil
 	}
 	x.out.array(h.fields.Len())
-	h.fields.all(func(it *item[string]) bool {
-		x.out.bulk(of(it))
+	h.fields.all(func(name, value string) bool {
+		x.out.bulk(of(name, value))
 		return true
 	})
 	return nil
@@ -242,9 +214,9 @@ func hGetAll(x *call, h *hash) error {
 		return nil
 	}
 	x.out.mapOf(h.fields.Len())
-	h.fields.all(func(it *item[string]) bool {
-		x.out.bulk(it.key)
-		x.out.bulk(it.value)
+	h.fields.all(func(name, value string) bool {
+		x.out.bulk(name)
+		x.out.bulk(value)
 		return true
 	})
 	return nil
@@ -320,11 +292,11 @@ func hRandField(x *call) error {
 		x.replyNoRandom(r)
 		return nil
 	}
-	replyItems(x, r, randomItems(&h.fields, r), func(it *item[string]) { x.out.bulk(it.value) })
+	replyItems(x, r, randomItems(h.fields.asDict(), r), func(it *item[string]) { x.out.bulk(it.value) })
 	return nil
 }
 
 func hScan(x *call) error {
-	fields := func(h *hash) *dict[string] { return &h.fields }
+	fields := func(h *hash) *dict[string] { return h.fields.asDict() }
 	return scanDict(x, fields, func(it *item[string]) string { return it.value })
 }

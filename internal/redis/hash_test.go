@@ -73,3 +73,30 @@ func sameLength(a, b any) bool {
 }
 
 func TestHashes(t *testing.T) { compareWithRedis(t, hashExamples) }
+
+// TestPackedHashes lets a hash grow until its fields are no longer in one string, and then until they are ordered by hash.
+func TestPackedHashes(t *testing.T) {
+	r := newRunner(t)
+	c := r.client(1)
+	const most = 600
+	for i := range most {
+		r.expect(c, fmt.Sprintf("HSET h field:%d old", i), int64(1))
+		r.expect(c, fmt.Sprintf("HSET h field:%d value:%d", i, i), int64(0))
+		if h := r.store.keys.find("h").value.(*hash); len(h.fields.packed) > maxPacked || h.fields.dict == nil && i > 200 {
+			t.Fatalf("%d packed bytes after %d fields", len(h.fields.packed), i)
+		}
+		if i == 511 {
+			r.expect(c, "OBJECT ENCODING h", "listpack")
+		}
+	}
+	r.expect(c, "OBJECT ENCODING h", "hashtable")
+	for i := 10; i < most; i++ {
+		r.expect(c, fmt.Sprintf("HGET h field:%d", i), fmt.Sprintf("value:%d", i))
+		r.expect(c, fmt.Sprintf("HDEL h field:%d", i), int64(1))
+	}
+	r.expect(c, "HLEN h", int64(10))
+	if err := r.reopen(); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(r.client(2), "HMGET h field:9 field:10", []any{"value:9", nil})
+}

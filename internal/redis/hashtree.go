@@ -1,9 +1,6 @@
 package redis
 
-import (
-	"github.com/cespare/xxhash/v2"
-	"github.com/tidwall/btree"
-)
+import "github.com/cespare/xxhash/v2"
 
 // hashOf returns the hash that orders keys and members. Every process computes the same one, so that
 // scan cursors stay valid when a store is opened again. It has 52 bits, because clients read cursors as
@@ -26,10 +23,10 @@ func slotLess[T named](a, b slot[T]) bool {
 
 // hashTree holds elements ordered by their names' hashes. So a scan can continue at any position while
 // other elements come and go.
-type hashTree[T named] struct{ tree *btree.BTreeG[slot[T]] }
+type hashTree[T named] struct{ tree tree[slot[T]] }
 
 func newHashTree[T named]() *hashTree[T] {
-	return &hashTree[T]{btree.NewBTreeGOptions(slotLess[T], btree.Options{NoLocks: true})}
+	return &hashTree[T]{newTree(0, slotLess[T])}
 }
 
 // Len returns the number of elements.

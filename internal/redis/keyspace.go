@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"strings"
-
-	"github.com/tidwall/btree"
-)
+import "strings"
 
 // kind is a value's type.
 type kind uint8
@@ -63,7 +59,7 @@ func expiresLess(a, b *entry) bool {
 // keyspace has the store's entries ordered by hash, and those that expire ordered by time.
 type keyspace struct {
 	entries  *hashTree[*entry]
-	expiring *btree.BTreeG[*entry]
+	expiring tree[*entry]
 	probe    entry
 	// memory estimates the bytes in all entries.
 	memory int64
@@ -72,7 +68,7 @@ type keyspace struct {
 func newKeyspace() keyspace {
 	return keyspace{
 		entries:  newHashTree[*entry](),
-		expiring: btree.NewBTreeGOptions(expiresLess, btree.Options{NoLocks: true}),
+		expiring: newTree(0, expiresLess),
 	}
 }
 

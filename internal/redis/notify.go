@@ -327,7 +327,7 @@ func (x *call) noteConsumer(key string, g *streamGroup, name string) {
 	if x.limits.events == 0 {
 		return
 	}
-	if _, found := g.consumers.Get(name); !found {
+	if _, found := g.consumers[name]; !found {
 		x.publishEvent(eventStream, "xgroup-createconsumer", key)
 	}
 }

@@ -144,7 +144,7 @@ var infoSections = []struct {
 }{
 	{"Server", func(x *call) []string {
 		return []string{
-			"redis_version:" + Version, "redis_mode:standalone", "arch_bits:64",
+			"redis_version:" + Version, "redis_mode:" + x.mode(), "arch_bits:64",
 			fmt.Sprintf("uptime_in_seconds:%d", (x.now-x.opened)/1000),
 			fmt.Sprintf("uptime_in_days:%d", (x.now-x.opened)/86_400_000),
 			fmt.Sprintf("server_time_usec:%d", x.options.Now().UnixMicro()),
@@ -189,7 +189,9 @@ var infoSections = []struct {
 	{"Replication", func(*call) []string { return []string{"role:master", "connected_slaves:0"} }},
 	{"Commandstats", commandStatsLines},
 	{"Errorstats", errorStats},
-	{"Cluster", func(*call) []string { return []string{"cluster_enabled:0"} }},
+	{"Cluster", func(x *call) []string {
+		return []string{fmt.Sprintf("cluster_enabled:%d", flagNumber(x.limits.cluster))}
+	}},
 	{"Keyspace", func(x *call) []string {
 		n := x.keys.entries.Len()
 		if n == 0 {

@@ -3,8 +3,6 @@ package redis
 import (
 	"slices"
 	"strings"
-
-	"github.com/tidwall/btree"
 )
 
 // stream is a stream value.
@@ -16,7 +14,7 @@ type stream struct {
 	last, deleted streamID
 	// added counts all entries ever added.
 	added  int64
-	groups btree.Map[string, *streamGroup]
+	groups map[string]*streamGroup
 	bytes  int64
 }
 

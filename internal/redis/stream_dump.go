@@ -32,11 +32,10 @@ func (s *stream) appendTo(b []byte) []byte {
 	b = appendID(b, s.last)
 	b = appendID(b, s.deleted)
 	b = appendInt(b, s.added)
-	b = appendUint(b, uint64(s.groups.Len()))
-	s.groups.Scan(func(_ string, g *streamGroup) bool {
+	b = appendUint(b, uint64(len(s.groups)))
+	for g := range ordered(s.groups) {
 		b = g.appendTo(b)
-		return true
-	})
+	}
 	return b
 }
 
@@ -65,8 +64,8 @@ func (g *streamGroup) appendTo(b []byte) []byte {
 	b = appendString(b, g.name)
 	b = appendID(b, g.last)
 	b = appendInt(b, g.read)
-	b = appendUint(b, uint64(g.consumers.Len()))
-	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+	b = appendUint(b, uint64(len(g.consumers)))
+	for c := range ordered(g.consumers) {
 		b = appendString(b, c.name)
 		b = appendInt(b, c.seen)
 		b = appendInt(b, c.active)
@@ -77,8 +76,7 @@ func (g *streamGroup) appendTo(b []byte) []byte {
 			b = appendUint(b, p.count)
 			return true
 		})
-		return true
-	})
+	}
 	return b
 }
 

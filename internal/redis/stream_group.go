@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"strings"
-
-	"github.com/tidwall/btree"
-)
+import "strings"
 
 // streamGroup is a stream's consumer group.
 type streamGroup struct {
@@ -14,8 +10,8 @@ type streamGroup struct {
 	last streamID
 	read int64
 	// pending has the entries delivered but not acknowledged.
-	pending   *btree.BTreeG[*pendingEntry]
-	consumers btree.Map[string, *streamConsumer]
+	pending   tree[*pendingEntry]
+	consumers map[string]*streamConsumer
 }
 
 // streamConsumer is a group's consumer.
@@ -24,7 +20,7 @@ type streamConsumer struct {
 	// seen is the time the consumer last asked for entries, in milliseconds, and active the time it last
 	// got or claimed any, or neverActive.
 	seen, active int64
-	pending      *btree.BTreeG[*pendingEntry]
+	pending      tree[*pendingEntry]
 }
 
 // pendingEntry is an entry that a consumer has received but not acknowledged.
@@ -50,30 +46,29 @@ const (
 
 const errGroupNeedsKey replyError = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
 
-func newPending() *btree.BTreeG[*pendingEntry] {
+func newPending() tree[*pendingEntry] {
 	less := func(a, b *pendingEntry) bool { return a.id.less(b.id) }
-	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: 16})
+	return newTree(16, less)
 }
 
 // group returns a consumer group, or nil.
-func (s *stream) group(name string) *streamGroup {
-	g, _ := s.groups.Get(name)
-	return g
-}
+func (s *stream) group(name string) *streamGroup { return s.groups[name] }
 
 func (s *stream) addGroup(name string, last streamID, read int64) *streamGroup {
-	g := &streamGroup{name: strings.Clone(name), last: last, read: read, pending: newPending()}
-	s.groups.Set(g.name, g)
+	g := &streamGroup{name: strings.Clone(name), last: last, read: read, pending: newPending(), consumers: map[string]*streamConsumer{}}
+	if s.groups == nil {
+		s.groups = map[string]*streamGroup{}
+	}
+	s.groups[g.name] = g
 	s.bytes += streamGroupOverhead + int64(len(name))
 	return g
 }
 
 func (s *stream) removeGroup(g *streamGroup) {
-	s.groups.Delete(g.name)
-	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+	delete(s.groups, g.name)
+	for _, c := range g.consumers {
 		s.bytes -= streamGroupOverhead + int64(len(c.name))
-		return true
-	})
+	}
 	s.bytes -= int64(g.pending.Len()) * pendingEntryOverhead
 	s.bytes -= streamGroupOverhead + int64(len(g.name))
 }
@@ -81,14 +76,14 @@ func (s *stream) removeGroup(g *streamGroup) {
 // addConsumer adds a consumer to a group.
 func (s *stream) addConsumer(g *streamGroup, name string, now int64) *streamConsumer {
 	c := &streamConsumer{name: strings.Clone(name), seen: now, active: neverActive, pending: newPending()}
-	g.consumers.Set(c.name, c)
+	g.consumers[c.name] = c
 	s.bytes += streamGroupOverhead + int64(len(name))
 	return c
 }
 
 // consumer returns the consumer that asks for entries. It creates a missing one.
 func (s *stream) consumer(g *streamGroup, name string, now int64) *streamConsumer {
-	c, found := g.consumers.Get(name)
+	c, found := g.consumers[name]
 	if !found {
 		return s.addConsumer(g, name, now)
 	}
@@ -328,7 +323,7 @@ func xGroupCreateConsumer(x *call) error {
 	if err != nil {
 		return err
 	}
-	_, found := g.consumers.Get(x.args[4])
+	_, found := g.consumers[x.args[4]]
 	if !found {
 		c := s.addConsumer(g, x.args[4], x.now)
 		x.effectSeen(e.key, g, c)
@@ -343,7 +338,7 @@ func xGroupDelConsumer(x *call) error {
 	if err != nil {
 		return err
 	}
-	c, found := g.consumers.Get(x.args[4])
+	c, found := g.consumers[x.args[4]]
 	if !found {
 		x.out.int(0)
 		return nil
@@ -352,7 +347,7 @@ func xGroupDelConsumer(x *call) error {
 		g.pending.Delete(p)
 		return true
 	})
-	g.consumers.Delete(c.name)
+	delete(g.consumers, c.name)
 	s.bytes -= int64(c.pending.Len())*pendingEntryOverhead + streamGroupOverhead + int64(len(c.name))
 	x.groupsChanged(e)
 	x.out.len(c.pending.Len())

@@ -60,7 +60,7 @@ func (r *reply) streamSummary(s *stream) {
 	r.mapOf(10)
 	r.streamFacts(s)
 	r.bulk("groups")
-	r.len(s.groups.Len())
+	r.len(len(s.groups))
 	r.bulk("first-entry")
 	r.streamEntryOrNull(s.first())
 	r.bulk("last-entry")
@@ -82,11 +82,10 @@ func (r *reply) fullStream(s *stream, count int64) {
 	r.bulk("entries")
 	r.streamEntries(s.entries(streamID{}, maxStreamID, count))
 	r.bulk("groups")
-	r.array(s.groups.Len())
-	s.groups.Scan(func(_ string, g *streamGroup) bool {
+	r.array(len(s.groups))
+	for g := range ordered(s.groups) {
 		r.fullGroup(s, g, count)
-		return true
-	})
+	}
 }
 
 func (r *reply) fullGroup(s *stream, g *streamGroup, count int64) {
@@ -106,11 +105,10 @@ func (r *reply) fullGroup(s *stream, g *streamGroup, count int64) {
 		r.int(int64(p.count))
 	}))
 	r.bulk("consumers")
-	r.array(g.consumers.Len())
-	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+	r.array(len(g.consumers))
+	for c := range ordered(g.consumers) {
 		r.fullConsumer(c, count)
-		return true
-	})
+	}
 }
 
 func (r *reply) fullConsumer(c *streamConsumer, count int64) {
@@ -174,18 +172,17 @@ func xInfoGroups(x *call) error {
 	if err != nil {
 		return err
 	}
-	x.out.array(s.groups.Len())
-	s.groups.Scan(func(_ string, g *streamGroup) bool {
+	x.out.array(len(s.groups))
+	for g := range ordered(s.groups) {
 		x.out.mapOf(6)
 		x.out.bulk("name")
 		x.out.bulk(g.name)
 		x.out.bulk("consumers")
-		x.out.len(g.consumers.Len())
+		x.out.len(len(g.consumers))
 		x.out.bulk("pending")
 		x.out.len(g.pending.Len())
 		x.out.groupProgress(s, g)
-		return true
-	})
+	}
 	return nil
 }
 
@@ -198,8 +195,8 @@ func xInfoConsumers(x *call) error {
 	if g == nil {
 		return errorf("NOGROUP No such consumer group '%s' for key name '%s'", x.args[3], x.args[2])
 	}
-	x.out.array(g.consumers.Len())
-	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+	x.out.array(len(g.consumers))
+	for c := range ordered(g.consumers) {
 		x.out.mapOf(4)
 		x.out.bulk("name")
 		x.out.bulk(c.name)
@@ -209,7 +206,6 @@ func xInfoConsumers(x *call) error {
 		x.out.int(max(x.now-c.seen, 0))
 		x.out.bulk("inactive")
 		x.out.int(c.inactive(x.now))
-		return true
-	})
+	}
 	return nil
 }

@@ -96,12 +96,11 @@ func (r *reply) pendingSummary(g *streamGroup) {
 	r.streamID(first.id)
 	r.streamID(last.id)
 	var consumers []*streamConsumer
-	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+	for c := range ordered(g.consumers) {
 		if c.pending.Len() > 0 {
 			consumers = append(consumers, c)
 		}
-		return true
-	})
+	}
 	r.array(len(consumers))
 	for _, c := range consumers {
 		r.array(2)
@@ -114,7 +113,7 @@ func (r *reply) pendingSummary(g *streamGroup) {
 func (x *call) pendingEntries(g *streamGroup, r *pendingRange) {
 	pending := g.pending
 	if r.named {
-		c, found := g.consumers.Get(r.consumer)
+		c, found := g.consumers[r.consumer]
 		if !found {
 			x.out.array(0)
 			return

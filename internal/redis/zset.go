@@ -4,8 +4,6 @@ import (
 	"math"
 	"sort"
 	"strings"
-
-	"github.com/tidwall/btree"
 )
 
 // scored is a sorted set's member with its score.
@@ -21,13 +19,13 @@ func scoredLess(a, b scored) bool {
 // zset is a sorted set: scores by member, and members by score.
 type zset struct {
 	scores dict[float64]
-	order  *btree.BTreeG[scored]
+	order  tree[scored]
 	// large reports whether the set has ever been too large for a listpack.
 	large bool
 }
 
 func newZSet() *zset {
-	return &zset{order: btree.NewBTreeGOptions(scoredLess, btree.Options{NoLocks: true})}
+	return &zset{order: newTree(0, scoredLess)}
 }
 
 func (*zset) kind() kind { return kindZSet }

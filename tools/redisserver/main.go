@@ -39,7 +39,7 @@ func serve(address, dir string) error {
 	}
 	fmt.Println(listener.Addr())
 	access := redis.Access{
-		User: "default", Clients: &redis.Clients{},
+		User: "default", URL: "redis://" + listener.Addr().String(), Clients: &redis.Clients{},
 		Open: func() (*redis.Store, error) { return store, nil },
 	}
 	for id := int64(1); ; id++ {

@@ -3,8 +3,8 @@
 //
 //	go run ./tools/test -- -cover ./internal/...
 //
-// It starts one PostgreSQL server with a template database and builds the binary once, so that no package
-// has to do that itself. At the end it names functions whose SQL ran on one database only
+// It starts one PostgreSQL server, migrates a template for each engine and builds the binary once, so that no
+// package has to do that itself. At the end it names functions whose SQL ran on one database only
 // (reportStatements).
 package main
 
@@ -86,6 +86,10 @@ func prepare(dir, server string) ([]string, error) {
 	if err := dbtest.NewTemplate(context.Background(), server, template); err != nil {
 		return nil, fmt.Errorf("create the template database: %w", err)
 	}
+	sqlite := filepath.Join(dir, "template.db")
+	if err := dbtest.NewSQLiteTemplate(sqlite); err != nil {
+		return nil, fmt.Errorf("create the template file: %w", err)
+	}
 	binary := filepath.Join(dir, "steward")
 	build := exec.Command("go", "build", "-ldflags=-s", "-o", binary, "./cmd/steward")
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
@@ -97,7 +101,7 @@ func prepare(dir, server string) ([]string, error) {
 		return nil, err
 	}
 	return []string{
-		"STEWARD_TEST_POSTGRES=" + server, "STEWARD_TEST_TEMPLATE=" + template,
+		"STEWARD_TEST_POSTGRES=" + server, "STEWARD_TEST_TEMPLATE=" + template, "STEWARD_TEST_SQLITE=" + sqlite,
 		"STEWARD_TEST_BINARY=" + binary, "STEWARD_TEST_STATEMENTS=" + statements,
 	}, nil
 }

@@ -79,6 +79,9 @@ func (r *report) testEnded(e event) {
 		fmt.Print(r.output[key])
 	}
 	delete(r.output, key)
+	if e.Action == "skip" {
+		fmt.Printf("SKIP\t%s %s\n", e.Package, e.Test)
+	}
 	if strings.Contains(e.Test, "/") {
 		return
 	}
@@ -90,7 +93,6 @@ func (r *report) testEnded(e event) {
 		r.failed++
 	default:
 		r.skipped++
-		fmt.Printf("SKIP\t%s %s\n", e.Package, e.Test)
 	}
 }
 

@@ -58,6 +58,14 @@ func setChecks(t *testing.T, checks flag.Value, n int) {
 	}
 }
 
+// Long leaves a test to `make test-long`.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
+}
+
 // Fill calls insert with ranges of up to 2,000 of n rows, each in its own transaction, since a busy machine
 // would not insert all rows within a transaction's time limit.
 func Fill(t testing.TB, d *db.DB, n int, insert func(tx *db.Tx, first, last int) error) {

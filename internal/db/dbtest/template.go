@@ -39,18 +39,24 @@ var (
 func sqliteTemplate(t testing.TB) []byte {
 	t.Helper()
 	return sqliteFile.get(t, func() ([]byte, error) {
+		if path := os.Getenv("STEWARD_TEST_SQLITE"); path != "" {
+			return os.ReadFile(path)
+		}
 		dir, err := os.MkdirTemp(memory(), "steward-template-")
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		path := filepath.Join(dir, "steward.db")
-		if err := migrate(db.Options{Path: path}); err != nil {
+		if err := NewSQLiteTemplate(path); err != nil {
 			return nil, err
 		}
 		return os.ReadFile(path)
 	})
 }
+
+// NewSQLiteTemplate creates a SQLite file with the current schema.
+func NewSQLiteTemplate(path string) error { return migrate(db.Options{Path: path}) }
 
 // postgresTemplate returns the name of a database on the server with the current schema.
 func postgresTemplate(t testing.TB, server string) string {

@@ -135,6 +135,7 @@ func (s *session) attach(p *resource.Provisioned) {
 	e := s.engine
 	s.client.Attach(redis.Access{
 		User:    p.ID,
+		URL:     e.URL,
 		Open:    func() (*redis.Store, error) { return e.pool.get(p) },
 		Clients: e.sessions.clients(s),
 		Memory:  e.Memory.Charge(p.OrgID, p.ID),

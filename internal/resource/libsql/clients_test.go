@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"steward/internal/db/dbtest"
 )
 
 // node runs a script of e2e/clients with the URL and the token of a database.
@@ -24,4 +26,7 @@ func (d *database) node(script string) {
 
 func TestLibSQLClient(t *testing.T) { newDatabase(t).node("libsql.mjs") }
 
-func TestDrizzle(t *testing.T) { newDatabase(t).node("drizzle.mjs") }
+func TestDrizzle(t *testing.T) {
+	dbtest.Long(t)
+	newDatabase(t).node("drizzle.mjs")
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/budget"
+	"steward/internal/db/dbtest"
 	"steward/internal/resource/libsql"
 	"steward/internal/waittest"
 )
@@ -257,6 +258,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 // TestFullDiskIsLeftInTime fills a small file system, by rows and by temporary files. The reserve stays
 // free as far as a statement can be stopped in time, and everything works again when there is space.
 func TestFullDiskIsLeftInTime(t *testing.T) {
+	dbtest.Long(t)
 	dir := t.TempDir()
 	mount(t, dir, 96<<20)
 	s := startIn(t, filepath.Join(dir, "databases"), libsql.Limits{Reserve: 32 << 20, Statement: time.Hour})

@@ -36,7 +36,12 @@ func TestAdmins(t *testing.T) {
 			"OtherDatabasesCannotBeReached":    otherDatabasesCannotBeReached,
 			"OwnerCannotPreventDeletion":       ownerCannotPreventDeletion,
 		} {
-			t.Run(admin+"/"+name, func(t *testing.T) { test(t, server, adminURL) })
+			t.Run(admin+"/"+name, func(t *testing.T) {
+				if admin == "superuser" && name == "Engine" {
+					dbtest.Long(t)
+				}
+				test(t, server, adminURL)
+			})
 		}
 	}
 }
