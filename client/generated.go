@@ -59,6 +59,13 @@ const (
 	NewValueTypeZset   NewValueType = "zset"
 )
 
+// Values of NewWebhookDedupeBy.
+const (
+	NewWebhookDedupeByBody   NewWebhookDedupeBy = "body"
+	NewWebhookDedupeByHeader NewWebhookDedupeBy = "header"
+	NewWebhookDedupeByPath   NewWebhookDedupeBy = "path"
+)
+
 // Values of NewWebhookVerificationType.
 const (
 	NewWebhookVerificationTypeBasic    NewWebhookVerificationType = "basic"
@@ -206,6 +213,20 @@ const (
 	UpstreamDefaultRoleAdmin  UpstreamDefaultRole = "admin"
 	UpstreamDefaultRoleMember UpstreamDefaultRole = "member"
 	UpstreamDefaultRoleViewer UpstreamDefaultRole = "viewer"
+)
+
+// Values of WebhookDedupeBy.
+const (
+	WebhookDedupeByBody   WebhookDedupeBy = "body"
+	WebhookDedupeByHeader WebhookDedupeBy = "header"
+	WebhookDedupeByPath   WebhookDedupeBy = "path"
+)
+
+// Values of WebhookPatchDedupeBy.
+const (
+	WebhookPatchDedupeByBody   WebhookPatchDedupeBy = "body"
+	WebhookPatchDedupeByHeader WebhookPatchDedupeBy = "header"
+	WebhookPatchDedupeByPath   WebhookPatchDedupeBy = "path"
 )
 
 // Values of WebhookPatchVerificationType.
@@ -1330,8 +1351,11 @@ type NewValueType string
 
 // NewWebhook is the body of CreateWebhook.
 type NewWebhook struct {
-	Name        string  `json:"name"`
-	Description *string `json:"description,omitempty"`
+	Name string `json:"name"`
+
+	// Do not store repeated requests: they get the id of the first receipt, with Steward-Duplicate: true
+	Dedupe      *NewWebhookDedupe `json:"dedupe,omitempty"`
+	Description *string           `json:"description,omitempty"`
 
 	// Create a system webhook, which users cannot change or delete; requires the role owner or admin
 	Internal *bool `json:"internal,omitempty"`
@@ -1342,6 +1366,24 @@ type NewWebhook struct {
 	// Refuse requests that do not prove where they come from
 	Verification *NewWebhookVerification `json:"verification,omitempty"`
 }
+
+// NewWebhookDedupe is part of NewWebhook.
+type NewWebhookDedupe struct {
+	// What requests have in common if they are the same event: the value of a header, the value at a path in a JSON body, or the whole body. A request without that value is new
+	By NewWebhookDedupeBy `json:"by"`
+
+	// For header: its name
+	Header *string `json:"header,omitempty"`
+
+	// For path: names and indexes that lead to a text, number or boolean
+	Path *string `json:"path,omitempty"`
+
+	// For how long after the first request others are repeated (default 86400)
+	WindowSeconds *int64 `json:"window_seconds,omitempty"`
+}
+
+// NewWebhookDedupeBy What requests have in common if they are the same event: the value of a header, the value at a path in a JSON body, or the whole body. A request without that value is new
+type NewWebhookDedupeBy string
 
 // NewWebhookVerification is part of NewWebhook.
 type NewWebhookVerification struct {
@@ -2470,6 +2512,7 @@ type Webhook struct {
 
 	// What an internal webhook is for; null for others
 	Metadata json.RawMessage `json:"metadata"`
+	Dedupe   *WebhookDedupe  `json:"dedupe,omitempty"`
 
 	// How long receipts and deliveries are kept, if set
 	RetentionSeconds *int64 `json:"retention_seconds,omitempty"`
@@ -2492,6 +2535,24 @@ type WebhookCounts struct {
 	Delivered int64     `json:"delivered"`
 	Failed    int64     `json:"failed"`
 }
+
+// WebhookDedupe is part of Webhook.
+type WebhookDedupe struct {
+	// What requests have in common if they are the same event: the value of a header, the value at a path in a JSON body, or the whole body. A request without that value is new
+	By WebhookDedupeBy `json:"by"`
+
+	// For header: its name
+	Header *string `json:"header,omitempty"`
+
+	// For path: names and indexes that lead to a text, number or boolean
+	Path *string `json:"path,omitempty"`
+
+	// For how long after the first request others are repeated (default 86400)
+	WindowSeconds *int64 `json:"window_seconds,omitempty"`
+}
+
+// WebhookDedupeBy What requests have in common if they are the same event: the value of a header, the value at a path in a JSON body, or the whole body. A request without that value is new
+type WebhookDedupeBy string
 
 // WebhookDeliveredReceipt is part of Delivery.
 type WebhookDeliveredReceipt struct {
@@ -2549,6 +2610,9 @@ type WebhookFilterTest struct {
 
 // WebhookPatch is the body of UpdateWebhook.
 type WebhookPatch struct {
+	// Replaces the settings for repeated requests; null ends it
+	Dedupe Field[WebhookPatchDedupe] `json:"dedupe,omitzero"`
+
 	// null clears it
 	Description Field[string] `json:"description,omitzero"`
 	Name        *string       `json:"name,omitempty"`
@@ -2559,6 +2623,24 @@ type WebhookPatch struct {
 	// Replaces all settings of the verification; null ends it
 	Verification Field[WebhookPatchVerification] `json:"verification,omitzero"`
 }
+
+// WebhookPatchDedupe is part of .
+type WebhookPatchDedupe struct {
+	// What requests have in common if they are the same event: the value of a header, the value at a path in a JSON body, or the whole body. A request without that value is new
+	By WebhookPatchDedupeBy `json:"by"`
+
+	// For header: its name
+	Header *string `json:"header,omitempty"`
+
+	// For path: names and indexes that lead to a text, number or boolean
+	Path *string `json:"path,omitempty"`
+
+	// For how long after the first request others are repeated (default 86400)
+	WindowSeconds *int64 `json:"window_seconds,omitempty"`
+}
+
+// WebhookPatchDedupeBy What requests have in common if they are the same event: the value of a header, the value at a path in a JSON body, or the whole body. A request without that value is new
+type WebhookPatchDedupeBy string
 
 // WebhookPatchVerification is part of .
 type WebhookPatchVerification struct {
@@ -4371,4 +4453,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 5c1bc16b965d3e80c1b36c47e8d7d6311da80448fdef483419e8fbb789e7f376
+// Sources: sha256 94d8adb0eb2dd71b2b0be8b65624823358e57e3e4b8469dd10433c6cdfccf306

@@ -44,7 +44,7 @@ func (h *Handler) invited(m Member, token string) Invited {
 }
 
 // Reinvite serves POST /oidc/org/members/{id}/invite.
-func (h *Handler) Reinvite(ctx context.Context, in *MemberID) (Invited, error) {
+func (h *Handler) Reinvite(ctx context.Context, in *memberID) (Invited, error) {
 	return idempotency.Once(ctx, func(ctx context.Context) (Invited, error) {
 		m, token, err := h.Store.Reinvite(ctx, auth.From(ctx), in.ID)
 		return h.invited(m, token), err
@@ -52,27 +52,27 @@ func (h *Handler) Reinvite(ctx context.Context, in *MemberID) (Invited, error) {
 }
 
 // ResetPassword serves POST /oidc/org/members/{id}/reset-password.
-func (h *Handler) ResetPassword(ctx context.Context, in *MemberID) (Reset, error) {
+func (h *Handler) ResetPassword(ctx context.Context, in *memberID) (Reset, error) {
 	return idempotency.Once(ctx, func(ctx context.Context) (Reset, error) {
 		token, expires, err := h.Store.ResetPassword(ctx, auth.From(ctx), in.ID)
 		return Reset{Link: ResetLink(h.BaseURL, token), ExpiresAt: expires}, err
 	})
 }
 
-// MemberID names a member. It is exported because huma ignores unexported embedded structs.
-type MemberID struct {
+// memberID names a member.
+type memberID struct {
 	ID string `path:"id" doc:"Id of the user, or of the invitation of a pending member"`
 }
 
-// MemberInput names a member, optionally at a version.
-type MemberInput struct {
-	MemberID
+// memberInput names a member, optionally at a version.
+type memberInput struct {
+	memberID
 	page.IfMatch
 }
 
 // Change serves PUT /oidc/org/members/{id}.
 func (h *Handler) Change(ctx context.Context, in *struct {
-	MemberInput
+	memberInput
 	Body MemberPatch
 },
 ) (Member, error) {
@@ -80,7 +80,7 @@ func (h *Handler) Change(ctx context.Context, in *struct {
 }
 
 // Remove serves DELETE /oidc/org/members/{id}.
-func (h *Handler) Remove(ctx context.Context, in *MemberInput) (web.None, error) {
+func (h *Handler) Remove(ctx context.Context, in *memberInput) (web.None, error) {
 	return web.None{}, h.Store.RemoveMember(ctx, auth.From(ctx), in.ID, in.IfMatch)
 }
 
@@ -147,6 +147,6 @@ func (h *Handler) ChangeOrg(ctx context.Context, in *struct {
 }
 
 // ClearFactors serves DELETE /oidc/org/members/{id}/factors.
-func (h *Handler) ClearFactors(ctx context.Context, in *MemberID) (web.None, error) {
+func (h *Handler) ClearFactors(ctx context.Context, in *memberID) (web.None, error) {
 	return web.None{}, h.Store.ClearFactors(ctx, auth.From(ctx), in.ID)
 }

@@ -11,7 +11,7 @@ import (
 // TestReferencesAreUpToDate compares the generated documents with the program. `make docs` writes them again.
 func TestReferencesAreUpToDate(t *testing.T) {
 	for format, document := range map[string]string{"markdown": "docs/cli.md", "settings": "docs/settings.md"} {
-		_, want, _ := runProgram(nil, nil, "docs", format)
+		_, want, _ := runProgram(nil, "docs", format)
 		got, err := os.ReadFile("../../" + document)
 		if err != nil {
 			t.Fatal(err)
@@ -24,7 +24,7 @@ func TestReferencesAreUpToDate(t *testing.T) {
 
 func TestManPagesAreWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
-	if code, _, stderr := runProgram(nil, nil, "docs", "man", dir); code != 0 {
+	if code, _, stderr := runProgram(nil, "docs", "man", dir); code != 0 {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
 	for page, want := range map[string]string{"steward-serve.1": "ingest-limit", "steward-webhook-list.1": "watch"} {
@@ -33,7 +33,7 @@ func TestManPagesAreWritten(t *testing.T) {
 			t.Errorf("%s: %v", page, err)
 		}
 	}
-	if code, _, _ := runProgram(nil, nil, "docs", "man"); code != 2 {
+	if code, _, _ := runProgram(nil, "docs", "man"); code != 2 {
 		t.Errorf("without a directory: code %d", code)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"steward/internal/server"
 )
 
 // drainTimeout bounds how long running requests may take to finish when the process stops.
@@ -39,9 +41,9 @@ func (s *process) drainDelay(ctx context.Context) {
 
 // leaving wraps a handler. Once the process is stopping, it asks clients to connect anew for their
 // next request, so that they send none on a connection that we are closing.
-func (s *process) leaving(handler http.Handler) http.Handler {
+func leaving(s *server.Server, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.stopping.Load() {
+		if s.Stopping.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)

@@ -172,8 +172,8 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 			[]fault{{at: "id", value: malformed}, {at: "threadId", value: malformed}, {at: "timestamp", value: `"soon"`}},
 		},
 		{
-			"POST /webhook/create", "/webhook/create", `{"name":"a","description":"b"}`,
-			[]fault{{at: "name", value: `" "`}, {at: "retention_seconds", value: `1e9`}},
+			"POST /webhook/create", "/webhook/create", `{"name":"a","description":"b","dedupe":{"by":"path","path":"$.id"}}`,
+			[]fault{{at: "name", value: `" "`}, {at: "retention_seconds", value: `1e9`}, {at: "dedupe.path", value: `"a..b"`}},
 		},
 		{
 			"POST /webhook/filter-test/{webhookId}", "/webhook/filter-test/" + f.hook, `{"filter":{"body":{"a":1}}}`,

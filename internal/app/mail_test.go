@@ -13,12 +13,12 @@ import (
 
 func TestMailPreviewShowsAllMail(t *testing.T) {
 	var out bytes.Buffer
-	p := program{Program: session.Program{Out: &out, Err: &out}}
-	if code := p.run(t.Context(), []string{"steward", "mail", "preview"}); code != 0 {
+	p := program{session.Program{Out: &out, Err: &out}}
+	if code := run(t.Context(), p.rootCommand(), []string{"steward", "mail", "preview"}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &out)
 	}
 	dir := filepath.Join(t.TempDir(), "mail")
-	if code := p.run(t.Context(), []string{"steward", "mail", "preview", "--dir", dir}); code != 0 {
+	if code := run(t.Context(), p.rootCommand(), []string{"steward", "mail", "preview", "--dir", dir}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &out)
 	}
 	for _, preview := range mail.Previews() {

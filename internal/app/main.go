@@ -40,29 +40,14 @@ import (
 // code, one of exit.Codes. When ctx ends, it shuts down and returns.
 func Main(ctx context.Context, args []string, process session.Program) int {
 	process.Version = Version()
-	p := program{
-		Program: process, serve: Serve, copyBlobs: blobs.Copy,
-		operator: operator.Functions{
-			NewRootKey: operator.NewRootKey, ResetPassword: operator.ResetPassword,
-			SetupLink: operator.SetupLink, CreateOrganization: operator.CreateOrganization,
-			RotateSecrets: operator.RotateSecrets, SecretsStatus: operator.SecretsStatus,
-		},
-	}
-	return p.run(ctx, args)
+	return run(ctx, program{process}.rootCommand(), args)
 }
 
-// program is the command line. The functions behind its commands are fields, so that tests can
-// replace them.
-type program struct {
-	session.Program
+// program is the command line.
+type program struct{ session.Program }
 
-	serve     func(context.Context, session.Program, config.Config) error
-	operator  operator.Functions
-	copyBlobs func(context.Context, session.Program, blobs.Request) error
-}
-
-func (p program) run(ctx context.Context, args []string) int {
-	root := p.rootCommand()
+// run runs a command line and returns its exit code.
+func run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(append([]string{}, args[min(1, len(args)):]...)) // never nil, which cobra replaces by os.Args
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -131,11 +116,11 @@ To use a server from here or from another machine:
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	commands := []*cobra.Command{
 		p.serveCommand(), doctor.Command(p.Program), doctor.Health(p.Program), top.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
-		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(), session.Parent("mail", "Show the mail that the server sends", p.mailPreviewCommand()),
+		blobs.Command(p.Program), p.versionCommand(), session.Parent("mail", "Show the mail that the server sends", p.mailPreviewCommand()),
 		migrate.Command(p.Program),
 	}
 	commands = append(commands, backups.Commands(p.Program)...)
-	for _, cmd := range append(commands, operator.Commands(p.Program, p.operator)...) {
+	for _, cmd := range append(commands, operator.Commands(p.Program)...) {
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
 	}
@@ -159,7 +144,7 @@ func (p program) serveCommand() *cobra.Command {
 				return err
 			}
 			cfg.Force = force
-			return p.serve(cmd.Context(), p.Program, cfg)
+			return Serve(cmd.Context(), p.Program, cfg)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "serve a database although its rows, or the bytes of its objects, were moved elsewhere (steward migrate), "+

@@ -8,48 +8,28 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/app/blobs"
 	"steward/internal/app/config"
-	"steward/internal/app/operator"
 	"steward/internal/cli/session"
 	"steward/internal/errs"
 )
 
-// runProgram runs a command line whose commands print their configuration and return an error of
-// the test's choice.
-func runProgram(fail error, environ []string, args ...string) (code int, stdout, stderr string) {
+// runProgram runs a command line.
+func runProgram(environ []string, args ...string) (code int, stdout, stderr string) {
+	return runReplaced(environ, nil, args...)
+}
+
+// runReplaced runs a command line. If do is set, it replaces what the command does with its configuration and its arguments.
+func runReplaced(environ []string, do func(config.Config, []string) error, args ...string) (code int, stdout, stderr string) {
 	var out, errOut bytes.Buffer
-	p := program{
-		Program: session.Program{Environ: environ, Out: &out, Err: &errOut, Version: Version()},
-		serve: func(ctx context.Context, p session.Program, cfg config.Config) error {
-			_, err := fmt.Fprintf(p.Out, "serve %s %s %t %v", cfg.Data, cfg.Listen, cfg.RequirePKCE, ctx.Err())
-			return errors.Join(err, fail)
-		},
-		operator: operator.Functions{
-			NewRootKey: func(_ context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
-				_, err := fmt.Fprintf(p.Out, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
-				return errors.Join(err, fail)
-			},
-			ResetPassword: func(_ context.Context, p session.Program, cfg config.Config, reset operator.Reset) error {
-				_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", reset.Email, cfg.Data, cfg.BaseURL)
-				return errors.Join(err, fail)
-			},
-			SetupLink: func(_ context.Context, p session.Program, cfg config.Config) error {
-				_, err := fmt.Fprintf(p.Out, "setup-link %s %s", cfg.Data, cfg.BaseURL)
-				return errors.Join(err, fail)
-			},
-			CreateOrganization: func(_ context.Context, p session.Program, cfg config.Config, name string) error {
-				_, err := fmt.Fprintf(p.Out, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
-				return errors.Join(err, fail)
-			},
-		},
-		copyBlobs: func(_ context.Context, p session.Program, r blobs.Request) error {
-			cfg := r.Config
-			_, err := fmt.Fprintf(p.Out, "blob copy %s %s %s %t", cfg.Data, cfg.BlobURL.Bucket, string(cfg.BlobAccessKey), r.ToDisk)
-			return errors.Join(err, fail)
-		},
+	root := program{session.Program{Environ: environ, Out: &out, Err: &errOut, Version: Version()}}.rootCommand()
+	if do != nil {
+		cmd, _, err := root.Find(args)
+		if err != nil {
+			panic(err)
+		}
+		cmd.RunE = config.Loaded(environ, func(_ context.Context, cfg config.Config, args []string) error { return do(cfg, args) })
 	}
-	code = p.run(context.Background(), append([]string{"steward"}, args...))
+	code = run(context.Background(), root, append([]string{"steward"}, args...))
 	return code, out.String(), errOut.String()
 }
 
@@ -59,32 +39,33 @@ func TestCommandsGetTheirConfiguration(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		"defaults":               {[]string{"serve"}, nil, "serve ./steward-data 127.0.0.1:8080 false <nil>"},
-		"flags":                  {[]string{"serve", "--data", "d", "--listen=:0", "--require-pkce"}, nil, "serve d :0 true <nil>"},
-		"flags over environment": {[]string{"serve", "--data", "d", "--require-pkce=false"}, []string{"STEWARD_DATA=e", "STEWARD_LISTEN=:1", "STEWARD_REQUIRE_PKCE=true"}, "serve d :1 false <nil>"},
-		"help turned off":        {[]string{"serve", "--help=false"}, nil, "serve ./steward-data 127.0.0.1:8080 false <nil>"},
-		"root key":               {[]string{"root-key", "--data", "d", "--database-url", "postgres://h/d"}, nil, "root-key d postgres://h/d false"},
-		"revoking root key":      {[]string{"root-key", "--data", "d", "--revoke-others"}, nil, "root-key d  true"},
-		"blob copy":              {[]string{"blob", "copy", "--data=d", "--from=disk", "--to=s3://b/p?endpoint=https://h"}, []string{"STEWARD_BLOB_ACCESS_KEY=k", "STEWARD_BLOB_SECRET_KEY=s"}, "blob copy d b k false"},
-		"blob copy back":         {[]string{"blob", "copy", "--from=s3://b/p?endpoint=https://h", "--to=disk"}, []string{"STEWARD_BLOB_URL=s3://other?endpoint=https://h"}, "blob copy ./steward-data b  true"},
-		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "reset-password a@b.example d https://s.example"},
-		"organization":           {[]string{"organization", "create", "--data", "d", "Acme Ltd"}, []string{"STEWARD_DATABASE_URL=postgres://h/d"}, "organization create Acme Ltd d postgres://h/d"},
+		"defaults":               {[]string{"serve"}, nil, "./steward-data 127.0.0.1:8080 false   []"},
+		"flags":                  {[]string{"serve", "--data", "d", "--listen=:0", "--require-pkce"}, nil, "d :0 true   []"},
+		"flags over environment": {[]string{"serve", "--data", "d", "--require-pkce=false"}, []string{"STEWARD_DATA=e", "STEWARD_LISTEN=:1", "STEWARD_REQUIRE_PKCE=true"}, "d :1 false   []"},
+		"help turned off":        {[]string{"serve", "--help=false"}, nil, "./steward-data 127.0.0.1:8080 false   []"},
+		"root key":               {[]string{"root-key", "--data", "d", "--revoke-others", "--database-url", "postgres://h/d"}, nil, "d 127.0.0.1:8080 false postgres://h/d  []"},
+		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "d 127.0.0.1:8080 false  https://s.example [a@b.example]"},
+		"organization":           {[]string{"organization", "create", "--data", "d", "Acme Ltd"}, []string{"STEWARD_DATABASE_URL=postgres://h/d"}, "d 127.0.0.1:8080 false postgres://h/d  [Acme Ltd]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := runProgram(nil, test.environ, test.args...)
-			if code != 0 || stdout != test.want || stderr != "" {
-				t.Errorf("code %d, stdout %q, stderr %q; want stdout %q", code, stdout, stderr, test.want)
+			var got string
+			code, _, stderr := runReplaced(test.environ, func(cfg config.Config, args []string) error {
+				got = fmt.Sprint(cfg.Data, " ", cfg.Listen, " ", cfg.RequirePKCE, " ", string(cfg.DatabaseURL), " ", cfg.BaseURL, " ", args)
+				return nil
+			}, test.args...)
+			if code != 0 || got != test.want || stderr != "" {
+				t.Errorf("code %d, configuration %q, stderr %q; want %q", code, got, stderr, test.want)
 			}
 		})
 	}
 }
 
 func TestHelpListsEverySetting(t *testing.T) {
-	code, stdout, stderr := runProgram(nil, nil)
+	code, stdout, stderr := runProgram(nil)
 	if code != 0 || stderr != "" || !strings.Contains(stdout, "\n  steward serve\n") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	_, stdout, _ = runProgram(nil, nil, "serve", "--help")
+	_, stdout, _ = runProgram(nil, "serve", "--help")
 	all, err := config.Explain(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +117,11 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		"version with more":  {[]string{"version", "QQQ"}, nil, 2, "steward: steward version takes flags only; see `steward version --help`\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr := runProgram(test.fail, nil, test.args...)
+			var do func(config.Config, []string) error
+			if test.fail != nil {
+				do = func(config.Config, []string) error { return test.fail }
+			}
+			code, _, stderr := runReplaced(nil, do, test.args...)
 			if code != test.code || stderr != test.want {
 				t.Errorf("code %d, stderr %q; want %d, %q", code, stderr, test.code, test.want)
 			}
@@ -146,7 +131,7 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 
 func TestVersionIsPrinted(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		if code, stdout, _ := runProgram(nil, nil, args...); code != 0 || !strings.HasPrefix(stdout, "steward "+Version()) {
+		if code, stdout, _ := runProgram(nil, args...); code != 0 || !strings.HasPrefix(stdout, "steward "+Version()) {
 			t.Errorf("%v: code %d, stdout %q", args, code, stdout)
 		}
 	}

@@ -358,6 +358,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /webhook/get/$hook", "", ""},
 	{"PUT /webhook/update/$hook", `{"description":"d","retention_seconds":null}`, ""},
 	{"PUT /webhook/update/$hook", `{"verification":{"type":"stripe","secrets":["whsec_a"],"tolerance_seconds":60}}`, ""},
+	{"PUT /webhook/update/$hook", `{"dedupe":{"by":"path","path":"$.id","window_seconds":60}}`, ""},
 	{"POST /webhook/rotate-url/$hook", "", ""},
 	{"POST /webhook/destination-create/$other", `{"type":"http","config":{"url":"http://127.0.0.1:9/","extra":[1],"headers":null}}`, "$destination id"},
 	{"GET /webhook/destination-list/$other", "", ""},

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,7 +29,6 @@ import (
 	"steward/internal/job"
 	"steward/internal/resource"
 	"steward/internal/sdk"
-	"steward/internal/server"
 	"steward/internal/web"
 	"steward/internal/webhook/eventlog"
 )
@@ -136,7 +134,6 @@ type process struct {
 	tracer    *tracing.Tracer // nil: no traces are exported
 	listeners *listeners.Listeners
 	secure    *secure // nil if the listeners are plain
-	stopping  atomic.Bool
 	departure *departure
 }
 
@@ -196,10 +193,9 @@ func (s *process) run(ctx context.Context) error {
 func (s *process) prepare(ctx context.Context, p *parts) error {
 	p.measure(s.metrics)
 	s.secure.measure(s.metrics)
-	s.metrics.Ready(succeeds(s.ready))
+	s.metrics.Ready(succeeds(p.server.Ready))
 	p.storage.server.TLS = s.secure.s3()
 	p.server.Status.Certificates = s.secure.states
-	p.server.Ready = s.ready
 	p.server.Done = func(served web.Served) {
 		s.metrics.Served(served)
 		logRequest(s.log, served)
@@ -234,7 +230,7 @@ func (s *process) prepare(ctx context.Context, p *parts) error {
 // serve serves on all listeners until ctx ends or one of them fails, and drains.
 func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, begun start) error {
 	api := &http.Server{
-		Handler: s.leaving(s.secure.strictTransport(s.cfg, s.addresses.BaseURL, handler)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: leaving(p.server, s.secure.strictTransport(s.cfg, s.addresses.BaseURL, handler)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	refusals := &web.Refusals{Faces: []*web.Face{sdk.Face}, Log: s.log, Done: p.server.Done}
@@ -266,18 +262,10 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 	case <-ctx.Done():
 	}
 	p.storage.server.Leave()
-	s.stopping.Store(true)
+	p.server.Stopping.Store(true)
 	s.log.Info("stopping")
 	s.drainDelay(ctx)
 	return s.drain(ctx, p, api)
-}
-
-// ready returns an error if the process cannot serve requests.
-func (s *process) ready(ctx context.Context) error {
-	if s.stopping.Load() {
-		return server.ErrStopping
-	}
-	return s.db.Ping(ctx)
 }
 
 // start has the findings for the banner.

@@ -36,7 +36,7 @@ var owners = map[string][]string{
 	"webhook": {
 		"webhooks", "webhook_destinations", "webhook_receipts", "webhook_deliveries", "webhook_queue", "webhook_log",
 		"webhook_replays", "webhook_leases", "webhook_counts", "webhook_counts_each", "webhook_totals", "webhook_tombstones",
-		"webhook_recoveries", "webhook_rejected", "webhook_filtered",
+		"webhook_recoveries", "webhook_rejected", "webhook_filtered", "webhook_dedupe",
 	},
 	"object": {
 		"buckets", "bucket_states", "bucket_totals", "object_usage", "objects", "object_blocks", "blobs", "object_uploads",

@@ -15,8 +15,8 @@ func TestTopShowsARunningServer(t *testing.T) {
 	a := startServer(t, dir, nil)
 	call(t, "GET", a.BaseURL+"/cli/auth/user", "")
 	var out bytes.Buffer
-	p := program{Program: session.Program{Out: &out, Err: &out}}
-	if code := p.run(t.Context(), []string{"steward", "top", "--data", dir, "--interval", "100ms", "--once", "-o", "json"}); code != 0 {
+	p := program{session.Program{Out: &out, Err: &out}}
+	if code := run(t.Context(), p.rootCommand(), []string{"steward", "top", "--data", dir, "--interval", "100ms", "--once", "-o", "json"}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out.String())
 	}
 	var v top.View

@@ -174,7 +174,6 @@ func (p *parts) newServer() *server.Server {
 		Memory:      budget.NewPool(p.poolSizes.api, web.MaxBody),
 		Decoding:    p.threads.Decoding,
 		Databases:   p.engines.embeddedDB,
-		Ready:       p.db.Ping,
 		Disk:        p.databaseDisk,
 	}
 }

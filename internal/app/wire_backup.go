@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
+	"math"
 
 	"steward/internal/app/backups"
-	"steward/internal/app/masterkey"
 	"steward/internal/app/metrics"
 	"steward/internal/backup"
 	"steward/internal/stamp"
@@ -14,8 +14,8 @@ import (
 // backupSource returns this installation as a source for backups.
 func (b base) backupSource() *backups.Source {
 	return &backups.Source{
-		DB: b.db, Blobs: b.blobs, Data: b.cfg.Data, Node: b.node, Version: Version(), BaseURL: b.addresses.BaseURL, KeyID: b.ring.KeyID(),
-		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, b.cfg) }, Now: b.now,
+		DB: b.db, Blobs: b.blobs, Config: b.cfg, Node: b.node, Version: Version(), BaseURL: b.addresses.BaseURL, KeyID: b.ring.KeyID(),
+		Now: b.now,
 	}
 }
 
@@ -44,18 +44,18 @@ func (s *scheduled) status(ctx context.Context) (status.Backup, error) {
 // measure connects the backups with the metrics. Each replica reports all of them, but only its own
 // failures.
 func (s *scheduled) measure(m *metrics.Metrics) {
-	of := func(value func(backups.State) float64) func() float64 {
-		return fromDatabase(func(ctx context.Context) (float64, error) {
-			state, err := s.State(ctx)
-			return value(state), err
-		})
-	}
 	s.Failed = m.BackupFailed
-	m.Backups(metrics.Backups{
-		LastSuccess: of(func(state backups.State) float64 { return seconds(state.SucceededAt) }),
-		Duration:    of(func(state backups.State) float64 { return seconds(state.SucceededAt) - seconds(state.BeganAt) }),
-		Bytes:       of(func(state backups.State) float64 { return float64(state.Bytes) }),
-		Due:         of(func(state backups.State) float64 { return float64(s.Due(state).Unix()) }),
+	m.Backups(func() metrics.Backups {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		state, err := s.State(ctx)
+		if err != nil {
+			return metrics.Backups{LastSuccess: math.NaN(), Duration: math.NaN(), Bytes: math.NaN(), Due: math.NaN()}
+		}
+		return metrics.Backups{
+			LastSuccess: seconds(state.SucceededAt), Duration: seconds(state.SucceededAt) - seconds(state.BeganAt),
+			Bytes: float64(state.Bytes), Due: float64(s.Due(state).Unix()),
+		}
 	})
 }
 

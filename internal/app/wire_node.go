@@ -8,13 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 
 	"steward/internal/errs"
 	"steward/internal/node"
 	"steward/internal/resource"
-	"steward/internal/status"
 )
 
 // nodes passes requests on to the replicas that have the files of embedded resources, and takes
@@ -96,29 +93,4 @@ func (n *nodes) close(ctx context.Context) {
 		n.directory.Log.Warn("requests of other replicas were closed before they finished", "error", err)
 	}
 	n.client.Close()
-}
-
-// states returns the live nodes, and those that have an organization's resources.
-func (n *nodes) states(ctx context.Context, orgID string) ([]status.Node, error) {
-	all, err := n.directory.States(ctx)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	counts, err := n.resources.Store.OfNodes(ctx, orgID)
-	if err != nil {
-		return nil, err
-	}
-	var states []status.Node
-	for _, s := range all {
-		count := counts[s.ID]
-		delete(counts, s.ID)
-		if s.Alive || count != (resource.NodeCount{}) {
-			states = append(states, status.Node{Node: s.ID, OK: s.Alive, Databases: count.Databases, Stores: count.Stores})
-		}
-	}
-	for id, count := range counts {
-		states = append(states, status.Node{Node: id, Databases: count.Databases, Stores: count.Stores})
-	}
-	slices.SortFunc(states, func(a, b status.Node) int { return strings.Compare(a.Node, b.Node) })
-	return states, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -39,8 +40,8 @@ type engines struct {
 // engineServer is an engine on another server.
 type engineServer struct {
 	resource.Engine
-	name  string // as in the configuration
-	close func() error
+	io.Closer
+	name string // as in the configuration
 }
 
 // wireEngines returns the engines for all regions. Call open before you use them.
@@ -89,7 +90,7 @@ func (e *engines) region(r config.Region) (resource.Region, error) {
 		if err != nil {
 			return region, fmt.Errorf("%s: %w", name, err)
 		}
-		e.servers = append(e.servers, engineServer{engine, name, engine.Close})
+		e.servers = append(e.servers, engineServer{engine, engine, name})
 		region.DB = engine
 	}
 	switch r.KV.Kind {
@@ -101,7 +102,7 @@ func (e *engines) region(r config.Region) (resource.Region, error) {
 		if err != nil {
 			return region, fmt.Errorf("%s: %w", name, err)
 		}
-		e.servers = append(e.servers, engineServer{engine, name, engine.Close})
+		e.servers = append(e.servers, engineServer{engine, engine, name})
 		region.KV = engine
 	}
 	return region, nil
@@ -204,7 +205,7 @@ func (e *engines) close(ctx context.Context) {
 // closeServers closes the connections to servers.
 func (e *engines) closeServers() {
 	for _, s := range e.servers {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			e.log.Warn("close the connections to an engine", "engine", s.name, "error", err)
 		}
 	}

@@ -14,28 +14,12 @@ import (
 // wireStatus returns the status handler.
 func (p *parts) wireStatus() *status.Handler {
 	b := p.base
-	hooks := p.webhooks.store
 	h := &status.Handler{
-		Version: Version(), StartedAt: stamp.Of(b.now()), Database: b.db.Dialect().String(), Ping: b.db.Ping,
+		Version: Version(), StartedAt: stamp.Of(b.now()),
 		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: b.processID, KeyID: b.ring.KeyID()},
-		Disk:      b.dataDisk,
-		Accounts:  p.accounts,
-		Nodes:     p.nodes.states,
-		Engines:   &status.Engines{All: b.engineChecks(p.engines.regions), Log: b.log},
-		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
-			health, err := hooks.Health(ctx, orgID)
-			shown := status.Webhooks{
-				Pending: health.Pending, OldestDueAt: health.OldestDueAt, FailingTotal: health.FailingTotal, TailLag: health.TailLag.Seconds(),
-				Failing: make([]status.Failing, len(health.Failing)),
-			}
-			for i, f := range health.Failing {
-				shown.Failing[i] = status.Failing{
-					WebhookID: f.WebhookID, WebhookName: f.WebhookName, DestinationID: f.DestinationID, Host: f.Host, Path: f.Path,
-					Since: f.Since, Count: f.Count, Waiting: f.Waiting, NextDueAt: f.NextDueAt, LastError: f.LastError,
-				}
-			}
-			return shown, err
-		},
+		Disk:      b.dataDisk, Accounts: p.accounts,
+		Nodes: p.nodes.directory, Resources: p.engines.store, Webhooks: p.webhooks.store,
+		Engines: &status.Engines{All: b.engineChecks(p.engines.regions), Log: b.log},
 	}
 	if p.backups != nil {
 		h.Backup = p.backups.status

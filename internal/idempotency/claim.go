@@ -76,12 +76,12 @@ func (p *pending) commit(ctx context.Context, dead stamp.Time) error {
 	return p.write(ctx, dead, func(*db.Tx) error { return nil })
 }
 
-// startRenewing renews the claim until end is called.
+// startRenewing renews the claim until stop is called.
 func (p *pending) startRenewing(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p.stopped = make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(p.stopped)
 		ticker := time.NewTicker(cmp.Or(p.store.renew, renewEvery))
 		defer ticker.Stop()
 		for {
@@ -94,10 +94,6 @@ func (p *pending) startRenewing(ctx context.Context) {
 			}
 		}
 	}()
-	p.end = func() {
-		cancel()
-		<-done
-	}
 }
 
 // forget deletes a failed request's claim. If that fails, a repeat takes it over.

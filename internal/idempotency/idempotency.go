@@ -69,10 +69,11 @@ type pending struct {
 	claim  claim
 	r      *http.Request
 	status int // if successful, on the root face
-	// claimed is true if the claim was committed without a response. We renew it until end is
-	// called.
+	// claimed is true if the claim was committed without a response. We renew it until stop is called, and
+	// then close stopped.
 	claimed bool
-	end     func()
+	stop    context.CancelFunc
+	stopped chan struct{}
 	// kept is the response that the handler stored in a transaction.
 	kept *response
 }
@@ -100,7 +101,7 @@ func (s *Store) serve(r *http.Request, k web.Keyed) (*response, error) {
 	if err := checkKey(k.Key); err != nil {
 		return nil, err
 	}
-	p := &pending{store: s, claim: newClaim(r, k.Key, k.Body, stamp.Of(s.Now())), r: r, status: k.Status, end: func() {}}
+	p := &pending{store: s, claim: newClaim(r, k.Key, k.Body, stamp.Of(s.Now())), r: r, status: k.Status}
 	earlier, err := s.replay(r.Context(), p.claim)
 	if err != nil || earlier != nil {
 		return earlier, err
@@ -155,8 +156,12 @@ func (s *Store) replay(ctx context.Context, c claim) (*response, error) {
 func (p *pending) run(next http.Handler) (*response, error) {
 	res := &response{header: http.Header{}, status: http.StatusInternalServerError}
 	defer func() {
-		p.end()
-		if p.claimed && res.status >= 300 { // even if next panics
+		if !p.claimed {
+			return
+		}
+		p.stop()
+		<-p.stopped
+		if res.status >= 300 { // even if next panics
 			p.forget()
 		}
 	}()

@@ -73,13 +73,11 @@ type NewBucket struct {
 // ErrNoBucket tells, with errors.Is, a missing bucket from a missing object. Both are NotFound.
 var ErrNoBucket = errors.New("object: no such bucket")
 
-func noBucket(name string) error { return noBucketError{errs.Missing("bucket", name)} }
-
-type noBucketError struct{ e *errs.Error }
-
-func (n noBucketError) Error() string        { return n.e.Error() }
-func (n noBucketError) Unwrap() error        { return n.e }
-func (n noBucketError) Is(target error) bool { return target == ErrNoBucket }
+func noBucket(name string) error {
+	err := errs.Missing("bucket", name)
+	err.Cause = ErrNoBucket
+	return err
+}
 
 // Usage says how much a bucket holds.
 type Usage struct {

@@ -2,7 +2,6 @@ package object
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -231,7 +230,15 @@ func (c *Cleaner) removeUploads(ctx context.Context, condition string, arg any) 
 			return fmt.Errorf("list uploads: %w", err)
 		}
 		for _, uploadID := range ids {
-			if err := c.DB.Write(ctx, func(tx *db.Tx) error { return c.removeLocked(tx, uploadID) }); err != nil {
+			err := c.DB.Write(ctx, func(tx *db.Tx) error {
+				// Changing the row locks the upload, unless somebody else has removed it.
+				n, err := tx.Exec(`UPDATE object_uploads SET created_at = created_at WHERE id = $1`, uploadID)
+				if err != nil || n == 0 {
+					return err
+				}
+				return removeUpload(tx, uploadID, stamp.Of(c.Now()))
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -239,15 +246,6 @@ func (c *Cleaner) removeUploads(ctx context.Context, condition string, arg any) 
 			return nil
 		}
 	}
-}
-
-// removeLocked locks an upload and removes it, unless somebody else has.
-func (c *Cleaner) removeLocked(tx *db.Tx, uploadID string) error {
-	n, err := tx.Exec(`UPDATE object_uploads SET created_at = created_at WHERE id = $1`, uploadID)
-	if err != nil || n == 0 {
-		return err
-	}
-	return removeUpload(tx, uploadID, stamp.Of(c.Now()))
 }
 
 // Purge removes deleted buckets' objects and uploads. Deleting a bucket has already subtracted its totals.
@@ -288,8 +286,11 @@ func (c *Cleaner) purgeBucket(ctx context.Context, bucketID string) error {
 // purgeObjects removes up to limit objects from a deleted bucket. Their blobs become garbage.
 func (c *Cleaner) purgeObjects(ctx context.Context, bucketID string, limit int) (n int, err error) {
 	err = c.DB.Write(ctx, func(tx *db.Tx) error {
-		type purged struct{ key, blobs string }
-		some, err := db.Collect(tx, func(r db.Row) (p purged, err error) { return p, r.Scan(&p.key, &p.blobs) },
+		type purged struct {
+			key   string
+			blobs []blobRef
+		}
+		some, err := db.Collect(tx, func(r db.Row) (p purged, err error) { return p, r.Scan(&p.key, db.FromJSON(&p.blobs)) },
 			`SELECT key, blobs FROM objects WHERE bucket_id = $1 ORDER BY key LIMIT $2`, bucketID, limit)
 		if err != nil {
 			return fmt.Errorf("list objects: %w", err)
@@ -299,11 +300,7 @@ func (c *Cleaner) purgeObjects(ctx context.Context, bucketID string, limit int) 
 		var garbage db.Bulk[garbageRow]
 		for _, p := range some {
 			keys = append(keys, rowKey{bucketID, p.key})
-			var refs []blobRef
-			if err := json.Unmarshal([]byte(p.blobs), &refs); err != nil {
-				return fmt.Errorf("decode blobs: %w", err)
-			}
-			for _, ref := range refs {
+			for _, ref := range p.blobs {
 				garbage = append(garbage, garbageRow{ID: ref.id, GarbageAt: stamp.Of(c.Now())})
 			}
 		}

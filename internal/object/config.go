@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"steward/internal/errs"
 	"steward/internal/page"
@@ -98,9 +99,9 @@ func (c *CORS) check(faults *errs.Faults) {
 		expected string
 	}{
 		{"allowed_origins", c.AllowedOrigins, validOrigin, "an origin such as https://example.com, with at most one *"},
-		{"allowed_methods", c.AllowedMethods, validMethod, "GET, PUT, POST, DELETE or HEAD"},
+		{"allowed_methods", c.AllowedMethods, func(s string) bool { return slices.Contains(corsMethods, s) }, "GET, PUT, POST, DELETE or HEAD"},
 		{"allowed_headers", c.AllowedHeaders, validHeaderPattern, "the name of a header, with at most one *"},
-		{"expose_headers", c.ExposeHeaders, headerName.MatchString, "the name of a header"},
+		{"expose_headers", c.ExposeHeaders, httpguts.ValidHeaderFieldName, "the name of a header"},
 	}
 	for _, l := range lists {
 		location := "body.cors." + l.name
@@ -113,8 +114,6 @@ func (c *CORS) check(faults *errs.Faults) {
 		"body.cors.max_age_seconds", "expected 0 to 86400")
 }
 
-func validMethod(s string) bool { return slices.Contains(corsMethods, s) }
-
 // validOrigin reports whether a text is an origin, with at most one `*`.
 func validOrigin(s string) bool {
 	if s == "*" {
@@ -125,11 +124,10 @@ func validOrigin(s string) bool {
 		u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" && validHeaderValue(s)
 }
 
+// validHeaderPattern allows one `*`, which is also a character that names of headers can have.
 func validHeaderPattern(s string) bool {
-	return strings.Count(s, "*") <= 1 && headerName.MatchString(strings.Replace(s, "*", "x", 1))
+	return strings.Count(s, "*") <= 1 && httpguts.ValidHeaderFieldName(s)
 }
-
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // refusedHeaders lists headers that the server sets itself, that belong to the connection, or that would give
 // rights to a bucket's pages.
@@ -146,7 +144,7 @@ func checkHeaders(faults *errs.Faults, headers map[string]string) {
 		value := headers[name]
 		bytes += len(name) + len(value)
 		lower := strings.ToLower(name)
-		faults.Check(len(name) <= 255 && headerName.MatchString(name) && len(value) <= maxHeaderValue && validHeaderValue(value),
+		faults.Check(len(name) <= 255 && httpguts.ValidHeaderFieldName(name) && len(value) <= maxHeaderValue && validHeaderValue(value),
 			at+"."+name, "expected the name and the value of a header")
 		faults.Check(!slices.Contains(refusedHeaders, lower) && !strings.HasPrefix(lower, "x-amz-"),
 			at+"."+name, "expected another header than those of the connection, of S3 itself, and Set-Cookie")

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -167,14 +168,6 @@ type PresignInput struct {
 	Expiry    int64  `query:"expiry_seconds" minimum:"1" maximum:"604800" doc:"How long the URL is to be valid. Default: the server's presign-expiry" example:"3600"`
 }
 
-// expiry returns the URL's lifetime.
-func (in *PresignInput) expiry(fallback time.Duration) time.Duration {
-	if in.Expiry == 0 {
-		return fallback
-	}
-	return time.Duration(in.Expiry) * time.Second
-}
-
 // PresignURL handles GET /storage/presign/{bucket}.
 func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, error) {
 	b, err := h.bucket(ctx, in.Bucket)
@@ -196,7 +189,7 @@ func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, 
 		}
 		method = "PUT"
 	}
-	expiry := in.expiry(h.Expiry)
+	expiry := cmp.Or(time.Duration(in.Expiry)*time.Second, h.Expiry)
 	url, err := h.Presign(b, in.Key, method, expiry)
 	return Presigned{URL: url, Expiry: int64(expiry / time.Second)}, err
 }

@@ -48,7 +48,13 @@ func (s *Blobs) write(ctx context.Context, r io.Reader, size int64, checksum fun
 	sum := md5.New()
 	in := &input{r: io.TeeReader(r, sum)}
 	if err := s.Store.Put(ctx, w.ref.id, in, size); err != nil {
-		return w, explainPut(err, in.err)
+		switch {
+		case in.err != nil:
+			return w, in.err
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return w, errs.New(errs.Malformed, "the body has another size than the request says")
+		}
+		return w, explain(err)
 	}
 	w.ref.size = in.n
 	w.etag = hex.EncodeToString(sum.Sum(nil))
@@ -56,11 +62,9 @@ func (s *Blobs) write(ctx context.Context, r io.Reader, size int64, checksum fun
 		return w, nil
 	}
 	var err error
-	if w.checksum, err = checksum(); err != nil {
-		s.discard(err, w.ref)
-		return w, err
-	}
-	return w, nil
+	w.checksum, err = checksum()
+	s.discard(err, w.ref)
+	return w, err
 }
 
 // input counts the bytes read and keeps the reader's error.
@@ -77,17 +81,6 @@ func (i *input) Read(p []byte) (int, error) {
 		i.err = err
 	}
 	return n, err
-}
-
-// explainPut returns the reader's error if there is one, otherwise the blob store's in words for clients.
-func explainPut(err, ofReader error) error {
-	if ofReader != nil {
-		return ofReader
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errs.New(errs.Malformed, "the body has another size than the request says")
-	}
-	return explain(err)
 }
 
 // explain turns the blob store's errors into errors that clients may see.

@@ -58,11 +58,14 @@ const partReferencesText = `SELECT upload_id, number, blob_id, size FROM object_
 	WHERE (upload_id, number) > ($1, $2) ORDER BY upload_id, number LIMIT $3`
 
 func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error) error {
-	type row struct{ bucketID, key, blobs string }
+	type row struct {
+		bucketID, key string
+		blobs         []blobRef
+	}
 	var last row
 	for {
 		rows, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (o row, err error) {
-			return o, r.Scan(&o.bucketID, &o.key, &o.blobs)
+			return o, r.Scan(&o.bucketID, &o.key, db.FromJSON(&o.blobs))
 		}, objectReferencesText, last.bucketID, last.key, referencePage)
 		if err != nil {
 			return fmt.Errorf("list objects: %w", err)
@@ -72,11 +75,9 @@ func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error)
 		}
 		var refs []Reference
 		for _, o := range rows {
-			decoded, err := DecodeReferences(o.blobs)
-			if err != nil {
-				return err
+			for _, b := range o.blobs {
+				refs = append(refs, Reference{b.id, b.size})
 			}
-			refs = append(refs, decoded...)
 		}
 		if err := f(refs); err != nil {
 			return err

@@ -3,7 +3,6 @@ package object
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -63,52 +62,31 @@ func (s *Buckets) Forget() {
 	s.byKey.Forget()
 }
 
-const bucketColumns = `name, id, org_id, region, description, access_key, secret, internal, webhook_id, storage_tier, ttl_seconds,
+const bucketColumns = `name, id, org_id, region, description, access_key, secret, internal, COALESCE(webhook_id, ''), storage_tier, ttl_seconds,
 	public, cache_control, cors, additional_headers, created_by, created_at, updated_at, version`
 
 func (s *Buckets) scan(r db.Row) (*Bucket, error) {
 	b := &Bucket{}
 	c := &b.Config
 	var secret []byte
-	var webhookID, cors, headers *string
-	if err := r.Scan(&b.Name, &b.ID, &b.OrgID, &b.Region, &b.Description, &b.AccessKey, &secret, &b.Internal, &webhookID,
-		&c.StorageTier, &c.TTL, &c.Public, &c.CacheControl, &cors, &headers, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.version); err != nil {
+	if err := r.Scan(&b.Name, &b.ID, &b.OrgID, &b.Region, &b.Description, &b.AccessKey, &secret, &b.Internal, &b.WebhookID,
+		&c.StorageTier, &c.TTL, &c.Public, &c.CacheControl, db.FromJSON(&c.CORS), db.FromJSON(&c.AdditionalHeaders), &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.version); err != nil {
 		return nil, err
-	}
-	if webhookID != nil {
-		b.WebhookID = *webhookID
 	}
 	plain, err := s.Ring.Open(secretPurpose, secret)
 	if err != nil {
 		return nil, fmt.Errorf("open secret of bucket: %w", err)
 	}
 	b.SecretKey = string(plain)
-	if err := fromJSON(cors, &c.CORS); err != nil {
-		return nil, err
-	}
-	return b, fromJSON(headers, &c.AdditionalHeaders)
+	return b, nil
 }
 
-func fromJSON(text *string, to any) error {
-	if text == nil {
+// toJSON encodes a value for a column, or returns nil for none.
+func toJSON(value any, none bool) *string {
+	if none {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(*text), to); err != nil {
-		return fmt.Errorf("decode configuration: %w", err)
-	}
-	return nil
-}
-
-// toJSON encodes a value, or returns nil for none.
-func toJSON(value any, none bool) (*string, error) {
-	if none {
-		return nil, nil
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("encode configuration: %w", err)
-	}
-	return db.Null(string(text)), nil
+	return new(db.ToJSON(value))
 }
 
 // Create creates a bucket with new credentials in the caller's organization, in the resource's transaction.
@@ -292,13 +270,8 @@ func (s *Buckets) ByAccessKey(ctx context.Context, accessKey string) (*Bucket, e
 
 // List returns an organization's buckets by name, in a region, or in all regions if it is empty.
 func (s *Buckets) List(ctx context.Context, orgID, region string) ([]*Bucket, error) {
-	text := `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 AND region = $2 ORDER BY name`
-	args := []any{orgID, region}
-	if region == "" {
-		text = `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 ORDER BY name`
-		args = args[:1]
-	}
-	all, err := db.Collect(s.DB.Read(ctx), s.scan, text, args...)
+	all, err := db.Collect(s.DB.Read(ctx), s.scan, `SELECT `+bucketColumns+` FROM buckets
+		WHERE org_id = $1 AND $2 IN (region, '') ORDER BY name`, orgID, region)
 	if err != nil {
 		return nil, fmt.Errorf("list buckets: %w", err)
 	}
@@ -339,22 +312,14 @@ func (s *Buckets) configure(ctx context.Context, b *Bucket, action string, match
 
 func (s *Buckets) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 	c := b.Config
-	cors, err := toJSON(c.CORS, c.CORS == nil)
-	if err != nil {
-		return err
-	}
-	headers, err := toJSON(c.AdditionalHeaders, c.AdditionalHeaders == nil)
-	if err != nil {
-		return err
-	}
 	b.version++
 	b.UpdatedAt = stamp.Of(s.Now())
-	_, err = tx.Exec(`UPDATE buckets SET storage_tier = @storage_tier, ttl_seconds = @ttl_seconds, public = @public,
+	_, err := tx.Exec(`UPDATE buckets SET storage_tier = @storage_tier, ttl_seconds = @ttl_seconds, public = @public,
 		cache_control = @cache_control, cors = @cors, additional_headers = @additional_headers, updated_at = @updated_at,
 		version = @version WHERE id = @id`,
 		db.Args{
-			"storage_tier": c.StorageTier, "ttl_seconds": c.TTL, "public": c.Public, "cache_control": c.CacheControl, "cors": cors,
-			"additional_headers": headers, "updated_at": b.UpdatedAt, "version": b.version, "id": b.ID,
+			"storage_tier": c.StorageTier, "ttl_seconds": c.TTL, "public": c.Public, "cache_control": c.CacheControl,
+			"cors": toJSON(c.CORS, c.CORS == nil), "additional_headers": toJSON(c.AdditionalHeaders, c.AdditionalHeaders == nil), "updated_at": b.UpdatedAt, "version": b.version, "id": b.ID,
 		})
 	if err != nil {
 		return fmt.Errorf("update configuration of bucket: %w", err)
@@ -383,22 +348,31 @@ func (s *Buckets) withTTL(ctx context.Context, after string) ([]*Bucket, error) 
 	return some, nil
 }
 
-// exists returns NotFound if the bucket was deleted after we cached it.
-func exists(q db.Querier, b *Bucket) error {
-	var id string
-	err := q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`, b.ID).Scan(&id)
-	return missingBucket(err, b)
+// snapshot reads a bucket. It returns NotFound if the bucket was deleted after we cached it.
+func (b *Bucket) snapshot(ctx context.Context, d *db.DB, read func(db.Querier) error) error {
+	return d.Snapshot(ctx, func(q db.Querier) error {
+		if err := findState(q, b, ""); err != nil {
+			return err
+		}
+		return read(q)
+	})
 }
 
 // lock locks a bucket until the transaction ends, so that we can change its objects. It returns NotFound if
-// the bucket was deleted. SQLite has only one writer and needs no lock.
-func lock(tx *db.Tx, b *Bucket) error {
-	text := `SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`
+// the bucket was deleted.
+func lock(tx *db.Tx, b *Bucket) error { return findState(tx, b, forUpdate(tx)) }
+
+// forUpdate returns what locks the row of a SELECT. SQLite has only one writer and needs no lock.
+func forUpdate(tx *db.Tx) string {
 	if tx.Dialect() == db.Postgres {
-		text += ` FOR UPDATE`
+		return ` FOR UPDATE`
 	}
+	return ""
+}
+
+func findState(q db.Querier, b *Bucket, suffix string) error {
 	var id string
-	return missingBucket(tx.Row(text, b.ID).Scan(&id), b)
+	return missingBucket(q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`+suffix, b.ID).Scan(&id), b)
 }
 
 func missingBucket(err error, b *Bucket) error {

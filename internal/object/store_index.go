@@ -168,11 +168,6 @@ func (s *Index) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted
 			return nil, Conditions{IfMatch: d.IfMatch}.check(key, b.current(old, s.Now()))
 		}})
 	}
-	return s.deleteAll(ctx, changes)
-}
-
-// deleteAll applies deletions and returns the keys that existed.
-func (s *Index) deleteAll(ctx context.Context, changes []*change) (deleted []string, err error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
@@ -199,9 +194,14 @@ func (s *Index) DeletePrefix(ctx context.Context, b *Bucket, prefix string, o Or
 	}
 	keys := withPrefix(prefix)
 	for {
-		some, err := s.keys(ctx, b, keys, s.limits().Batch)
-		if err != nil || len(some) == 0 {
-			return deleted, err
+		some, err := db.Collect(s.DB.Read(ctx), db.Value[string],
+			`SELECT key FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4`,
+			b.ID, keys.from, keys.to, s.limits().Batch)
+		if err != nil {
+			return deleted, fmt.Errorf("list keys: %w", err)
+		}
+		if len(some) == 0 {
+			return deleted, nil
 		}
 		var gone []string
 		err = s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -216,15 +216,6 @@ func (s *Index) DeletePrefix(ctx context.Context, b *Bucket, prefix string, o Or
 		deleted += int64(len(gone))
 		keys.from = after(some[len(some)-1])
 	}
-}
-
-func (s *Index) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) ([]string, error) {
-	some, err := db.Collect(s.DB.Read(ctx), db.Value[string],
-		`SELECT key FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4`, b.ID, keys.from, keys.to, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
-	return some, nil
 }
 
 // Copy copies src, an object that Get returned, with p's content type and attributes. A copy onto itself

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"steward/internal/db"
@@ -85,14 +86,9 @@ func (b *batch) blockDeltas() ([]block, error) {
 		sum := sums[p.block]
 		sums[p.block] = block{p.block.bucketID, p.block.key, sum.objects + d.objects, sum.bytes + d.bytes}
 	}
-	deltas := make([]block, 0, len(sums))
-	for _, d := range sums {
-		deltas = append(deltas, d)
-	}
-	slices.SortFunc(deltas, func(a, b block) int {
+	return slices.SortedFunc(maps.Values(sums), func(a, b block) int {
 		return cmp.Or(cmp.Compare(a.bucketID, b.bucketID), cmp.Compare(a.firstKey, b.firstKey))
-	})
-	return deltas, nil
+	}), nil
 }
 
 // delta returns by how much a row changes its block.
@@ -146,13 +142,6 @@ func setBlock(tx *db.Tx, b block) error {
 	return nil
 }
 
-func deleteBlock(tx *db.Tx, b block) error {
-	if _, err := tx.Exec(`DELETE FROM object_blocks WHERE bucket_id = $1 AND first_key = $2`, b.bucketID, b.firstKey); err != nil {
-		return fmt.Errorf("delete block: %w", err)
-	}
-	return nil
-}
-
 // mergeBlock merges a small block with the next or previous one, unless that is large. It reads the block
 // again, because an earlier merge in this transaction may have changed or deleted it.
 func mergeBlock(tx *db.Tx, limits Limits, b block) error {
@@ -190,8 +179,8 @@ func findBlock(tx *db.Tx, condition, bucketID, key string) (b block, ok bool, er
 func joinBlocks(tx *db.Tx, limits Limits, first, second block) error {
 	first.objects += second.objects
 	first.bytes += second.bytes
-	if err := deleteBlock(tx, second); err != nil {
-		return err
+	if _, err := tx.Exec(`DELETE FROM object_blocks WHERE bucket_id = $1 AND first_key = $2`, second.bucketID, second.firstKey); err != nil {
+		return fmt.Errorf("delete block: %w", err)
 	}
 	if err := setBlock(tx, first); err != nil {
 		return err

@@ -1,10 +1,9 @@
 package object
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"steward/internal/db"
@@ -96,7 +95,8 @@ func (b *batch) lock(changes []*change) error {
 	}
 	b.events = map[string][]Event{}
 	missing := map[string]error{}
-	for _, bucket := range sortedBuckets(byID) {
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		bucket := byID[id]
 		err := lock(b.tx, bucket)
 		switch {
 		case err == nil:
@@ -115,34 +115,11 @@ func (b *batch) lock(changes []*change) error {
 
 func isMissing(err error) bool { return errs.KindOf(err) == errs.NotFound }
 
-func sortedBuckets(byID map[string]*Bucket) []*Bucket {
-	all := make([]*Bucket, 0, len(byID))
-	for _, b := range byID {
-		all = append(all, b)
-	}
-	slices.SortFunc(all, func(a, b *Bucket) int { return cmp.Compare(a.ID, b.ID) })
-	return all
-}
-
-const objectColumns = `o.bucket_id, o.key, o.size, o.modified_at, o.tier, o.etag, o.content_type, o.attributes, o.blobs`
+const objectColumns = `o.bucket_id, o.key, o.size, o.modified_at, o.tier, o.etag, COALESCE(o.content_type, ''), o.attributes, o.blobs`
 
 func scanObject(r db.Row) (o Object, err error) {
-	var contentType *string
-	var attributes, blobs string
-	err = r.Scan(&o.BucketID, &o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &contentType, &attributes, &blobs)
-	if err != nil {
-		return o, err
-	}
-	if contentType != nil {
-		o.ContentType = *contentType
-	}
-	if err := json.Unmarshal([]byte(attributes), &o.Attributes); err != nil {
-		return o, fmt.Errorf("decode attributes: %w", err)
-	}
-	if err := json.Unmarshal([]byte(blobs), &o.blobs); err != nil {
-		return o, fmt.Errorf("decode blobs: %w", err)
-	}
-	return o, nil
+	return o, r.Scan(&o.BucketID, &o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &o.ContentType, db.FromJSON(&o.Attributes),
+		db.FromJSON(&o.blobs))
 }
 
 // read reads the rows that will change.
@@ -218,11 +195,7 @@ func (b *batch) writeObjects() error {
 		case r.new == nil:
 			deleted = append(deleted, at)
 		default:
-			row, err := newObjectRow(r.new)
-			if err != nil {
-				return err
-			}
-			written = append(written, row)
+			written = append(written, newObjectRow(r.new))
 		}
 	}
 	if err := written.Send(b.tx, upsertObjects); err != nil {
@@ -245,20 +218,12 @@ type objectRow struct {
 	Checksum          *string
 }
 
-func newObjectRow(o *Object) (objectRow, error) {
-	attributes, err := json.Marshal(o.Attributes)
-	if err != nil {
-		return objectRow{}, fmt.Errorf("encode attributes: %w", err)
-	}
-	blobs, err := json.Marshal(o.blobs)
-	if err != nil {
-		return objectRow{}, fmt.Errorf("encode blobs: %w", err)
-	}
+func newObjectRow(o *Object) objectRow {
 	return objectRow{
 		BucketID: o.BucketID, Key: o.Key, Size: o.Size, ModifiedAt: o.ModifiedAt, Tier: o.Tier, ETag: o.ETag,
-		ContentType: db.Null(o.ContentType), Attributes: string(attributes), Blobs: string(blobs),
+		ContentType: db.Null(o.ContentType), Attributes: db.ToJSON(o.Attributes), Blobs: db.ToJSON(o.blobs),
 		Checksum: db.Null(o.Attributes.Checksum.kind()),
-	}, nil
+	}
 }
 
 // garbageRow is a blob with the time when it lost its last reference.

@@ -11,15 +11,12 @@ import (
 	"steward/internal/errs"
 )
 
-const listColumns = `key, size, modified_at, tier, etag, content_type, checksum`
+const listColumns = `bucket_id, key, size, modified_at, tier, etag, COALESCE(content_type, ''), checksum`
 
 // scanListed scans an object for a list. The only attribute it reads is the checksum's kind.
 func scanListed(r db.Row) (o Object, err error) {
-	var contentType, checksum *string
-	err = r.Scan(&o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &contentType, &checksum)
-	if contentType != nil {
-		o.ContentType = *contentType
-	}
+	var checksum *string
+	err = r.Scan(&o.BucketID, &o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &o.ContentType, &checksum)
 	if checksum != nil {
 		o.Attributes.Checksum = checksumOf(*checksum)
 	}
@@ -36,17 +33,10 @@ type window struct {
 }
 
 func listRows(q db.Querier, b *Bucket, keys keyRange, w window) ([]Object, error) {
-	return collectListed(q, b, listText,
+	rows, err := db.Collect(q, scanListed, listText,
 		db.Args{"bucket_id": b.ID, "from": keys.from, "to": keys.to, "limit": w.limit, "offset": w.offset})
-}
-
-func collectListed(q db.Querier, b *Bucket, text string, args db.Args) ([]Object, error) {
-	rows, err := db.Collect(q, scanListed, text, args)
 	if err != nil {
 		return nil, fmt.Errorf("list objects: %w", err)
-	}
-	for i := range rows {
-		rows[i].BucketID = b.ID
 	}
 	return rows, nil
 }
@@ -69,22 +59,22 @@ func entriesText(d db.Dialect) string {
 }
 
 func entryRows(q db.Querier, b *Bucket, l *lister, limit int) ([]Object, error) {
-	rows, err := collectListed(q, b, entriesText(q.Dialect()), db.Args{
+	rows, err := db.Collect(q, scanListed, entriesText(q.Dialect()), db.Args{
 		"bucket_id": b.ID, "from": l.keys.from, "to": l.keys.to, "limit": limit,
 		"skip": utf8.RuneCountInString(l.request.Prefix), "delimiter": l.request.Delimiter,
 		"after": after(""), "end": prefixEnd(l.request.Delimiter),
 	})
+	if err != nil {
+		return nil, fmt.Errorf("list entries: %w", err)
+	}
 	slices.SortFunc(rows, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
-	return rows, err
+	return rows, nil
 }
 
 // List returns objects and common prefixes in byte order, as S3 does. It returns NotFound if the bucket is
 // gone.
 func (s *Index) List(ctx context.Context, b *Bucket, r ListRequest) (p ListPage, err error) {
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		p, err = list(q, b, r)
 		return err
 	})
@@ -133,10 +123,7 @@ func (s *Index) Page(ctx context.Context, b *Bucket, prefix string, offset int64
 	if !isText(prefix) {
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		p, err = s.page(q, b, withPrefix(prefix), window{offset, limit})
 		return err
 	})
@@ -149,10 +136,7 @@ func (s *Index) PageAfter(ctx context.Context, b *Bucket, prefix, key string, li
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
 	keys := withPrefix(prefix)
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		if p.Total, err = countObjects(q, b, keys); err != nil {
 			return err
 		}
@@ -205,10 +189,7 @@ func countObjects(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
 // folder. Folders have the exact number and size of the objects below them. It returns NotFound if the
 // bucket is gone.
 func (s *Index) Folders(ctx context.Context, b *Bucket, prefix, after string, limit int) (p FolderPage, err error) {
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error {
 		listed, err := list(q, b, ListRequest{Prefix: prefix, Delimiter: "/", After: after, Limit: limit})
 		if err != nil {
 			return err

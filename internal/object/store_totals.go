@@ -72,13 +72,12 @@ func (s *Totals) Bucket(ctx context.Context, b *Bucket) (u Usage, err error) {
 }
 
 // All returns the usage of all organizations together.
-func (s *Totals) All(ctx context.Context) (u Usage, err error) {
-	err = s.DB.Read(ctx).Row(`SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT)
-		FROM bucket_totals`).Scan(&u.Objects, &u.Bytes)
+func (s *Totals) All(ctx context.Context) (Usage, error) {
+	held, err := totals.Sum(s.DB.Read(ctx))
 	if err != nil {
-		return Usage{}, fmt.Errorf("sum totals: %w", err)
+		return Usage{}, err
 	}
-	return u, nil
+	return Usage{Objects: held[0], Bytes: held[1]}, nil
 }
 
 // ByBucket returns the usage of an organization's buckets, by bucket id.

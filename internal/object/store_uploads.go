@@ -3,7 +3,6 @@ package object
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,19 +38,15 @@ func (s *Uploads) Create(ctx context.Context, b *Bucket, p PutRequest) (Upload, 
 		ID: id.At(id.Upload, now) + id.Secret(16), BucketID: b.ID, Key: p.Key, ContentType: p.ContentType,
 		Tier: cmp.Or(p.Tier, b.Tier()), Attributes: p.Attributes, CreatedAt: stamp.Of(now),
 	}
-	attributes, err := json.Marshal(u.Attributes)
-	if err != nil {
-		return Upload{}, fmt.Errorf("encode attributes: %w", err)
-	}
 	return u, s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := lock(tx, b); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO object_uploads (`+uploadColumns+`)
+		_, err := tx.Exec(`INSERT INTO object_uploads (id, bucket_id, key, tier, content_type, attributes, created_at)
 			VALUES (@id, @bucket_id, @key, @tier, @content_type, @attributes, @created_at)`,
 			db.Args{
 				"id": u.ID, "bucket_id": u.BucketID, "key": u.Key, "tier": u.Tier, "content_type": db.Null(u.ContentType),
-				"attributes": string(attributes), "created_at": u.CreatedAt,
+				"attributes": db.ToJSON(u.Attributes), "created_at": u.CreatedAt,
 			})
 		if err != nil {
 			return fmt.Errorf("insert upload: %w", err)
@@ -60,21 +55,10 @@ func (s *Uploads) Create(ctx context.Context, b *Bucket, p PutRequest) (Upload, 
 	})
 }
 
-const uploadColumns = `id, bucket_id, key, tier, content_type, attributes, created_at`
+const uploadColumns = `id, bucket_id, key, tier, COALESCE(content_type, ''), attributes, created_at`
 
 func scanUpload(r db.Row) (u Upload, err error) {
-	var contentType *string
-	var attributes string
-	if err := r.Scan(&u.ID, &u.BucketID, &u.Key, &u.Tier, &contentType, &attributes, &u.CreatedAt); err != nil {
-		return u, err
-	}
-	if contentType != nil {
-		u.ContentType = *contentType
-	}
-	if err := json.Unmarshal([]byte(attributes), &u.Attributes); err != nil {
-		return u, fmt.Errorf("decode attributes: %w", err)
-	}
-	return u, nil
+	return u, r.Scan(&u.ID, &u.BucketID, &u.Key, &u.Tier, &u.ContentType, db.FromJSON(&u.Attributes), &u.CreatedAt)
 }
 
 // Get returns an upload in progress, or ErrNoUpload.
@@ -88,11 +72,7 @@ type uploadKey struct{ bucketID, key, id string }
 // lockUpload returns an upload and locks it until the transaction ends. To avoid deadlocks, everything that
 // changes parts locks the upload first and then the bucket.
 func lockUpload(tx *db.Tx, k uploadKey) (Upload, error) {
-	suffix := ""
-	if tx.Dialect() == db.Postgres {
-		suffix = " FOR UPDATE"
-	}
-	return findUpload(tx, k, suffix)
+	return findUpload(tx, k, forUpdate(tx))
 }
 
 func findUpload(q db.Querier, k uploadKey, suffix string) (Upload, error) {
@@ -145,10 +125,6 @@ func (s *Uploads) insertPart(tx *db.Tx, b *Bucket, p PartRequest, part Part) err
 	if err := s.Blobs.checkAge(blobRef{id: part.blob}); err != nil {
 		return err
 	}
-	checksum, err := toJSON(part.Checksum, part.Checksum == nil)
-	if err != nil {
-		return err
-	}
 	if _, err := tx.Exec(`UPDATE blobs SET garbage_at = $3 WHERE id IN
 		(SELECT blob_id FROM object_parts WHERE upload_id = $1 AND number = $2)`, p.UploadID, p.Number, part.ModifiedAt); err != nil {
 		return fmt.Errorf("mark blob as garbage: %w", err)
@@ -156,13 +132,13 @@ func (s *Uploads) insertPart(tx *db.Tx, b *Bucket, p PartRequest, part Part) err
 	if err := tx.Send(`INSERT INTO blobs (id) VALUES ($1)`, part.blob); err != nil {
 		return fmt.Errorf("insert blob: %w", err)
 	}
-	err = tx.Send(`INSERT INTO object_parts (upload_id, number, blob_id, size, etag, checksum, modified_at)
+	err := tx.Send(`INSERT INTO object_parts (upload_id, number, blob_id, size, etag, checksum, modified_at)
 		VALUES (@upload_id, @number, @blob_id, @size, @etag, @checksum, @modified_at)
 		ON CONFLICT (upload_id, number) DO UPDATE SET blob_id = excluded.blob_id, size = excluded.size, etag = excluded.etag,
 		checksum = excluded.checksum, modified_at = excluded.modified_at`,
 		db.Args{
 			"upload_id": p.UploadID, "number": p.Number, "blob_id": part.blob, "size": part.Size, "etag": part.ETag,
-			"checksum": checksum, "modified_at": part.ModifiedAt,
+			"checksum": toJSON(part.Checksum, part.Checksum == nil), "modified_at": part.ModifiedAt,
 		})
 	if err != nil {
 		return fmt.Errorf("insert part: %w", err)
@@ -186,11 +162,7 @@ func (s *Uploads) CopyPart(ctx context.Context, b *Bucket, p PartRequest, src Ra
 const partColumns = `number, blob_id, size, etag, checksum, modified_at`
 
 func scanPart(r db.Row) (p Part, err error) {
-	var checksum *string
-	if err := r.Scan(&p.Number, &p.blob, &p.Size, &p.ETag, &checksum, &p.ModifiedAt); err != nil {
-		return p, err
-	}
-	return p, fromJSON(checksum, &p.Checksum)
+	return p, r.Scan(&p.Number, &p.blob, &p.Size, &p.ETag, db.FromJSON(&p.Checksum), &p.ModifiedAt)
 }
 
 func listParts(q db.Querier, uploadID string, after, limit int) ([]Part, error) {
@@ -234,12 +206,7 @@ func (s *Uploads) List(ctx context.Context, b *Bucket, r UploadsRequest) (p Uplo
 		l.keys.from = r.After
 		p.NextID = r.AfterID
 	}
-	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
-		if err := exists(q, b); err != nil {
-			return err
-		}
-		return p.read(q, b, l)
-	})
+	err = b.snapshot(ctx, s.DB, func(q db.Querier) error { return p.read(q, b, l) })
 	p.Listed = l.Listed
 	return p, err
 }

@@ -63,8 +63,14 @@ func (s *Uploads) replace(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) err
 	if err := used.Send(tx, `DELETE FROM object_parts AS p {USING v} WHERE p.upload_id = v.upload_id AND p.number = v.number`); err != nil {
 		return fmt.Errorf("delete parts: %w", err)
 	}
-	if err := insertCompletion(tx, b, c, o); err != nil {
-		return err
+	err := tx.Send(`INSERT INTO object_completions (upload_id, bucket_id, key, etag, checksum, completed_at)
+		VALUES (@upload_id, @bucket_id, @key, @etag, @checksum, @completed_at)`,
+		db.Args{
+			"upload_id": c.UploadID, "bucket_id": b.ID, "key": c.Key, "etag": o.ETag,
+			"checksum": toJSON(o.Attributes.Checksum, o.Attributes.Checksum == nil), "completed_at": o.ModifiedAt,
+		})
+	if err != nil {
+		return fmt.Errorf("insert completion: %w", err)
 	}
 	return removeUpload(tx, c.UploadID, o.ModifiedAt)
 }
@@ -75,9 +81,8 @@ func (s *Uploads) completed(q db.Querier, b *Bucket, c CompleteRequest) (Object,
 		return Object{}, ErrNoUpload
 	}
 	o := Object{BucketID: b.ID, Key: c.Key}
-	var checksum *string
 	err := q.Row(`SELECT etag, checksum FROM object_completions WHERE upload_id = $1 AND bucket_id = $2 AND key = $3 AND completed_at > $4`,
-		c.UploadID, b.ID, c.Key, stamp.Of(s.Now()).Add(-completionPeriod)).Scan(&o.ETag, &checksum)
+		c.UploadID, b.ID, c.Key, stamp.Of(s.Now()).Add(-completionPeriod)).Scan(&o.ETag, db.FromJSON(&o.Attributes.Checksum))
 	if errors.Is(err, db.ErrNoRows) {
 		return Object{}, ErrNoUpload
 	}
@@ -87,25 +92,5 @@ func (s *Uploads) completed(q db.Querier, b *Bucket, c CompleteRequest) (Object,
 	if o.ETag != c.etag() {
 		return Object{}, ErrNoUpload // a different request
 	}
-	if err := fromJSON(checksum, &o.Attributes.Checksum); err != nil {
-		return Object{}, err
-	}
 	return o, nil
-}
-
-func insertCompletion(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) error {
-	checksum, err := toJSON(o.Attributes.Checksum, o.Attributes.Checksum == nil)
-	if err != nil {
-		return err
-	}
-	err = tx.Send(`INSERT INTO object_completions (upload_id, bucket_id, key, etag, checksum, completed_at)
-		VALUES (@upload_id, @bucket_id, @key, @etag, @checksum, @completed_at)`,
-		db.Args{
-			"upload_id": c.UploadID, "bucket_id": b.ID, "key": c.Key, "etag": o.ETag, "checksum": checksum,
-			"completed_at": o.ModifiedAt,
-		})
-	if err != nil {
-		return fmt.Errorf("insert completion: %w", err)
-	}
-	return nil
 }

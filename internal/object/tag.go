@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	"steward/internal/db"
 )
 
 // Tag is a key and a value on an object.
@@ -14,26 +17,11 @@ type Tags []Tag
 
 // MarshalJSON returns the tags as an object whose members keep their order.
 func (t Tags) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
+	members := make([]string, len(t))
 	for i, tag := range t {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		key, err := json.Marshal(tag.Key)
-		if err != nil {
-			return nil, fmt.Errorf("encode tag: %w", err)
-		}
-		value, err := json.Marshal(tag.Value)
-		if err != nil {
-			return nil, fmt.Errorf("encode tag: %w", err)
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
+		members[i] = db.ToJSON(tag.Key) + ":" + db.ToJSON(tag.Value)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return []byte("{" + strings.Join(members, ",") + "}"), nil
 }
 
 // UnmarshalJSON reads an object and keeps its members in order.

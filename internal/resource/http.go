@@ -31,16 +31,15 @@ func (h *Handler) Regions(context.Context, *struct{}) ([]Region, error) {
 	return h.Manager.Regions, nil
 }
 
-// RegionInput names an organization's region. It is exported because huma ignores unexported embedded
-// structs.
-type RegionInput struct {
+// regionInput names an organization's region.
+type regionInput struct {
 	OrgID  string `path:"orgId" doc:"Id of the organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Region string `path:"region" doc:"Region, as GET /cli/region lists it" example:"local"`
 }
 
 // region returns the requested region, or NotFound if it does not exist or the organization is not the
 // caller's.
-func (h *Handler) region(caller *auth.Caller, in RegionInput) (*Region, error) {
+func (h *Handler) region(caller *auth.Caller, in regionInput) (*Region, error) {
 	if in.OrgID != caller.OrgID {
 		return nil, errs.Missing("organization", in.OrgID)
 	}
@@ -52,7 +51,7 @@ func (h *Handler) region(caller *auth.Caller, in RegionInput) (*Region, error) {
 }
 
 // List serves GET /resource/{orgId}/{region}.
-func (h *Handler) List(ctx context.Context, in *RegionInput) (List, error) {
+func (h *Handler) List(ctx context.Context, in *regionInput) (List, error) {
 	caller := auth.From(ctx)
 	if _, err := h.region(caller, *in); err != nil {
 		return List{}, err
@@ -88,13 +87,13 @@ func (l *List) add(t Type, e DBEntry) {
 
 // CreateInput is the request for POST /resource/{orgId}/{region}.
 type CreateInput struct {
-	RegionInput
+	regionInput
 	Body NewResources
 }
 
 // CheckCreate adds a fault for each resource whose type has no engine in the region.
 func (h *Handler) CheckCreate(ctx context.Context, in *CreateInput, faults *errs.Faults) {
-	if region, err := h.region(auth.From(ctx), in.RegionInput); err == nil {
+	if region, err := h.region(auth.From(ctx), in.regionInput); err == nil {
 		in.Body.checkEngines(region, faults)
 	}
 }
@@ -102,7 +101,7 @@ func (h *Handler) CheckCreate(ctx context.Context, in *CreateInput, faults *errs
 // Create serves POST /resource/{orgId}/{region}.
 func (h *Handler) Create(ctx context.Context, in *CreateInput) (Created, error) {
 	caller := auth.From(ctx)
-	region, err := h.region(caller, in.RegionInput)
+	region, err := h.region(caller, in.regionInput)
 	if err != nil {
 		return Created{}, err
 	}
@@ -145,12 +144,12 @@ func (g Gone) SDK() any {
 
 // Delete serves DELETE /resource/{orgId}/{region}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
-	RegionInput
+	regionInput
 	Body Deletion
 },
 ) (Gone, error) {
 	caller := auth.From(ctx)
-	region, err := h.region(caller, in.RegionInput)
+	region, err := h.region(caller, in.regionInput)
 	if err != nil {
 		return Gone{}, err
 	}

@@ -21,17 +21,17 @@ import (
 // maxRows caps the rows in a query's result.
 const maxRows = 1000
 
-// NameInput names a resource. It is exported because huma ignores unexported embedded structs.
-type NameInput struct {
-	RegionInput
+// nameInput names a resource.
+type nameInput struct {
+	regionInput
 	Name string `path:"name" doc:"Name of the resource" example:"invoices"`
 }
 
 // open returns the requested resource and its engine. It returns NotFound, or Unavailable if the region
 // no longer has that engine.
-func (h *Handler) open(ctx context.Context, in NameInput, t Type) (Engine, *Provisioned, error) {
+func (h *Handler) open(ctx context.Context, in nameInput, t Type) (Engine, *Provisioned, error) {
 	caller := auth.From(ctx)
-	region, err := h.region(caller, in.RegionInput)
+	region, err := h.region(caller, in.regionInput)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -43,7 +43,7 @@ func (h *Handler) open(ctx context.Context, in NameInput, t Type) (Engine, *Prov
 	return e, p, err
 }
 
-func (h *Handler) openDatabase(ctx context.Context, in NameInput) (Databases, *Provisioned, error) {
+func (h *Handler) openDatabase(ctx context.Context, in nameInput) (Databases, *Provisioned, error) {
 	e, p, err := h.open(ctx, in, DB)
 	if err != nil {
 		return nil, nil, err
@@ -51,7 +51,7 @@ func (h *Handler) openDatabase(ctx context.Context, in NameInput) (Databases, *P
 	return e.(Databases), p, nil
 }
 
-func (h *Handler) openStore(ctx context.Context, in NameInput) (Stores, *Provisioned, error) {
+func (h *Handler) openStore(ctx context.Context, in nameInput) (Stores, *Provisioned, error) {
 	e, p, err := h.open(ctx, in, KV)
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func (h *Handler) openStore(ctx context.Context, in NameInput) (Stores, *Provisi
 type Tables []Table
 
 // Tables serves GET /resource/{orgId}/{region}/{name}/tables.
-func (h *Handler) Tables(ctx context.Context, in *NameInput) (Tables, error) {
+func (h *Handler) Tables(ctx context.Context, in *nameInput) (Tables, error) {
 	engine, p, err := h.openDatabase(ctx, *in)
 	if err != nil {
 		return nil, err
@@ -101,11 +101,11 @@ func (n NewQuery) values() ([]any, error) {
 
 // Query serves POST /resource/{orgId}/{region}/{name}/query.
 func (h *Handler) Query(ctx context.Context, in *struct {
-	NameInput
+	nameInput
 	Body NewQuery
 },
 ) (Rows, error) {
-	engine, p, err := h.openDatabase(ctx, in.NameInput)
+	engine, p, err := h.openDatabase(ctx, in.nameInput)
 	if err != nil {
 		return Rows{}, err
 	}
@@ -130,7 +130,7 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 
 // KeysInput selects keys in a store.
 type KeysInput struct {
-	NameInput
+	nameInput
 	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys" example:"2026/"`
 	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of keys to return"`
@@ -145,7 +145,7 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 			return Keys{}, err
 		}
 	}
-	engine, p, err := h.openStore(ctx, in.NameInput)
+	engine, p, err := h.openStore(ctx, in.nameInput)
 	if err != nil {
 		return Keys{}, err
 	}
@@ -165,14 +165,14 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 
 // RotateInput names the resource that gets new credentials.
 type RotateInput struct {
-	NameInput
+	nameInput
 	Type string `query:"type" enum:"db,s3,kv" doc:"Type of the resource; required if there are several of this name"`
 }
 
 // Rotate serves POST /resource/{orgId}/{region}/{name}/rotate.
 func (h *Handler) Rotate(ctx context.Context, in *RotateInput) (entry Entry, err error) {
 	caller := auth.From(ctx)
-	region, err := h.region(caller, in.RegionInput)
+	region, err := h.region(caller, in.regionInput)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -206,7 +206,7 @@ func (h *Handler) find(ctx context.Context, caller *auth.Caller, in *RotateInput
 		if in.Type != "" && in.Type != string(t) {
 			continue
 		}
-		r, err := h.get(ctx, caller, in.NameInput, t)
+		r, err := h.get(ctx, caller, in.nameInput, t)
 		if err == nil {
 			found = append(found, r)
 		} else if errs.KindOf(err) != errs.NotFound {
@@ -225,7 +225,7 @@ func (h *Handler) find(ctx context.Context, caller *auth.Caller, in *RotateInput
 }
 
 // get returns a resource of a type by its name, or NotFound.
-func (h *Handler) get(ctx context.Context, caller *auth.Caller, in NameInput, t Type) (Resource, error) {
+func (h *Handler) get(ctx context.Context, caller *auth.Caller, in nameInput, t Type) (Resource, error) {
 	if t != S3 {
 		p, err := h.Manager.Store.Get(ctx, caller.OrgID, in.Region, t, in.Name)
 		return Resource{Provisioned: p}, err

@@ -19,7 +19,7 @@ const maxKey = 4096
 
 // KeyInput names a key in a store.
 type KeyInput struct {
-	NameInput
+	nameInput
 	Key      string `query:"key" required:"true" maxLength:"6000" doc:"The key, at most 4,096 bytes" example:"session:1"`
 	Encoding string `query:"encoding" enum:"text,base64" default:"text" doc:"How key and item are written; base64 if they are not UTF-8 or have a character U+0000, with the alphabet of URLs or the standard one"`
 }
@@ -59,7 +59,7 @@ func (h *Handler) Value(ctx context.Context, in *ValueInput) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	engine, p, err := h.openStore(ctx, in.NameInput)
+	engine, p, err := h.openStore(ctx, in.nameInput)
 	if err != nil {
 		return Value{}, err
 	}
@@ -83,7 +83,7 @@ func (h *Handler) SetValue(ctx context.Context, in *struct {
 	if err := faults.Err(); err != nil {
 		return Value{}, err
 	}
-	engine, p, err := h.openStore(ctx, in.NameInput)
+	engine, p, err := h.openStore(ctx, in.nameInput)
 	if err != nil {
 		return Value{}, err
 	}
@@ -120,7 +120,7 @@ func (h *Handler) DeleteValue(ctx context.Context, in *DeleteValueInput) (web.No
 		}
 		item = &text
 	}
-	engine, p, err := h.openStore(ctx, in.NameInput)
+	engine, p, err := h.openStore(ctx, in.nameInput)
 	if err != nil {
 		return web.None{}, err
 	}

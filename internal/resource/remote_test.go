@@ -149,7 +149,7 @@ func TestContentsOfAnotherNodeAreTheSame(t *testing.T) {
 	first, second, fail := newNodes(t, d)
 	_, err := first.create(NewResource{Type: DB, Name: new("a")}, NewResource{Type: KV, Name: new("a")})
 	first.must(err)
-	name := NameInput{RegionInput: RegionInput{OrgID: "org_1", Region: "local"}, Name: "a"}
+	name := nameInput{regionInput: regionInput{OrgID: "org_1", Region: "local"}, Name: "a"}
 	contents := func(f *fixture) string {
 		t.Helper()
 		h := &Handler{Manager: f.Manager}
@@ -159,11 +159,11 @@ func TestContentsOfAnotherNodeAreTheSame(t *testing.T) {
 		var query NewQuery
 		f.must(json.Unmarshal([]byte(`{"query": "q", "args": [null, true, 9007199254740993, 1.5, 1e300, "ä", {"base64": "AP8="}]}`), &query))
 		rows, err := h.Query(ctx, &struct {
-			NameInput
+			nameInput
 			Body NewQuery
 		}{name, query})
 		f.must(err)
-		keys, err := h.Keys(ctx, &KeysInput{NameInput: name, Prefix: "a", Cursor: "b", Limit: 7, Type: "string"})
+		keys, err := h.Keys(ctx, &KeysInput{nameInput: name, Prefix: "a", Cursor: "b", Limit: 7, Type: "string"})
 		f.must(err)
 		text, err := json.Marshal([]any{tables, rows, keys})
 		f.must(err)

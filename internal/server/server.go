@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/account"
@@ -68,8 +69,8 @@ type Server struct {
 	Decoding *web.Decoding
 	Proxies  web.Proxies
 	Log      *slog.Logger
-	// Ready returns an error if we cannot serve requests.
-	Ready func(context.Context) error
+	// Stopping is true once the process is stopping.
+	Stopping atomic.Bool
 	// Disk is the database's disk, unless that is elsewhere.
 	Disk *disk.Space
 	// Trace wraps the handler for all requests; nil for none.
@@ -142,8 +143,15 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	web.Write(w, r, http.StatusOK, health{Status: "ok"})
 }
 
-// ErrStopping is returned by Ready while the process is stopping.
-var ErrStopping = errors.New("the process is stopping")
+// Ready returns an error if the process cannot serve requests.
+func (s *Server) Ready(ctx context.Context) error {
+	if s.Stopping.Load() {
+		return errStopping
+	}
+	return s.Idempotency.DB.Ping(ctx)
+}
+
+var errStopping = errors.New("the process is stopping")
 
 // ready responds with 503 while the database is unreachable or the process is stopping. An almost
 // full disk still gets a 200, whose body says so: clients can read and delete things.
@@ -153,7 +161,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	err := s.Ready(ctx)
 	// HAProxy lets requests finish on a server that answers 404, and cuts them off on one that
 	// fails.
-	if errors.Is(err, ErrStopping) && r.URL.RawQuery == "draining=404" {
+	if errors.Is(err, errStopping) && r.URL.RawQuery == "draining=404" {
 		web.Fail(w, r, errs.New(errs.NotFound, "the process is stopping"))
 		return
 	}

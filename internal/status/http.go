@@ -3,12 +3,16 @@ package status
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/disk"
+	"steward/internal/node"
+	"steward/internal/resource"
 	"steward/internal/stamp"
+	"steward/internal/webhook"
 )
 
 // pingTimeout is how long the database may take to respond.
@@ -18,23 +22,20 @@ const pingTimeout = time.Second
 type Handler struct {
 	Version   string
 	StartedAt stamp.Time
-	// Database names the database's engine, and Ping returns an error if it cannot be used.
-	Database  string
-	Ping      func(ctx context.Context) error
 	Processes *Processes
 	Engines   *Engines
 	// Disk is the volume with the data directory.
 	Disk *disk.Space
 	// Accounts knows the first organization, whose owners and admins see the whole installation.
 	Accounts *account.Store
-	// Nodes, if not nil, returns the live nodes, and those with an organization's resources.
-	Nodes func(ctx context.Context, orgID string) ([]Node, error)
+	// Nodes knows the data directories, and Resources what they have.
+	Nodes     *node.Directory
+	Resources *resource.Store
+	Webhooks  *webhook.Store
 	// Backup, if not nil, returns the state of scheduled backups.
 	Backup func(ctx context.Context) (Backup, error)
 	// Certificates, if not nil, returns the listeners' TLS certificates.
 	Certificates func(ctx context.Context) ([]Certificate, error)
-	// Webhooks sums up an organization's pending and failing deliveries.
-	Webhooks func(ctx context.Context, orgID string) (Webhooks, error)
 }
 
 // Status serves GET /status. It shows nothing that the caller could not read elsewhere.
@@ -42,7 +43,7 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	caller := auth.From(ctx)
 	s := Status{
 		Version: h.Version, StartedAt: h.StartedAt, Regions: []Region{},
-		Database: Database{Engine: h.Database, OK: h.usable(ctx)}, Disk: Disk{OK: h.Disk.Room() == nil},
+		Database: Database{Engine: h.Processes.DB.Dialect().String(), OK: h.usable(ctx)}, Disk: Disk{OK: h.Disk.Room() == nil},
 	}
 	if caller.May(auth.ReadRegions) {
 		s.Regions = h.Engines.Regions()
@@ -59,8 +60,8 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 		return Status{}, err
 	}
 	operates := caller.Manages() && caller.OrgID == first
-	if caller.May(auth.ReadResources) && h.Nodes != nil {
-		if s.Nodes, err = h.Nodes(ctx, caller.OrgID); err != nil {
+	if caller.May(auth.ReadResources) {
+		if s.Nodes, err = h.nodes(ctx, caller.OrgID); err != nil {
 			return Status{}, err
 		}
 		if !operates {
@@ -80,17 +81,56 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 		}
 	}
 	if caller.May(auth.ReadWebhooks) {
-		hooks, err := h.Webhooks(ctx, caller.OrgID)
+		hooks, err := h.Webhooks.Health(ctx, caller.OrgID)
 		if err != nil {
 			return Status{}, err
 		}
-		s.Webhooks = &hooks
+		s.Webhooks = shownHealth(hooks)
 	}
 	return s, nil
+}
+
+// nodes returns the live nodes, and those that have an organization's resources.
+func (h *Handler) nodes(ctx context.Context, orgID string) ([]Node, error) {
+	all, err := h.Nodes.States(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	counts, err := h.Resources.OfNodes(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []Node
+	for _, s := range all {
+		count := counts[s.ID]
+		delete(counts, s.ID)
+		if s.Alive || count != (resource.NodeCount{}) {
+			nodes = append(nodes, Node{Node: s.ID, OK: s.Alive, Databases: count.Databases, Stores: count.Stores})
+		}
+	}
+	for id, count := range counts {
+		nodes = append(nodes, Node{Node: id, Databases: count.Databases, Stores: count.Stores})
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Node, b.Node) })
+	return nodes, nil
+}
+
+func shownHealth(health webhook.Health) *Webhooks {
+	shown := &Webhooks{
+		Pending: health.Pending, OldestDueAt: health.OldestDueAt, FailingTotal: health.FailingTotal, TailLag: health.TailLag.Seconds(),
+		Failing: make([]Failing, len(health.Failing)),
+	}
+	for i, f := range health.Failing {
+		shown.Failing[i] = Failing{
+			WebhookID: f.WebhookID, WebhookName: f.WebhookName, DestinationID: f.DestinationID, Host: f.Host, Path: f.Path,
+			Since: f.Since, Count: f.Count, Waiting: f.Waiting, NextDueAt: f.NextDueAt, LastError: f.LastError,
+		}
+	}
+	return shown
 }
 
 func (h *Handler) usable(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	return h.Ping(ctx) == nil
+	return h.Processes.DB.Ping(ctx) == nil
 }

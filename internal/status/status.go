@@ -2,7 +2,7 @@
 // regions' engines, and the deliveries that an organization's webhooks are waiting for.
 //
 // It owns the table processes, to which each process writes heartbeats (Processes). Handler assembles
-// the status from functions that other packages provide. It checks all engines at once, with a
+// the status. It checks all engines at once, with a
 // timeout, and at most once per checkEvery (Engines).
 package status
 

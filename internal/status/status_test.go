@@ -10,13 +10,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/node"
+	"steward/internal/resource"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
+	"steward/internal/webhook"
 )
 
 var silent = slog.New(slog.DiscardHandler)
@@ -154,28 +160,38 @@ func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		_, err := d.Exec(t.Context(), `INSERT INTO orgs (id, name, created_at) VALUES ('org_a', 'o', 0)`)
 		must(t, err)
-		due := stamp.Of(time.Now())
+		now := stamp.Of(time.Now())
+		for sql, args := range map[string][]any{
+			`INSERT INTO webhook_totals (org_id, webhook_id, receipts, deliveries, pending) VALUES ('org_a', 'wh_a', 9, 9, 5)`:  nil,
+			`INSERT INTO nodes (id, process, address, seen_at) VALUES ('node_a', 'rep_a', '', $1), ('node_b', 'rep_b', '', $1)`: {now},
+			`INSERT INTO resources (id, type, org_id, region, name, engine, node, state, password, password_hash, created_by, created_at, updated_at, version)
+			VALUES ('kv_a', 'kv', 'org_a', 'local', 'a', 'redis', 'node_b', 'active', $1, $1, 'usr_a', 0, 0, 1)`: {[]byte("p")},
+		} {
+			_, err := d.Exec(t.Context(), sql, args...)
+			must(t, err)
+		}
 		h := &Handler{
-			Version: "v1", StartedAt: due, Database: d.Dialect().String(),
-			Ping:      func(context.Context) error { return d.Ping(t.Context()) }, // however long it takes
+			Version: "v1", StartedAt: now,
 			Processes: &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_1"},
 			Engines:   &Engines{Log: silent, All: []Engine{{"local", "s3", "disk", func(context.Context) error { return nil }}}},
 			Accounts:  &account.Store{DB: d},
-			Nodes: func(context.Context, string) ([]Node, error) {
-				return []Node{{Node: "node_a", OK: true}, {Node: "node_b", OK: true, Stores: 1}}, nil
-			},
-			Webhooks: func(_ context.Context, orgID string) (Webhooks, error) {
-				return Webhooks{Pending: int64(len(orgID)), OldestDueAt: &due, Failing: []Failing{}}, nil
-			},
+			Nodes:     &node.Directory{DB: d, Now: now.Std},
+			Resources: &resource.Store{DB: d},
+			Webhooks:  &webhook.Store{DB: d},
 		}
-		get := func(scopes []string) Status {
+		status := func(caller *auth.Caller) (s Status) {
 			t.Helper()
-			caller := &auth.Caller{OrgID: "org_a", Role: auth.Viewer, Scopes: scopes}
-			s, err := h.Status(auth.With(t.Context(), caller), nil)
+			waittest.True(t, "the database to respond in time", func() bool {
+				s, err = h.Status(auth.With(t.Context(), caller), nil)
+				return s.Database.OK || err != nil
+			})
 			must(t, err)
 			return s
 		}
-		h.Backup = func(context.Context) (Backup, error) { return Backup{LastError: "full", NextAt: due}, nil }
+		get := func(scopes ...string) Status {
+			return status(&auth.Caller{OrgID: "org_a", Role: auth.Viewer, Scopes: scopes})
+		}
+		h.Backup = func(context.Context) (Backup, error) { return Backup{LastError: "full", NextAt: now}, nil }
 		h.Certificates = func(context.Context) ([]Certificate, error) { return []Certificate{{Source: "file"}}, nil }
 		for _, test := range []struct {
 			caller auth.Caller
@@ -189,31 +205,42 @@ func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
 			{auth.Caller{OrgID: "org_b", Role: auth.Owner}, false},
 			{auth.Caller{OrgID: "org_b", Role: auth.Admin}, false},
 		} {
-			s, err := h.Status(auth.With(t.Context(), &test.caller), nil)
-			must(t, err)
+			s := status(&test.caller)
 			if got := s.Backup != nil; got != test.sees {
 				t.Errorf("%s of %s, project %q, sees backups: %t", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, got)
 			}
 			if got := s.Certificates != nil; got != test.sees {
 				t.Errorf("%s of %s, project %q, sees certificates: %t", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, got)
 			}
-			if got := len(s.Nodes) == 2; got != test.sees {
-				t.Errorf("%s of %s, project %q, sees %v", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, s.Nodes)
+			nodes := []Node{{Node: "node_a", OK: true}, {Node: "node_b", OK: true, Stores: 1}}
+			if test.caller.OrgID == "org_b" {
+				nodes = nil
+			} else if !test.sees {
+				nodes = nodes[1:]
+			}
+			if d.Dialect() == db.SQLite || !test.caller.May(auth.ReadResources) {
+				nodes = nil
+			}
+			if diff := cmp.Diff(nodes, s.Nodes, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s of %s, project %q, sees other nodes: %s", test.caller.Role, test.caller.OrgID, test.caller.ProjectID, diff)
 			}
 		}
-		all := get(nil)
+		all := get()
 		if all.Replicas != 1 || !all.Database.OK || all.Database.Engine != d.Dialect().String() || len(all.Regions) != 1 ||
 			all.Webhooks == nil || all.Webhooks.Pending != 5 {
 			t.Errorf("%+v", all)
 		}
-		if s := get([]string{"account:read"}); s.Webhooks != nil || s.Regions == nil || len(s.Regions) != 0 {
+		if s := get("account:read"); s.Webhooks != nil || s.Regions == nil || len(s.Regions) != 0 {
 			t.Errorf("with account:read alone: %+v", s)
 		}
-		if s := get([]string{"account:read", "webhook:read"}); s.Webhooks == nil || len(s.Regions) != 0 {
+		if s := get("account:read", "webhook:read"); s.Webhooks == nil || len(s.Regions) != 0 {
 			t.Errorf("with webhook:read: %+v", s)
 		}
-		h.Ping = func(context.Context) error { return errors.New("down") }
-		if s := get(nil); s.Database.OK || s.Replicas != 0 || s.Webhooks != nil || len(s.Regions) != 1 {
+		down, cancel := context.WithCancel(t.Context())
+		cancel()
+		s, err := h.Status(auth.With(down, &auth.Caller{OrgID: "org_a", Role: auth.Viewer}), nil)
+		must(t, err)
+		if s.Database.OK || s.Replicas != 0 || s.Webhooks != nil || len(s.Regions) != 1 {
 			t.Errorf("without a database: %+v", s)
 		}
 	})

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,13 +48,13 @@ type observer struct {
 
 func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	s := &scope{Context: r.Context(), Meta: Meta{ID: requestID(r), Route: "unknown", RemoteAddr: remoteHost(r), log: o.log}}
+	s := &scope{Context: r.Context(), Meta: Meta{ID: requestID(r), Route: "unknown", RemoteAddr: RemoteHost(r), log: o.log}}
 	r = r.WithContext(s)
 	h := w.Header()
 	h["X-Request-Id"] = []string{s.ID}
 	h["Steward-Version"] = versionHeader
 	h["X-Content-Type-Options"] = noSniffHeader
-	rec := &recorder{ResponseWriter: w, timeout: o.timeout}
+	rec := &recorder{Recorder: Recorder{ResponseWriter: w}, timeout: o.timeout}
 	defer func() {
 		if p := recover(); p != nil {
 			// http.ErrAbortHandler is for the server.
@@ -61,7 +62,7 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				panic(p)
 			}
 			Log(r.Context()).Error("panic", "value", p, "stack", string(debug.Stack()))
-			if rec.status == 0 {
+			if rec.Status == 0 {
 				Fail(rec, r, &errs.Error{Kind: errs.Internal, Message: "internal error"})
 			}
 		}
@@ -70,7 +71,7 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		took := time.Since(start)
 		o.done(Served{
-			Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took, Context: s,
+			Meta: &s.Meta, Method: r.Method, Status: rec.Status, Bytes: rec.Bytes, At: start.Add(took), Took: took, Context: s,
 		})
 	}()
 	o.next.ServeHTTP(rec, r)
@@ -89,7 +90,8 @@ func requestID(r *http.Request) string {
 	return id.New(id.Request)
 }
 
-func remoteHost(r *http.Request) string {
+// RemoteHost returns a client's address without its port.
+func RemoteHost(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -105,30 +107,42 @@ type writeTimeout struct {
 	rate int
 }
 
-// recorder sets a response's deadlines and records its status and size.
-type recorder struct {
+// Recorder records a response's status, 0 before there is one, and its size.
+type Recorder struct {
 	http.ResponseWriter
-	timeout writeTimeout
-	status  int
-	bytes   int
+	Status, Bytes int
 }
 
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.setDeadline(0)
+// WriteHeader implements http.ResponseWriter.
+func (r *Recorder) WriteHeader(status int) {
+	r.Status = cmp.Or(r.Status, status)
 	r.ResponseWriter.WriteHeader(status)
 }
 
-func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	r.setDeadline(len(p))
+func (r *Recorder) Write(p []byte) (int, error) {
+	r.Status = cmp.Or(r.Status, http.StatusOK)
 	n, err := r.ResponseWriter.Write(p)
-	r.bytes += n
+	r.Bytes += n
 	return n, err
+}
+
+// Unwrap lets http.ResponseController and WebSocket upgrades reach the connection.
+func (r *Recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// recorder also sets a response's deadlines.
+type recorder struct {
+	Recorder
+	timeout writeTimeout
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.setDeadline(0)
+	r.Recorder.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.setDeadline(len(p))
+	return r.Recorder.Write(p)
 }
 
 // setDeadline bounds the time for writing size bytes.
@@ -136,6 +150,3 @@ func (r *recorder) setDeadline(size int) {
 	allowed := r.timeout.base + time.Duration(size)*time.Second/time.Duration(r.timeout.rate)
 	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(allowed)) // fails for httptest, which has no deadlines
 }
-
-// Unwrap lets http.ResponseController and WebSocket upgrades reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

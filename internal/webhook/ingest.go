@@ -42,7 +42,7 @@ type Ingest struct {
 	Traceparent func(context.Context) string
 
 	tokens db.Cache[string, token]
-	// filtering lets organizations take turns at filtering large bodies.
+	// filtering lets organizations take turns at reading large bodies for filters and keys.
 	filtering *budget.Queue
 }
 
@@ -52,6 +52,7 @@ type token struct {
 	orgID    string
 	hash     [sha256.Size]byte
 	verifier *verify.Verifier // nil if requests are not verified
+	deduper  *deduper         // nil if repeated requests are not recognized
 	// hasFilters reports whether a destination has a filter.
 	hasFilters bool
 }
@@ -121,8 +122,14 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (reply, error) 
 			return reply{"text/plain; charset=utf-8", challenge}, err
 		}
 	}
-	a := in.newArrival(r, hook.orgID, webhookID, body)
+	a, err := in.newArrival(r, hook, body)
+	if err != nil {
+		return reply{}, err
+	}
 	err = in.store(ctx, a, hook.hasFilters)
+	if a.isDuplicate {
+		w.Header().Set("Steward-Duplicate", "true")
+	}
 	return reply{"application/json", `{"id": "` + a.receipt.ID + `"}` + "\n"}, err
 }
 
@@ -149,15 +156,21 @@ func (in *Ingest) filter(ctx context.Context, a *arrival) error {
 	if err != nil {
 		return err
 	}
-	if len(a.receipt.body)*len(filters) > largeFiltering {
+	return in.inTurn(ctx, a.receipt.orgID, len(a.receipt.body)*len(filters), func() { in.Store.decide(a, filters) })
+}
+
+// inTurn does something that reads so many bytes of JSON. If they are many, it waits for the
+// organization's turn.
+func (in *Ingest) inTurn(ctx context.Context, orgID string, bytes int, do func()) error {
+	if bytes > largeFiltering {
 		waiting, cancel := context.WithTimeout(ctx, filterWait)
 		defer cancel()
-		if err := in.filtering.Enter(waiting, a.receipt.orgID, ""); err != nil {
+		if err := in.filtering.Enter(waiting, orgID, ""); err != nil {
 			return errBusy()
 		}
-		defer in.filtering.Leave(a.receipt.orgID)
+		defer in.filtering.Leave(orgID)
 	}
-	in.Store.decide(a, filters)
+	do()
 	return nil
 }
 
@@ -181,8 +194,11 @@ func (in *Ingest) verify(r *http.Request, hook token, body []byte) (challenge st
 	}
 }
 
-// newArrival returns a request's receipt. acceptBatch sets its id and date.
-func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
+// newArrival returns a request's receipt, with its key if the webhook recognizes repeated requests.
+// acceptBatch sets its id and date. It returns Unavailable if it takes too long until a large body can be
+// read for its key.
+func (in *Ingest) newArrival(r *http.Request, hook token, body []byte) (*arrival, error) {
+	webhookID := r.PathValue("id")
 	headers := send.Fields(r)
 	if in.Traceparent != nil {
 		if own := in.Traceparent(r.Context()); own != "" {
@@ -193,9 +209,20 @@ func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []by
 	receipt := &Receipt{
 		WebhookID: webhookID, Method: send.CleanText(r.Method), Query: send.CleanText(r.URL.RawQuery),
 		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), ContentType: send.Value(headers, "content-type"),
-		orgID: orgID, body: body, headerText: in.Store.sealHeaders(webhookID, plain),
+		orgID: hook.orgID, body: body, headerText: in.Store.sealHeaders(webhookID, plain),
 	}
-	return &arrival{receipt: receipt, event: eventOf(receipt, plain)}
+	a := &arrival{receipt: receipt, event: eventOf(receipt, plain)}
+	if hook.deduper == nil {
+		return a, nil
+	}
+	a.dedupeFor = hook.deduper.window
+	parsed := 0
+	if hook.deduper.path != nil {
+		parsed = len(body)
+	}
+	return a, in.inTurn(context.WithoutCancel(r.Context()), hook.orgID, parsed, func() {
+		a.dedupeKey = hook.deduper.key(receipt, headers)
+	})
 }
 
 func countFields(h http.Header) (n int) {

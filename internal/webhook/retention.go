@@ -25,8 +25,8 @@ const (
 	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries after their retention, rejected requests after a day, and
-// everything a deleted webhook left. An organization's counters stay forever; a webhook's go with it.
+// Retention removes receipts and deliveries after their retention, rejected requests after a day, expired
+// dedupe keys, and everything a deleted webhook left. An organization's counters stay forever; a webhook's go with it.
 type Retention struct {
 	Store *Store
 	// Keep is the retention for webhooks without their own.
@@ -73,6 +73,9 @@ func (r *Retention) sweep(ctx context.Context) error {
 			return fmt.Errorf("list webhooks: %w", err)
 		}
 		if len(some) == 0 {
+			if err := r.sweepDedupe(ctx); err != nil {
+				return err
+			}
 			return r.sweepLog(ctx)
 		}
 		for _, w := range some {
@@ -153,7 +156,7 @@ func (r *Retention) sweepLog(ctx context.Context) error {
 
 // sweepDeleted removes everything a deleted webhook left, and finally its tombstone.
 func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
-	for _, table := range []string{queueTable, deliveryTable, receiptTable, filteredTable, rejectedTable} {
+	for _, table := range []string{queueTable, deliveryTable, receiptTable, filteredTable, rejectedTable, dedupeTable} {
 		all, err := r.remove(ctx, w, table, "", keysOf(w.webhookID, nil, nil))
 		if err != nil || !all {
 			return err
@@ -263,7 +266,7 @@ func (r *Retention) removeBatch(ctx context.Context, w swept, table, condition s
 		case receiptTable:
 			n, err = deleteRows(tx, table, condition, keys)
 			sums.total(w.orgID, w.webhookID, total{receipts: -n})
-		case filteredTable, rejectedTable:
+		case filteredTable, rejectedTable, dedupeTable:
 			n, err = deleteRows(tx, table, condition, keys)
 		}
 		if err != nil {

@@ -51,15 +51,18 @@ type Store struct {
 const tokensChanged = "webhook.tokens"
 
 const webhookColumns = `id, created_at, updated_at, created_by, name, description, internal, metadata, retention_seconds, version, org_id,
-	verification`
+	verification, dedupe`
 
 func scanWebhook(row db.Row) (w Webhook, err error) {
-	var metadata, verification *string
+	var metadata, verification, dedupe *string
 	if err := row.Scan(&w.ID, &w.CreatedAt, &w.UpdatedAt, &w.CreatedBy, &w.Name, &w.Description, &w.Internal, &metadata, &w.Retention,
-		&w.version, &w.orgID, &verification); err != nil {
+		&w.version, &w.orgID, &verification, &dedupe); err != nil {
 		return w, err
 	}
 	w.Metadata = rawOf(metadata)
+	if w.Dedupe, err = dedupeOf(dedupe); err != nil {
+		return w, err
+	}
 	w.Verification, err = shownVerification(verification)
 	return w, err
 }
@@ -115,16 +118,20 @@ func (s *Store) insert(tx *db.Tx, w Webhook) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
+	dedupe, err := s.dedupeColumn(tx, w.Dedupe)
+	if err != nil {
+		return "", err
+	}
 	if _, err := tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, token, retention_seconds,
-		created_by, created_at, updated_at, version, verification, verification_secrets)
+		created_by, created_at, updated_at, version, verification, verification_secrets, dedupe)
 		VALUES (@org_id, @id, @name, @description, @internal, @metadata, @token_hash, @token, @retention_seconds,
-		@created_by, @created_at, @updated_at, @version, @verification, @verification_secrets)`,
+		@created_by, @created_at, @updated_at, @version, @verification, @verification_secrets, @dedupe)`,
 		db.Args{
 			"org_id": w.orgID, "id": w.ID, "name": w.Name, "description": w.Description, "internal": w.Internal,
 			"metadata": textOf(w.Metadata), "token_hash": seal.Hash(token),
 			"token": s.Ring.Seal(tokenPurpose, []byte(token)), "retention_seconds": w.Retention,
 			"created_by": w.CreatedBy, "created_at": w.CreatedAt, "updated_at": w.UpdatedAt, "version": w.version,
-			"verification": verification.shown, "verification_secrets": verification.secrets,
+			"verification": verification.shown, "verification_secrets": verification.secrets, "dedupe": dedupe,
 		}); err != nil {
 		return "", fmt.Errorf("insert webhook: %w", err)
 	}
@@ -208,6 +215,11 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 		}
 		if p.Verification.Sent {
 			if err := s.updateVerification(tx, &w, p.Verification.Ptr()); err != nil {
+				return err
+			}
+		}
+		if p.Dedupe.Sent {
+			if err := s.updateDedupe(tx, &w, p.Dedupe.Ptr()); err != nil {
 				return err
 			}
 		}
@@ -309,11 +321,12 @@ func (s *Store) Token(ctx context.Context, orgID, webhookID string) (string, err
 func (s *Store) token(ctx context.Context, webhookID string) (t token, err error) {
 	var hash []byte
 	var verification verificationColumns
+	var dedupe *string
 	var filters int64
-	if err := s.DB.Read(ctx).Row(`SELECT org_id, token_hash, verification, verification_secrets, (SELECT count(*) FROM webhook_destinations d
+	if err := s.DB.Read(ctx).Row(`SELECT org_id, token_hash, verification, verification_secrets, dedupe, (SELECT count(*) FROM webhook_destinations d
 		WHERE d.org_id = webhooks.org_id AND d.webhook_id = webhooks.id AND d.filter IS NOT NULL) FROM webhooks WHERE id = $1
 		AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = webhooks.org_id)`, webhookID).Scan(
-		&t.orgID, &hash, &verification.shown, &verification.secrets, &filters); err != nil {
+		&t.orgID, &hash, &verification.shown, &verification.secrets, &dedupe, &filters); err != nil {
 		return t, err
 	}
 	t.hash = [sha256.Size]byte(hash)
@@ -321,5 +334,6 @@ func (s *Store) token(ctx context.Context, webhookID string) (t token, err error
 	if t.verifier, err = s.verifier(verification); err != nil {
 		return t, err
 	}
-	return t, nil
+	t.deduper, err = newDeduper(dedupe)
+	return t, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -22,7 +23,11 @@ type arrival struct {
 	event   filter.Event // what filters see of it
 	// decided has the filters that were evaluated before the transaction, by their text.
 	decided map[string]bool
-	err     error // a fault in this receipt alone
+	// dedupeKey is its key in webhook_dedupe, which it claims for dedupeFor; "" if it has none.
+	dedupeKey   string
+	dedupeFor   time.Duration
+	isDuplicate bool  // an earlier receipt has its key; receipt.ID is that one's
+	err         error // a fault in this receipt alone
 }
 
 // Bytes estimates how much the receipt adds to a transaction.
@@ -36,12 +41,14 @@ type hookKey struct{ orgID, webhookID string }
 
 func (r *Receipt) hook() hookKey { return hookKey{r.orgID, r.WebhookID} }
 
+func (r *Receipt) key() string { return rowKey(r.WebhookID, r.ID) }
+
 // errNoWebhook is the error for every wrong ingest URL.
 func errNoWebhook() error { return errs.New(errs.NotFound, "there is no webhook at this URL") }
 
 // Accept stores a receipt with its deliveries and counters, in one transaction with others that arrive
-// at the same time. Once it returns nil, the receipt is durable. It returns NotFound if the webhook is
-// gone, and otherwise errors from db.Write.
+// at the same time. Once it returns nil, the receipt is durable, or the one it repeats. It returns
+// NotFound if the webhook is gone, and otherwise errors from db.Write.
 func (s *Store) Accept(ctx context.Context, a *arrival) error {
 	if err := s.arrivals.Do(ctx, s.DB, a, s.acceptBatch); err != nil {
 		return err
@@ -98,30 +105,40 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		return err
 	}
 	now := s.Now()
-	receipts := make(db.Bulk[receiptRow], 0, len(batch))
+	accepted := make([]*arrival, 0, len(batch))
+	for _, a := range batch {
+		destinations, exists := enabled[a.receipt.hook()]
+		a.err = nil
+		a.isDuplicate = false
+		switch {
+		case !exists:
+			a.err = errNoWebhook()
+		case a.isUndecided(destinations):
+			a.err = errUndecided
+		default:
+			a.receipt.ID = id.At(id.Receipt, now)
+			accepted = append(accepted, a)
+		}
+	}
+	if err := dedupe(tx, accepted, now); err != nil {
+		return err
+	}
+	receipts := make(db.Bulk[receiptRow], 0, len(accepted))
 	deliveries := db.Bulk[queue.Row]{}
 	filtered := db.Bulk[filteredRow]{}
 	sums := newTally()
 	log := eventLog{}
 	woken := map[string]bool{}
-	for _, a := range batch {
+	for _, a := range accepted {
+		if a.isDuplicate {
+			continue
+		}
 		r := a.receipt
-		destinations, exists := enabled[r.hook()]
-		if !exists {
-			a.err = errNoWebhook()
-			continue
-		}
-		if a.isUndecided(destinations) {
-			a.err = errUndecided
-			continue
-		}
-		a.err = nil
-		r.ID = id.At(id.Receipt, now)
 		r.Date = stamp.Of(now)
 		if r.body == nil {
 			r.body = []byte{} // nil would become NULL
 		}
-		key := rowKey(r.WebhookID, r.ID)
+		key := r.key()
 		log.add(r.orgID, key)
 		receipts = append(receipts, receiptRow{
 			Key: key, Date: r.Date, Method: r.Method, Query: r.Query, RemoteAddr: r.RemoteAddr, ContentType: r.ContentType,
@@ -129,7 +146,7 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		})
 		sums.received(r)
 		refused := 0
-		for _, to := range destinations {
+		for _, to := range enabled[r.hook()] {
 			if to.filter != nil && !s.wants(*to.filter, a) {
 				refused++
 				continue

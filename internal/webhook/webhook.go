@@ -53,6 +53,7 @@ type Webhook struct {
 	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, if set" example:"604800"`
 	// Verification has masks in place of secrets.
 	Verification *verify.Settings `json:"verification,omitempty" doc:"How requests prove where they come from, if they must"`
+	Dedupe       *Dedupe          `json:"dedupe,omitempty" doc:"How repeated requests are recognized, if they are"`
 
 	orgID   string
 	version int64
@@ -69,6 +70,7 @@ type NewWebhook struct {
 	Internal     bool                      `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
 	Retention    page.Opt[int64]           `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
 	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Refuse requests that do not prove where they come from" example:"{\"type\":\"stripe\",\"secrets\":[\"whsec_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8\"]}"`
+	Dedupe       page.Opt[Dedupe]          `json:"dedupe,omitempty" required:"false" doc:"Do not store repeated requests: they get the id of the first receipt, with Steward-Duplicate: true" example:"{\"by\":\"header\",\"header\":\"x-event-id\"}"`
 	Metadata     map[string]string         `json:"-"`
 }
 
@@ -76,7 +78,7 @@ type NewWebhook struct {
 func (n NewWebhook) build(now time.Time) (Webhook, error) {
 	w := Webhook{
 		ID: id.At(id.Webhook, now), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), Name: n.Name, Description: n.Description.Ptr(),
-		Internal: n.Internal, Retention: n.Retention.Ptr(), version: 1,
+		Internal: n.Internal, Retention: n.Retention.Ptr(), Dedupe: n.Dedupe.Ptr().complete(), version: 1,
 	}
 	if n.Metadata != nil {
 		text, err := json.Marshal(n.Metadata)
@@ -107,7 +109,7 @@ func (w *Webhook) setVerification(v *verify.Settings) {
 
 // Check implements web.Checked.
 func (n NewWebhook) Check(faults *errs.Faults) {
-	Webhook{Name: n.Name, Description: n.Description.Ptr(), Retention: n.Retention.Ptr()}.inspect(faults)
+	Webhook{Name: n.Name, Description: n.Description.Ptr(), Retention: n.Retention.Ptr(), Dedupe: n.Dedupe.Ptr()}.inspect(faults)
 	if v := n.Verification.Ptr(); v != nil {
 		v.Check(faults)
 	}
@@ -121,6 +123,7 @@ type Patch struct {
 	Description  page.Opt[string]          `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it" example:"Orders of the shop"`
 	Retention    page.Opt[int64]           `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
 	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Replaces all settings of the verification; null ends it" example:"{\"type\":\"stripe\",\"secrets\":[\"whsec_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8\"]}"`
+	Dedupe       page.Opt[Dedupe]          `json:"dedupe,omitempty" required:"false" doc:"Replaces the settings for repeated requests; null ends it" example:"{\"by\":\"header\",\"header\":\"x-event-id\"}"`
 }
 
 // apply returns the changed webhook, or Invalid.
@@ -141,7 +144,7 @@ func (p Patch) set(w *Webhook) {
 
 // Check implements web.Checked.
 func (p Patch) Check(faults *errs.Faults) {
-	w := Webhook{Name: "unchanged"}
+	w := Webhook{Name: "unchanged", Dedupe: p.Dedupe.Ptr()}
 	p.set(&w)
 	w.inspect(faults)
 	if v := p.Verification.Ptr(); v != nil {
@@ -162,6 +165,9 @@ func (w Webhook) inspect(faults *errs.Faults) {
 		"body.description", "expected at most %d characters", maxDescription)
 	faults.Check(w.Retention == nil || *w.Retention >= 60 && *w.Retention <= 10*365*86400,
 		"body.retention_seconds", "expected 60 to 315360000 seconds, or null")
+	if w.Dedupe != nil {
+		w.Dedupe.Check(faults)
+	}
 }
 
 // checkUserChange returns Forbidden for something the system manages.

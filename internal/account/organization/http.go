@@ -87,14 +87,14 @@ func (h *Handler) mayCreate(ctx context.Context, caller *auth.Caller) error {
 	return nil
 }
 
-// ID names an organization. It is exported because huma ignores unexported embedded structs.
-type ID struct {
+// ownOrg names the caller's organization.
+type ownOrg struct {
 	ID string `path:"id" doc:"Id of the caller's organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 }
 
 // own returns the caller if the path names the caller's organization. It returns NotFound for any other
 // organization. It returns Forbidden for an application, because the user it acts for has not agreed to this.
-func (in *ID) own(ctx context.Context) (*auth.Caller, error) {
+func (in *ownOrg) own(ctx context.Context) (*auth.Caller, error) {
 	caller := auth.From(ctx)
 	if in.ID != caller.OrgID {
 		return nil, errs.Missing("organization", in.ID)
@@ -106,7 +106,7 @@ func (in *ID) own(ctx context.Context) (*auth.Caller, error) {
 }
 
 // Delete serves DELETE /cli/organization/{id}.
-func (h *Handler) Delete(ctx context.Context, in *ID) (account.Org, error) {
+func (h *Handler) Delete(ctx context.Context, in *ownOrg) (account.Org, error) {
 	caller, err := in.own(ctx)
 	if err != nil {
 		return account.Org{}, err
@@ -115,7 +115,7 @@ func (h *Handler) Delete(ctx context.Context, in *ID) (account.Org, error) {
 }
 
 // Restore serves POST /cli/organization/{id}/restore.
-func (h *Handler) Restore(ctx context.Context, in *ID) (account.Org, error) {
+func (h *Handler) Restore(ctx context.Context, in *ownOrg) (account.Org, error) {
 	caller, err := in.own(ctx)
 	if err != nil {
 		return account.Org{}, err

@@ -68,8 +68,8 @@ func newFixture(t testing.TB, dialect db.Dialect) *fixture {
 	_, err = masterkey.Existing(t.Context(), d, config.Config{MasterKey: config.Secret(f.key)})
 	must(t, err)
 	f.Source = &Source{
-		DB: d, Blobs: store, Data: dir, Node: "local", Version: "test", KeyID: ring.KeyID(), Now: time.Now,
-		Key: func(context.Context) ([]byte, error) { return f.key, nil },
+		DB: d, Blobs: store, Node: "local", Version: "test", KeyID: ring.KeyID(), Now: time.Now,
+		Config: config.Config{Data: dir, MasterKey: config.Secret(f.key)},
 	}
 	if dialect == db.Postgres {
 		f.Node = id.New(id.Node)
@@ -83,15 +83,15 @@ func (f *fixture) fill(t testing.TB) {
 	for i := range 20 {
 		f.put(t, strings.Repeat(fmt.Sprint("object ", i), 1+i*i*100))
 	}
-	must(t, os.MkdirAll(filepath.Join(f.Data, "databases", f.dbID), 0o700))
-	path := filepath.Join(f.Data, "databases", f.dbID, "data.db")
+	must(t, os.MkdirAll(filepath.Join(f.Config.Data, "databases", f.dbID), 0o700))
+	path := filepath.Join(f.Config.Data, "databases", f.dbID, "data.db")
 	must(t, os.WriteFile(path, nil, 0o600))
 	conn, err := sqlite.Open(path, []string{"journal_mode(WAL)"})
 	must(t, err)
 	t.Cleanup(func() { must(t, conn.Close()) }) // the last rows stay in the write-ahead log
 	must(t, conn.Exec("CREATE TABLE t (a TEXT)"))
 	must(t, conn.Exec("INSERT INTO t VALUES ('in the log')"))
-	dir := filepath.Join(f.Data, "stores", f.kvID)
+	dir := filepath.Join(f.Config.Data, "stores", f.kvID)
 	must(t, os.MkdirAll(dir, 0o700))
 	must(t, redis.Import(redis.Dir(dir), func(add func(...string) error) error { return add("set", "k", "v") }))
 	must(t, f.DB.Write(t.Context(), func(tx *db.Tx) error {
@@ -145,7 +145,7 @@ func restoreBytes(ctx context.Context, cfg config.Config, content []byte) (*Rest
 		return nil, err
 	}
 	defer in.Close()
-	r := &restore{cfg: cfg, in: in, askKey: func() ([]byte, error) { return nil, errors.New("no key") }}
+	r := &restore{cfg: cfg, in: in, program: session.Program{}}
 	return r.run(ctx)
 }
 
@@ -265,7 +265,7 @@ func TestDamagedBackupsAreNotRestored(t *testing.T) {
 		"cut":          {content[:len(content)-100], f.key, "incomplete"},
 		"cut early":    {content[:len(content)/2], f.key, "incomplete"},
 		"wrong key":    {content, other, "the master key is wrong"},
-		"no key":       {content, nil, "no key"},
+		"no key":       {content, nil, "no terminal to ask on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := target(t, db.SQLite)
@@ -367,7 +367,7 @@ func TestWrongMasterKeyChangesNothing(t *testing.T) {
 	f := newFixture(t, db.SQLite)
 	content := f.backup(t, Request{})
 	cfg := target(t, db.Postgres)
-	if _, err := restoreBytes(t.Context(), cfg, content); err == nil || err.Error() != "no key" {
+	if _, err := restoreBytes(t.Context(), cfg, content); err == nil || !strings.Contains(err.Error(), "no terminal to ask on") {
 		t.Errorf("without a key: %v", err)
 	}
 	cfg.MasterKey = config.Secret(make([]byte, seal.KeySize))

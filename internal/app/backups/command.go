@@ -282,7 +282,7 @@ another. The master key is that of the backup, if it has one, or of STEWARD_MAST
 			if err != nil {
 				return err
 			}
-			r := &restore{cfg: cfg, in: in.Reader, from: in.from, askKey: func() ([]byte, error) { return askMasterKey(p) }}
+			r := &restore{cfg: cfg, in: in.Reader, from: in.from, program: p}
 			done, err := r.run(ctx)
 			in.close()
 			if err != nil {

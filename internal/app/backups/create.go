@@ -62,8 +62,8 @@ func newSource(ctx context.Context, d *db.DB, cfg config.Config, version string)
 	}
 	last, _ := datadir.ReadAddresses(cfg.Data) // from the last start, if there was one here
 	return &Source{
-		DB: d, Blobs: store, Data: cfg.Data, Node: node, Version: version, BaseURL: cmp.Or(cfg.BaseURL, last.BaseURL), KeyID: ring.KeyID(),
-		Key: func(ctx context.Context) ([]byte, error) { return masterkey.Current(ctx, cfg) }, Now: time.Now,
+		DB: d, Blobs: store, Config: cfg, Node: node, Version: version, BaseURL: cmp.Or(cfg.BaseURL, last.BaseURL), KeyID: ring.KeyID(),
+		Now: time.Now,
 	}, nil
 }
 

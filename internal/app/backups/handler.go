@@ -92,7 +92,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (request Reque
 	if err := decoder.Decode(&request); err != nil || !request.Known {
 		return request, func() {}, err
 	}
-	list, err := newSpool(h.Source.Data)
+	list, err := newSpool(h.Source.Config.Data)
 	if err != nil {
 		return request, nil, err
 	}

@@ -113,7 +113,7 @@ type made struct {
 // create makes a backup.
 func (p *Periodic) create(ctx context.Context) (made, error) {
 	m := made{began: p.Source.Now()}
-	if err := checkTarget(p.Target, p.Source.Data); err != nil {
+	if err := checkTarget(p.Target, p.Source.Config.Data); err != nil {
 		return m, err
 	}
 	to, err := openForAdding(ctx, session.Program{Environ: p.Environ}, p.Target, p.Encryption)

@@ -19,6 +19,7 @@ import (
 	"steward/internal/app/masterkey"
 	"steward/internal/backup"
 	"steward/internal/blob"
+	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/db/tablecopy"
 	"steward/internal/durable"
@@ -51,8 +52,8 @@ type Restored struct {
 // restore restores a backup. Until it ends, nobody else opens its database.
 type restore struct {
 	cfg config.Config
-	// askKey returns the master key if the backup does not have it.
-	askKey func() ([]byte, error)
+	// program asks for the master key if the backup does not have it.
+	program session.Program
 	// from has the blobs that are kept outside the backup, or is nil.
 	from *repository
 
@@ -169,7 +170,7 @@ func (r *restore) useKey() (err error) {
 		r.key = []byte(r.cfg.MasterKey)
 	}
 	if len(r.key) == 0 {
-		if r.key, err = r.askKey(); err != nil {
+		if r.key, err = askMasterKey(r.program); err != nil {
 			return err
 		}
 		r.writeKey = true

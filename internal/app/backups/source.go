@@ -24,7 +24,9 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/app/config"
 	"steward/internal/app/inventory"
+	"steward/internal/app/masterkey"
 	"steward/internal/backup"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -47,16 +49,15 @@ const (
 type Source struct {
 	DB    *db.DB
 	Blobs blob.Store
-	// Data is the data directory, with the files of embedded databases and key-value stores.
-	Data string
+	// Config has the master key, and the data directory with the files of embedded databases and key-value
+	// stores.
+	Config config.Config
 	// Node is the directory's id.
 	Node    string
 	Version string
 	BaseURL string
 	KeyID   string
-	// Key returns the master key, for a backup that includes it.
-	Key func(context.Context) ([]byte, error)
-	Now func() time.Time
+	Now     func() time.Time
 }
 
 // Request describes the backup to write.
@@ -90,7 +91,7 @@ func (s *Source) exclusive(owner string) job.Lease {
 func (s *Source) Write(ctx context.Context, w io.Writer, r Request) error {
 	lease := job.Lease{DB: s.DB, Now: s.Now, Name: garbageLease, Owner: id.New("bak"), TTL: leaseFor}
 	return lease.Hold(ctx, func(ctx context.Context) error {
-		blobs, err := newSpool(s.Data)
+		blobs, err := newSpool(s.Config.Data)
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func (w *snapshotWriter) snapshot(q db.Querier, to io.Writer, r Request) error {
 		return err
 	}
 	if r.WithKey {
-		key, err := w.Key(w.ctx)
+		key, err := masterkey.Current(w.ctx, w.Config)
 		if err != nil {
 			return err
 		}
@@ -246,7 +247,7 @@ const copyName = ".backup.db"
 // snapshot.
 func (w *snapshotWriter) addDatabase(databaseID string) error {
 	name := backup.DatabaseName(databaseID)
-	path := filepath.Join(w.Data, "databases", databaseID, "data.db")
+	path := filepath.Join(w.Config.Data, "databases", databaseID, "data.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		w.warn("database %s has no file, and is empty in this backup", databaseID)
 		return w.out.Add(name, 0, bytes.NewReader(nil))
@@ -254,7 +255,7 @@ func (w *snapshotWriter) addDatabase(databaseID string) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	copied := filepath.Join(w.Data, copyName)
+	copied := filepath.Join(w.Config.Data, copyName)
 	if err := os.Remove(copied); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a backup that died
 		return err
 	}
@@ -288,7 +289,7 @@ const emptyLog = "SKVLOG1\n"
 // acknowledged, and bytes after them do not matter. A log that is replaced meanwhile stays readable.
 func (w *snapshotWriter) addStore(storeID string) error {
 	name := backup.StoreName(storeID)
-	f, err := os.Open(filepath.Join(w.Data, "stores", storeID, "store.log"))
+	f, err := os.Open(filepath.Join(w.Config.Data, "stores", storeID, "store.log"))
 	if errors.Is(err, fs.ErrNotExist) {
 		w.warn("key-value store %s has no file, and is empty in this backup", storeID)
 		return w.out.Add(name, int64(len(emptyLog)), strings.NewReader(emptyLog))

@@ -1,8 +1,6 @@
 package blobs
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
@@ -10,12 +8,12 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Command returns the parent of the commands for objects' bytes. run is Copy, or a test's function.
-func Command(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
-	return session.Parent("blob", "Move the bytes of objects to another store", copyCommand(p, run))
+// Command returns the parent of the commands for objects' bytes.
+func Command(p session.Program) *cobra.Command {
+	return session.Parent("blob", "Move the bytes of objects to another store", copyCommand(p))
 }
 
-func copyCommand(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
+func copyCommand(p session.Program) *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "copy --from disk --to s3://bucket/prefix?endpoint=https://host",
@@ -29,20 +27,11 @@ it ended. Nothing is deleted. The server may be running; what it stores meanwhil
 the command again after it was stopped. Then start it with the other --blob-url.`,
 		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			flags := config.Given(cmd)
-			switch {
-			case from == OnDisk && to != OnDisk && to != "":
-				flags["blob-url"] = to
-			case to == OnDisk && from != OnDisk && from != "":
-				flags["blob-url"] = from
-			default:
-				return exit.Usagef("one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`")
-			}
-			cfg, err := config.Load(flags, p.Environ)
+			r, err := newRequest(config.Given(cmd), p.Environ, from, to)
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), p, Request{Config: cfg, ToDisk: to == OnDisk})
+			return copyBlobs(cmd.Context(), p, r)
 		},
 		DisableFlagsInUseLine: true,
 	}
@@ -50,4 +39,18 @@ the command again after it was stopped. Then start it with the other --blob-url.
 	cmd.Flags().StringVar(&to, "to", "", "`store` to copy to: disk, or an s3:// URL")
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler")
 	return cmd
+}
+
+// newRequest returns the request for the stores that the flags --from and --to name.
+func newRequest(flags map[string]string, environ []string, from, to string) (request, error) {
+	switch {
+	case from == OnDisk && to != OnDisk && to != "":
+		flags["blob-url"] = to
+	case to == OnDisk && from != OnDisk && from != "":
+		flags["blob-url"] = from
+	default:
+		return request{}, exit.Usagef("one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`")
+	}
+	cfg, err := config.Load(flags, environ)
+	return request{Config: cfg, ToDisk: to == OnDisk}, err
 }

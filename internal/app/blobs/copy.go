@@ -21,15 +21,15 @@ import (
 // maxFailures ends a copy after this many failures: the store is most likely down.
 const maxFailures = 100
 
-// Request tells which way to copy the blobs.
-type Request struct {
+// request tells which way to copy the blobs.
+type request struct {
 	Config config.Config // with the S3 store
 	ToDisk bool          // from S3 to files, and not the other way round
 }
 
-// Copy copies all objects' bytes from the files in the data directory to the configured S3 store, or
+// copyBlobs copies all objects' bytes from the files in the data directory to the configured S3 store, or
 // back. It reports on standard error, and prints a summary.
-func Copy(ctx context.Context, p session.Program, r Request) error {
+func copyBlobs(ctx context.Context, p session.Program, r request) error {
 	ctx = db.Long(ctx)
 	blobs, closeAll, err := openReferences(ctx, r.Config, p.Version)
 	if err != nil {

@@ -62,7 +62,7 @@ func everyMetric(t *testing.T) string {
 	seven := func() float64 { return 7 }
 	m.MailQueued(seven)
 	m.BackupFailed()
-	m.Backups(metrics.Backups{LastSuccess: seven, Duration: seven, Bytes: seven, Due: seven})
+	m.Backups(func() metrics.Backups { return metrics.Backups{LastSuccess: 7, Duration: 7, Bytes: 7, Due: 7} })
 	m.QueueDepth(seven)
 	m.OldestDueAge(seven)
 	m.FailingDestinations(seven)

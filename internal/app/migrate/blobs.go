@@ -79,8 +79,8 @@ func (r BlobRequest) setting() string {
 type blobMove struct {
 	copier blob.Copier
 	// store is the other store's name.
-	store  string
-	report func(Event)
+	store string
+	job   *job
 
 	mu     sync.Mutex
 	copied int64
@@ -117,7 +117,7 @@ func (j *job) openBlobs(ctx context.Context, r BlobRequest) (*blobMove, error) {
 	}
 	referred := &object.Blobs{DB: j.source}
 	copier := blob.Copier{From: from, To: to, Needed: referred.Referred, Memory: semaphore.NewWeighted(copyMemory)}
-	return &blobMove{copier: copier, store: blobs.Name(cfg), report: j.report}, nil
+	return &blobMove{copier: copier, store: blobs.Name(cfg), job: j}, nil
 }
 
 // before copies the bytes for rows in the table blobs. Rows that refer to bytes have their sizes,
@@ -140,7 +140,7 @@ func (b *blobMove) before(ctx context.Context, t tablecopy.Table, rows []tableco
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.copied++
-		b.report(Event{Stage: "bytes", Table: "blobs", Rows: b.copied})
+		b.job.report(Event{Stage: "bytes", Table: "blobs", Rows: b.copied})
 		return nil
 	})
 }

@@ -41,7 +41,7 @@ func TestBytesFollowTheirRows(t *testing.T) {
 	for _, blobID := range []string{needed, garbage} {
 		must(t, from.Put(t.Context(), blobID, strings.NewReader("bytes"), 5))
 	}
-	b := &blobMove{report: func(Event) {}, copier: blob.Copier{From: from, To: to, Needed: func(_ context.Context, blobID string) (bool, error) {
+	b := &blobMove{job: &job{report: func(Event) {}}, copier: blob.Copier{From: from, To: to, Needed: func(_ context.Context, blobID string) (bool, error) {
 		return blobID != deleted, nil
 	}}}
 	table := tablecopy.Table{Name: "blobs", Columns: []db.Column{{Name: "id"}, {Name: "garbage_at"}}}
@@ -71,7 +71,7 @@ func TestBytesThatAreNotWholeAreNotMoved(t *testing.T) {
 	from := openDisk(t)
 	must(t, from.Put(t.Context(), whole, strings.NewReader("bytes"), 5))
 	must(t, from.Put(t.Context(), cut, strings.NewReader("byt"), 3))
-	b := &blobMove{report: func(Event) {}, copier: blob.Copier{From: from, To: openDisk(t)}}
+	b := &blobMove{job: &job{report: func(Event) {}}, copier: blob.Copier{From: from, To: openDisk(t)}}
 	objects := tablecopy.Table{Name: "objects", Columns: []db.Column{{Name: "bucket_id"}, {Name: "key"}, {Name: "blobs"}}}
 	parts := tablecopy.Table{Name: "object_parts", Columns: []db.Column{{Name: "upload_id"}, {Name: "blob_id"}, {Name: "size"}}}
 	object := func(key, blobID string) tablecopy.Row { return tablecopy.Row{"bucket", key, `[["` + blobID + `",5]]`} }

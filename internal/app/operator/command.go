@@ -9,27 +9,16 @@ import (
 	"steward/internal/cli/session"
 )
 
-// Functions are the functions that the commands run: this package's functions with the same names,
-// or a test's.
-type Functions struct {
-	NewRootKey         func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
-	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error
-	SetupLink          func(ctx context.Context, p session.Program, cfg config.Config) error
-	CreateOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
-	RotateSecrets      func(ctx context.Context, p session.Program, cfg config.Config, skipUnreadable bool) error
-	SecretsStatus      func(ctx context.Context, p session.Program, cfg config.Config, format string) error
-}
-
 // Commands returns the operator's commands.
-func Commands(p session.Program, f Functions) []*cobra.Command {
+func Commands(p session.Program) []*cobra.Command {
 	return []*cobra.Command{
-		f.rootKeyCommand(p), f.resetPasswordCommand(p), f.setupLinkCommand(p),
-		session.Parent("organization", "Create another organization on this server", f.organizationCreateCommand(p)),
-		session.Parent("secrets", "Encrypt all secrets with a new master key", f.secretsRotateCommand(p), f.secretsStatusCommand(p)),
+		rootKeyCommand(p), resetPasswordCommand(p), setupLinkCommand(p),
+		session.Parent("organization", "Create another organization on this server", organizationCreateCommand(p)),
+		session.Parent("secrets", "Encrypt all secrets with a new master key", secretsRotateCommand(p), secretsStatusCommand(p)),
 	}
 }
 
-func (f Functions) rootKeyCommand(p session.Program) *cobra.Command {
+func rootKeyCommand(p session.Program) *cobra.Command {
 	var revokeOthers bool
 	cmd := &cobra.Command{
 		Use:   "root-key",
@@ -39,7 +28,7 @@ run as the same user of the machine. Existing keys stay valid, unless --revoke-o
 other root keys of the organization are deleted, and refused at once.`,
 		Args: config.NoArguments,
 		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
-			return f.NewRootKey(ctx, p, cfg, revokeOthers)
+			return newRootKey(ctx, p, cfg, revokeOthers)
 		}),
 	}
 	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
@@ -47,7 +36,7 @@ other root keys of the organization are deleted, and refused at once.`,
 	return cmd
 }
 
-func (f Functions) resetPasswordCommand(p session.Program) *cobra.Command {
+func resetPasswordCommand(p session.Program) *cobra.Command {
 	var clearFactors bool
 	cmd := &cobra.Command{
 		Use:   "reset-password EMAIL",
@@ -59,7 +48,7 @@ the last start. A new password does not replace a second factor: if the user has
 with --clear-factors.`,
 		Args: config.OneArgument("e-mail address"),
 		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, args []string) error {
-			return f.ResetPassword(ctx, p, cfg, Reset{Email: args[0], ClearFactors: clearFactors})
+			return resetPassword(ctx, p, cfg, resetInput{Email: args[0], ClearFactors: clearFactors})
 		}),
 	}
 	cmd.Flags().BoolVar(&clearFactors, "clear-factors", false,
@@ -68,7 +57,7 @@ with --clear-factors.`,
 	return cmd
 }
 
-func (f Functions) organizationCreateCommand(p session.Program) *cobra.Command {
+func organizationCreateCommand(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create another organization and print its root key",
@@ -77,7 +66,7 @@ shown only now. Organizations do not see each other. With the key, members are i
 e-mail address. The server may be running; the command must run as the same user of the machine.`,
 		Args: config.OneArgument("name"),
 		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, args []string) error {
-			return f.CreateOrganization(ctx, p, cfg, args[0])
+			return createOrganization(ctx, p, cfg, args[0])
 		}),
 	}
 	config.AddFlags(cmd, "config", "data", "database-url")

@@ -113,7 +113,7 @@ func TestTooLongSocketPathIsExplained(t *testing.T) {
 	if _, err := listenControl(dir); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("listen: %v", err)
 	}
-	err = NewRootKey(t.Context(), session.Program{}, config.Config{Data: dir}, false)
+	err = newRootKey(t.Context(), session.Program{}, config.Config{Data: dir}, false)
 	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("root-key: %v", err)
 	}
@@ -145,7 +145,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
 			t.Errorf("root key: %v, %v", key, err)
 		}
-		reset, err := resetOperation().run(t.Context(), cfg, Reset{Email: "ADA@example.com"})
+		reset, err := resetOperation().run(t.Context(), cfg, resetInput{Email: "ADA@example.com"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,12 +155,12 @@ func TestOperationsRunInTheServer(t *testing.T) {
 			t.Errorf("reset: %v, %v, %v", reset, login, err)
 		}
 		wantFactors(t, d, 1)
-		_, err = resetOperation().run(t.Context(), cfg, Reset{Email: "ada@example.com", ClearFactors: true})
+		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "ada@example.com", ClearFactors: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantFactors(t, d, 0)
-		_, err = resetOperation().run(t.Context(), cfg, Reset{Email: "bob@example.com"})
+		_, err = resetOperation().run(t.Context(), cfg, resetInput{Email: "bob@example.com"})
 		if errs.KindOf(err) != errs.NotFound || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
@@ -186,7 +186,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}{
 			"other path": {"/format-disk", struct{}{}, "404"},
 			"not JSON":   {resetOperation().path, "text", "decode the request"},
-			"too large":  {resetOperation().path, Reset{Email: strings.Repeat("a", maxControlBody)}, "too large"},
+			"too large":  {resetOperation().path, resetInput{Email: strings.Repeat("a", maxControlBody)}, "too large"},
 		} {
 			err := askServer(t.Context(), dir, ask.path, ask.in, &out)
 			if err == nil || !strings.Contains(err.Error(), ask.want) {
@@ -208,22 +208,22 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "typo")
 	for name, command := range map[string]func(context.Context, config.Config) error{
 		"root-key": func(ctx context.Context, cfg config.Config) error {
-			return NewRootKey(ctx, session.Program{}, cfg, false)
+			return newRootKey(ctx, session.Program{}, cfg, false)
 		},
 		"organization": func(ctx context.Context, cfg config.Config) error {
-			return CreateOrganization(ctx, session.Program{}, cfg, "a")
+			return createOrganization(ctx, session.Program{}, cfg, "a")
 		},
 		"setup-link": func(ctx context.Context, cfg config.Config) error {
-			return SetupLink(ctx, session.Program{}, cfg)
+			return printSetupLink(ctx, session.Program{}, cfg)
 		},
 		"secrets rotate": func(ctx context.Context, cfg config.Config) error {
-			return RotateSecrets(ctx, session.Program{}, cfg, false)
+			return rotateSecrets(ctx, session.Program{}, cfg, false)
 		},
 		"secrets status": func(ctx context.Context, cfg config.Config) error {
-			return SecretsStatus(ctx, session.Program{}, cfg, "")
+			return secretsStatus(ctx, session.Program{}, cfg, "")
 		},
 		"reset-password": func(ctx context.Context, cfg config.Config) error {
-			return ResetPassword(ctx, session.Program{}, cfg, Reset{Email: "a@b.example"})
+			return resetPassword(ctx, session.Program{}, cfg, resetInput{Email: "a@b.example"})
 		},
 	} {
 		err := command(t.Context(), config.Config{Data: dir})
@@ -249,7 +249,7 @@ func TestInterruptedRotationHasItsExitCode(t *testing.T) {
 	dir := shortDir(t)
 	stop := o.Serve(dir, slog.New(slog.DiscardHandler)).Stop
 	defer stop()
-	err := RotateSecrets(ctx, session.Program{Out: io.Discard, Err: io.Discard}, config.Config{Data: dir}, false)
+	err := rotateSecrets(ctx, session.Program{Out: io.Discard, Err: io.Discard}, config.Config{Data: dir}, false)
 	if exit.Code(err) != exit.Interrupted || !strings.Contains(err.Error(), "run the command again") {
 		t.Errorf("got %v", err)
 	}

@@ -78,8 +78,8 @@ type newKey struct {
 	Revoked int64  `json:"revoked"` // number of deleted root keys
 }
 
-// Reset names the user whose password is reset, and whether to remove the second factors too.
-type Reset struct {
+// resetInput names the user whose password is reset, and whether to remove the second factors too.
+type resetInput struct {
 	Email        string `json:"email"`
 	ClearFactors bool   `json:"clear_factors"`
 }
@@ -99,8 +99,8 @@ func rootKeyOperation() operation[rootKeyInput, newKey] {
 	return operation[rootKeyInput, newKey]{"/root-key", (*Operator).rootKey}
 }
 
-func resetOperation() operation[Reset, account.Reset] {
-	return operation[Reset, account.Reset]{"/reset-password", (*Operator).resetPassword}
+func resetOperation() operation[resetInput, account.Reset] {
+	return operation[resetInput, account.Reset]{"/reset-password", (*Operator).resetPassword}
 }
 
 func organizationOperation() operation[organizationInput, newOrganization] {
@@ -148,7 +148,7 @@ func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 var errBaseURL = errs.New(errs.Invalid, "set --base-url, with which the link begins")
 
 // resetPassword returns a link that lets a user set a new password.
-func (o *Operator) resetPassword(ctx context.Context, in Reset) (account.Reset, error) {
+func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
 	if o.baseURL == "" {
 		return account.Reset{}, errBaseURL
 	}
@@ -173,9 +173,9 @@ func (o *Operator) createOrganization(ctx context.Context, in organizationInput)
 	return created, err
 }
 
-// NewRootKey creates another root key for the first owner and prints it. If asked to, it deletes the
+// newRootKey creates another root key for the first owner and prints it. If asked to, it deletes the
 // other root keys, and prints their number on standard error.
-func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
+func newRootKey(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
 	k, err := rootKeyOperation().run(ctx, cfg, rootKeyInput{revokeOthers})
 	if err != nil {
 		return err
@@ -191,9 +191,9 @@ func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revok
 	return err
 }
 
-// ResetPassword prints a link that lets a user set a new password. If asked to, it removes the
+// resetPassword prints a link that lets a user set a new password. If asked to, it removes the
 // user's second factors, and says so on standard error.
-func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, reset Reset) error {
+func resetPassword(ctx context.Context, p session.Program, cfg config.Config, reset resetInput) error {
 	r, err := resetOperation().run(ctx, cfg, reset)
 	if err != nil {
 		return err
@@ -208,9 +208,9 @@ func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, re
 	return err
 }
 
-// CreateOrganization creates an organization with an owner, and prints the owner's root key. It
+// createOrganization creates an organization with an owner, and prints the owner's root key. It
 // prints the organization's id on standard error.
-func CreateOrganization(ctx context.Context, p session.Program, cfg config.Config, name string) error {
+func createOrganization(ctx context.Context, p session.Program, cfg config.Config, name string) error {
 	created, err := organizationOperation().run(ctx, cfg, organizationInput{name})
 	if err != nil {
 		return err

@@ -68,9 +68,9 @@ func alive(q db.Querier) ([]rotation.Process, error) {
 	return processes, err
 }
 
-// RotateSecrets re-encrypts all secrets with the current master key. It shows the progress on
+// rotateSecrets re-encrypts all secrets with the current master key. It shows the progress on
 // standard error, and prints a summary.
-func RotateSecrets(ctx context.Context, p session.Program, cfg config.Config, skipUnreadable bool) error {
+func rotateSecrets(ctx context.Context, p session.Program, cfg config.Config, skipUnreadable bool) error {
 	step, closeAll, err := rotateOperation().connect(ctx, cfg)
 	if err != nil {
 		return err
@@ -150,8 +150,8 @@ type shownKey struct {
 	Rows   string      `json:"rows"`
 }
 
-// SecretsStatus prints the master keys that were used, and the rotation's progress.
-func SecretsStatus(ctx context.Context, p session.Program, cfg config.Config, format string) error {
+// secretsStatus prints the master keys that were used, and the rotation's progress.
+func secretsStatus(ctx context.Context, p session.Program, cfg config.Config, format string) error {
 	s, err := secretsOperation().run(ctx, cfg, struct{}{})
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func showKey(k rotation.Key, s rotation.Status) shownKey {
 	return shown
 }
 
-func (f Functions) secretsRotateCommand(p session.Program) *cobra.Command {
+func secretsRotateCommand(p session.Program) *cobra.Command {
 	var skipUnreadable bool
 	cmd := &cobra.Command{
 		Use:   "rotate",
@@ -220,7 +220,7 @@ The server may be running; the command must run as the same user of the machine.
 server stops, run it again: it continues.`,
 		Args: config.NoArguments,
 		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
-			return f.RotateSecrets(ctx, p, cfg, skipUnreadable)
+			return rotateSecrets(ctx, p, cfg, skipUnreadable)
 		}),
 	}
 	cmd.Flags().BoolVar(&skipUnreadable, "skip-unreadable", false, "leave values as they are that no key decrypts")
@@ -228,7 +228,7 @@ server stops, run it again: it continues.`,
 	return cmd
 }
 
-func (f Functions) secretsStatusCommand(p session.Program) *cobra.Command {
+func secretsStatusCommand(p session.Program) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -237,7 +237,7 @@ func (f Functions) secretsStatusCommand(p session.Program) *cobra.Command {
 steward secrets rotate is. The server may be running; the command must run as the same user of the machine.`,
 		Args: config.NoArguments,
 		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
-			return f.SecretsStatus(ctx, p, cfg, format)
+			return secretsStatus(ctx, p, cfg, format)
 		}),
 	}
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "master-key-command")

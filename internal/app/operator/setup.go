@@ -27,8 +27,8 @@ func (o *Operator) setupLink(ctx context.Context, _ struct{}) (account.SetupLink
 	return (&account.Setup{Store: o.accounts, Ring: ring}).Link(ctx, o.baseURL)
 }
 
-// SetupLink prints the link for setting up the installation.
-func SetupLink(ctx context.Context, p session.Program, cfg config.Config) error {
+// printSetupLink prints the link for setting up the installation.
+func printSetupLink(ctx context.Context, p session.Program, cfg config.Config) error {
 	link, err := setupOperation().run(ctx, cfg, struct{}{})
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func SetupLink(ctx context.Context, p session.Program, cfg config.Config) error 
 	return err
 }
 
-func (f Functions) setupLinkCommand(p session.Program) *cobra.Command {
+func setupLinkCommand(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup-link",
 		Short: "Print the link with which a new installation is set up",
@@ -47,7 +47,7 @@ server may be running; the command must run as the same user of the machine. If 
 link begins with --base-url, or else with the URL of the last start, and the command needs the master key.`,
 		Args: config.NoArguments,
 		RunE: config.Loaded(p.Environ, func(ctx context.Context, cfg config.Config, _ []string) error {
-			return f.SetupLink(ctx, p, cfg)
+			return printSetupLink(ctx, p, cfg)
 		}),
 	}
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url", "master-key-command")

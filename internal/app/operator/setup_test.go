@@ -47,14 +47,14 @@ func TestSetupLinkWithoutAServer(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	if err := SetupLink(t.Context(), session.Program{Out: &out}, cfg); err != nil || !strings.HasPrefix(out.String(), want.Link+"\n") {
+	if err := printSetupLink(t.Context(), session.Program{Out: &out}, cfg); err != nil || !strings.HasPrefix(out.String(), want.Link+"\n") {
 		t.Errorf("got %v: %s, want %s", err, out.String(), want.Link)
 	}
 	key := filepath.Join(cfg.Data, "master.key")
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	err = SetupLink(t.Context(), session.Program{Out: &out}, cfg)
+	err = printSetupLink(t.Context(), session.Program{Out: &out}, cfg)
 	if err == nil || !strings.Contains(err.Error(), "master key") {
 		t.Errorf("without the master key: %v", err)
 	}

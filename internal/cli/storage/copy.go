@@ -35,7 +35,7 @@ func objectCopy(e *session.Env) *cobra.Command {
 		case from.Path == "-" && !from.Remote():
 			return upload(ctx, s, to)
 		case to.Path == "-" && !to.Remote():
-			source, err := copier(s).Open(ctx, from)
+			source, err := newCopier(s).Open(ctx, from)
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func objectCopy(e *session.Env) *cobra.Command {
 			_, err = io.Copy(s.Out, source)
 			return err
 		}
-		c := copier(s)
+		c := newCopier(s)
 		if recursive {
 			copies, err := c.PlanAll(ctx, from, to)
 			if err != nil {
@@ -92,7 +92,7 @@ func upload(ctx context.Context, s *session.Session, to Location) error {
 	if to.Path == "" {
 		return exit.Usagef("name the key of the object: s3://%s/key", to.Bucket)
 	}
-	return copier(s).Put(ctx, to, s.In, -1)
+	return newCopier(s).Put(ctx, to, s.In, -1)
 }
 
 func runCopies(ctx context.Context, s *session.Session, c *Copier, copies []Copy) error {
@@ -101,7 +101,7 @@ func runCopies(ctx context.Context, s *session.Session, c *Copier, copies []Copy
 		total += one.Size
 	}
 	p := newProgress(s.Env, "Copied", total)
-	if err := c.Run(ctx, copies, p.add); err != nil {
+	if err := c.Run(ctx, copies, p); err != nil {
 		p.fail()
 		return err
 	}
@@ -125,7 +125,7 @@ source is. With --delete, what only the target has is deleted.
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete what only the target has")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be done")
 	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to Location) error {
-		c := copier(s)
+		c := newCopier(s)
 		copies, extra, err := c.PlanSync(ctx, from, to)
 		if err != nil {
 			return err
@@ -202,12 +202,13 @@ func newProgress(e *session.Env, verb string, total int64) *progress {
 	return &progress{env: e, bar: bar, verb: verb, start: time.Now()}
 }
 
-// add adds finished bytes. Only people read the output, so it ignores write errors.
-func (p *progress) add(bytes int) {
-	p.done.Add(int64(bytes))
+// Write counts finished bytes. Only people read the output, so it ignores the bar's errors.
+func (p *progress) Write(finished []byte) (int, error) {
+	p.done.Add(int64(len(finished)))
 	if p.bar != nil {
-		_ = p.bar.Add(bytes)
+		_ = p.bar.Add(len(finished))
 	}
+	return len(finished), nil
 }
 
 func (p *progress) finish(what string) {

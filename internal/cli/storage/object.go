@@ -199,7 +199,7 @@ func objectCat(e *session.Env) *cobra.Command {
 		Use: "cat s3://BUCKET/KEY", Short: "Write an object to standard output", Args: session.Args("s3://BUCKET/KEY"),
 		ValidArgsFunction: completeObject(e),
 		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l Location) error {
-			source, err := copier(s).Open(ctx, l)
+			source, err := newCopier(s).Open(ctx, l)
 			if err != nil {
 				return transferFailure(err)
 			}

@@ -10,15 +10,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+
+	"steward/internal/cli/session"
 )
 
 // Copier copies between the disk and buckets.
 type Copier struct {
-	// Client returns a client with a bucket's credentials.
-	Client func(ctx context.Context, bucket string) (*minio.Client, error)
+	session *session.Session
+
+	mu      sync.Mutex
+	clients map[string]*minio.Client // by bucket
 }
 
 // Item is a file or an object. Its name is relative to the listed location, with slashes.
@@ -44,7 +49,7 @@ var ErrNotFound = errors.New("does not exist")
 // does.
 func (c *Copier) List(ctx context.Context, l Location) ([]Item, error) {
 	if l.Remote() {
-		client, err := c.Client(ctx, l.Bucket)
+		client, err := c.client(ctx, l.Bucket)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +149,7 @@ func (c *Copier) stat(ctx context.Context, l Location) (Item, error) {
 		}
 		return Item{Size: info.Size(), Modified: info.ModTime()}, nil
 	}
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return Item{}, err
 	}

@@ -17,8 +17,8 @@ import (
 // atOnce caps the files that we copy at once.
 const atOnce = 4
 
-// Run makes copies and calls progress with the bytes that it has read. It stops at the first error.
-func (c *Copier) Run(ctx context.Context, copies []Copy, progress func(bytes int)) error {
+// Run makes copies and writes the bytes that it has read to progress, too. It stops at the first error.
+func (c *Copier) Run(ctx context.Context, copies []Copy, progress io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, one := range copies {
@@ -31,7 +31,7 @@ func (c *Copier) Run(ctx context.Context, copies []Copy, progress func(bytes int
 				return err
 			}
 			defer source.Close()
-			reader := &counted{Reader: source, progress: progress}
+			reader := io.TeeReader(source, progress)
 			if one.To.Remote() {
 				return c.Put(ctx, one.target(), reader, one.Size)
 			}
@@ -58,7 +58,7 @@ func (c *Copier) Open(ctx context.Context, l Location) (io.ReadCloser, error) {
 	if !l.Remote() {
 		return os.Open(l.Path)
 	}
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (c *Copier) Open(ctx context.Context, l Location) (io.ReadCloser, error) {
 
 // Put writes an object. The size is -1 if it is unknown.
 func (c *Copier) Put(ctx context.Context, l Location, from io.Reader, size int64) error {
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return err
 	}
@@ -157,22 +157,9 @@ func (c *Copier) removeOne(ctx context.Context, l Location, name string) error {
 		defer func() { _ = root.Close() }()
 		return root.Remove(filepath.FromSlash(name))
 	}
-	client, err := c.Client(ctx, l.Bucket)
+	client, err := c.client(ctx, l.Bucket)
 	if err != nil {
 		return err
 	}
 	return client.RemoveObject(ctx, l.Bucket, l.join(name).Path, minio.RemoveObjectOptions{})
-}
-
-// counted reports the bytes that are read.
-type counted struct {
-	io.Reader
-	progress func(int)
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.Reader.Read(b)
-	c.progress(n)
-	return n, err
 }

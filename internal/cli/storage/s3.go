@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"sync"
 
 	"github.com/minio/minio-go/v7"
 	s3credentials "github.com/minio/minio-go/v7/pkg/credentials"
@@ -25,22 +24,22 @@ type bucketEntry struct {
 	Env    map[string]string
 }
 
-// copier returns a copier that gets each bucket's credentials when it needs them.
-func copier(s *session.Session) *Copier {
-	var mu sync.Mutex
-	clients := map[string]*minio.Client{}
-	return &Copier{Client: func(ctx context.Context, bucket string) (*minio.Client, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if c := clients[bucket]; c != nil {
-			return c, nil
-		}
-		c, err := s3Client(ctx, s, bucket)
-		if err == nil {
-			clients[bucket] = c
-		}
-		return c, err
-	}}
+func newCopier(s *session.Session) *Copier {
+	return &Copier{session: s, clients: map[string]*minio.Client{}}
+}
+
+// client returns a client with a bucket's credentials.
+func (c *Copier) client(ctx context.Context, bucket string) (*minio.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.clients[bucket]; known != nil {
+		return known, nil
+	}
+	client, err := s3Client(ctx, c.session, bucket)
+	if err == nil {
+		c.clients[bucket] = client
+	}
+	return client, err
 }
 
 func s3Client(ctx context.Context, s *session.Session, bucket string) (*minio.Client, error) {

@@ -34,6 +34,7 @@ func webhookNoun() noun.Noun {
 		{Name: "retention", Path: "retention_seconds", Kind: noun.Seconds, Usage: "`duration` for which receipts and deliveries are kept (default: as the server is configured)"},
 		{Name: "verify", Path: "verification", Kind: noun.Object, Usage: "`JSON` of how requests must prove where they come from, such as '{\"type\": \"stripe\"}'; null ends it"},
 		{Name: "verify-secret", Path: "verification.secrets", Kind: noun.Secret, Usage: "`secret` to verify them with; - reads it from standard input, or two, one on each line"},
+		{Name: "dedupe", Path: "dedupe", Kind: noun.Object, Usage: "`JSON` of how repeated requests are recognized, such as '{\"by\": \"header\", \"header\": \"x-event-id\"}'; null ends it"},
 	}
 	return noun.Noun{
 		Name: "webhook", Aliases: []string{"wh"}, Thing: "webhook",

@@ -37,7 +37,7 @@ func Tables() []string {
 		"evals", "eval_runs", "eval_counts", "eval_relabels", "eval_purges",
 		"webhooks", "webhook_destinations", "webhook_leases", "webhook_receipts", "webhook_deliveries", "webhook_queue",
 		"webhook_log", "webhook_replays", "webhook_counts", "webhook_counts_each", "webhook_totals", "webhook_tombstones",
-		"webhook_recoveries", "webhook_rejected", "webhook_filtered",
+		"webhook_recoveries", "webhook_rejected", "webhook_filtered", "webhook_dedupe",
 		"buckets", "bucket_states", "bucket_totals", "object_usage", "objects", "object_blocks", "object_uploads", "object_parts",
 		"object_completions", "bucket_purges", "blobs",
 		"resources",

@@ -71,12 +71,26 @@ func (s sums) value() string {
 	return ""
 }
 
-// typeOf returns a checksum's type. The checksum may be nil.
-func typeOf(c *object.Checksum) string {
+// typedSums holds an object's checksum in XML, with its type.
+type typedSums struct {
+	sums
+	ChecksumType string `xml:",omitempty"`
+}
+
+func typedSumsOf(c *object.Checksum) typedSums { return typedSums{sumsOf(c), kindOf(c).ChecksumType} }
+
+// checksumKind is the XML for a checksum's algorithm and type.
+type checksumKind struct {
+	ChecksumAlgorithm string `xml:",omitempty"`
+	ChecksumType      string `xml:",omitempty"`
+}
+
+// kindOf converts a checksum, which may be nil.
+func kindOf(c *object.Checksum) checksumKind {
 	if c == nil {
-		return ""
+		return checksumKind{}
 	}
-	return c.Type
+	return checksumKind{c.Algorithm, c.Type}
 }
 
 // setChecksum sets a checksum's headers. The checksum may be nil.
@@ -179,9 +193,9 @@ func (r *request) newChecksummer(algorithm, trailer string) (*checksummer, error
 		c.hash = c.algorithm.Hasher()
 		c.emptyURL = r.hoisted[http.CanonicalHeaderKey(c.algorithm.Key())] && c.want == c.algorithm.EncodeToString(nil)
 	}
-	if sent := r.Header.Get("Content-Md5"); sent != "" {
+	if sent, ok := r.Header["Content-Md5"]; ok {
 		c.md5 = md5.New()
-		if c.wantMD5, err = base64.StdEncoding.DecodeString(sent); err != nil || len(c.wantMD5) != md5.Size {
+		if c.wantMD5, err = base64.StdEncoding.DecodeString(sent[0]); err != nil || len(c.wantMD5) != md5.Size {
 			return nil, fail("InvalidDigest")
 		}
 	}
@@ -212,18 +226,15 @@ func (c *checksummer) verify(trailer string) (*object.Checksum, error) {
 	if c.trailer {
 		want = trailer
 	}
-	sum := c.sum()
-	if want != "" && want != sum.Value && !(c.emptyURL && c.size > 0) {
+	value := base64.StdEncoding.EncodeToString(c.hash.Sum(nil))
+	if want != "" && want != value && !(c.emptyURL && c.size > 0) {
 		return nil, failf("BadDigest", "The %s you specified did not match the calculated checksum.", c.algorithm)
 	}
-	return sum, nil
+	return &object.Checksum{Algorithm: c.algorithm.String(), Type: fullObject, Value: value}, nil
 }
 
-func (c *checksummer) sum() *object.Checksum {
-	return &object.Checksum{
-		Algorithm: c.algorithm.String(), Type: fullObject, Value: base64.StdEncoding.EncodeToString(c.hash.Sum(nil)),
-	}
-}
+// sum verifies a body that has no trailer.
+func (c *checksummer) sum() (*object.Checksum, error) { return c.verify("") }
 
 // combined computes an object's checksum from its parts' and compares it with expected, which may be nil.
 func combined(u object.Upload, parts []object.Part, expected *object.Checksum) (*object.Checksum, error) {

@@ -2,15 +2,11 @@ package s3
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/xml"
-	"hash"
 	"io"
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/minio/minio-go/v7"
 
 	"steward/internal/object"
 )
@@ -46,7 +42,7 @@ func (r *request) source() (object.Object, error) {
 	if err != nil {
 		return o, err
 	}
-	if r.conditions("X-Amz-Copy-Source-").check(o) != nil {
+	if r.checkConditions("X-Amz-Copy-Source-", o) != nil {
 		return o, fail("PreconditionFailed") // even if the source is merely not modified
 	}
 	return o, nil
@@ -57,8 +53,7 @@ type copyResult struct {
 	XMLName      xml.Name
 	ETag         string
 	LastModified string
-	sums
-	ChecksumType string `xml:",omitempty"`
+	typedSums
 }
 
 func (r *request) copyObject() (any, error) {
@@ -74,10 +69,9 @@ func (r *request) copyObject() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := o.Attributes.Checksum
 	return copyResult{
 		XMLName: xml.Name{Space: namespace, Local: "CopyObjectResult"}, ETag: quoted(o.ETag),
-		LastModified: formatTime(o.ModifiedAt.Std()), sums: sumsOf(c), ChecksumType: typeOf(c),
+		LastModified: formatTime(o.ModifiedAt.Std()), typedSums: typedSumsOf(o.Attributes.Checksum),
 	}, nil
 }
 
@@ -159,9 +153,7 @@ func (r *request) copy(src object.Object, put object.PutRequest) (object.Object,
 type hashedObject struct {
 	io.Reader
 	io.Closer
-
-	algorithm minio.ChecksumType
-	hash      hash.Hash
+	*checksummer
 }
 
 func (r *request) hashed(o object.Object, offset, length int64, algorithm string) (*hashedObject, error) {
@@ -173,14 +165,8 @@ func (r *request) hashed(o object.Object, offset, length int64, algorithm string
 	if err != nil {
 		return nil, err
 	}
-	h := a.Hasher()
-	return &hashedObject{io.TeeReader(body, h), body, a, h}, nil
-}
-
-func (h *hashedObject) sum() (*object.Checksum, error) {
-	return &object.Checksum{
-		Algorithm: h.algorithm.String(), Type: fullObject, Value: base64.StdEncoding.EncodeToString(h.hash.Sum(nil)),
-	}, nil
+	c := &checksummer{algorithm: a, hash: a.Hasher()}
+	return &hashedObject{io.TeeReader(body, c), body, c}, nil
 }
 
 // uploadPartCopy copies a part from an object.
@@ -204,7 +190,7 @@ func (r *request) uploadPartCopy() (any, error) {
 	}
 	return copyResult{
 		XMLName: xml.Name{Space: namespace, Local: "CopyPartResult"}, ETag: quoted(p.ETag),
-		LastModified: formatTime(p.ModifiedAt.Std()), sums: sumsOf(p.Checksum),
+		LastModified: formatTime(p.ModifiedAt.Std()), typedSums: typedSums{sums: sumsOf(p.Checksum)},
 	}, nil
 }
 

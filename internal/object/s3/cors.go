@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"steward/internal/object"
 )
@@ -104,6 +105,9 @@ func (r *request) setOrigin(rule corsRule, origin string) {
 	header.Set("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
 }
 
+// isSeparator reports whether a character separates the names in a header.
+func isSeparator(c rune) bool { return c == ',' || unicode.IsSpace(c) }
+
 // preflight tells a browser whether it may send a request.
 func (r *request) preflight() error {
 	r.operation = operation{name: "OptionsObject"}
@@ -112,12 +116,7 @@ func (r *request) preflight() error {
 		return failf("BadRequest", "Insufficient information. Origin and Access-Control-Request-Method request headers are needed.")
 	}
 	requested := strings.Join(r.Header.Values("Access-Control-Request-Headers"), ", ")
-	var names []string
-	for name := range strings.SplitSeq(requested, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			names = append(names, name)
-		}
-	}
+	names := strings.FieldsFunc(requested, isSeparator)
 	rule, ok := r.allow(origin, method, names)
 	if !ok {
 		return fail("AccessForbidden")

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -24,19 +25,9 @@ type failure struct {
 
 func (f *failure) Error() string { return f.code + ": " + f.text() }
 
-func (f *failure) text() string {
-	if f.message != "" {
-		return f.message
-	}
-	return codes[f.code].message
-}
+func (f *failure) text() string { return cmp.Or(f.message, codes[f.code].message) }
 
-func (f *failure) status() int {
-	if c, ok := codes[f.code]; ok {
-		return c.status
-	}
-	return http.StatusBadRequest
-}
+func (f *failure) status() int { return cmp.Or(codes[f.code].status, http.StatusBadRequest) }
 
 func fail(code string) error { return &failure{code: code} }
 
@@ -52,7 +43,8 @@ func invalidArgument(format string, args ...any) error {
 	return failf("InvalidArgument", format, args...)
 }
 
-// codes maps each error code to its status and its default message.
+// codes maps error codes to their status and default message. Others have the status 400, and each failure
+// its own message.
 var codes = map[string]struct {
 	status  int
 	message string
@@ -60,26 +52,19 @@ var codes = map[string]struct {
 	"AccessControlListNotSupported":         {400, "The bucket does not allow ACLs."},
 	"AccessDenied":                          {403, "Access Denied."},
 	"AccessForbidden":                       {403, "CORSResponse: This CORS request is not allowed. Check the origin, the method and the headers against the bucket's CORS configuration."},
-	"AuthorizationHeaderMalformed":          {400, ""},
-	"AuthorizationQueryParametersError":     {400, ""},
 	"BadDigest":                             {400, "The Content-MD5 or checksum value that you specified did not match what the server received."},
-	"BadRequest":                            {400, ""},
 	"BucketAlreadyOwnedByYou":               {409, "Your previous request to create the named bucket succeeded and you already own it."},
 	"EntityTooLarge":                        {400, "Your proposed upload exceeds the maximum allowed size."},
 	"EntityTooSmall":                        {400, "Your proposed upload is smaller than the minimum allowed size."},
 	"IncompleteBody":                        {400, "You did not provide the number of bytes specified by the Content-Length HTTP header."},
 	"InternalError":                         {500, "We encountered an internal error. Please try again."},
 	"InvalidAccessKeyId":                    {403, "The AWS Access Key Id you provided does not exist in our records."},
-	"InvalidArgument":                       {400, ""},
 	"InvalidDigest":                         {400, "The Content-MD5 you specified is not valid."},
 	"InvalidPart":                           {400, "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."},
 	"InvalidPartNumber":                     {416, "The requested partnumber is not satisfiable."},
 	"InvalidPartOrder":                      {400, "The list of parts was not in ascending order. Parts must be ordered by part number."},
 	"InvalidRange":                          {416, "The requested range is not satisfiable."},
-	"InvalidRequest":                        {400, ""},
 	"InvalidStorageClass":                   {400, "The storage class you specified is not valid."},
-	"InvalidTag":                            {400, ""},
-	"InvalidToken":                          {400, ""},
 	"InvalidURI":                            {400, "Couldn't parse the specified URI."},
 	"KeyTooLongError":                       {400, "Your key is too long."},
 	"MalformedPOSTRequest":                  {400, "The body of your POST request is not well-formed multipart/form-data."},

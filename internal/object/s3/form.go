@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
@@ -12,6 +13,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,16 +130,11 @@ func readForm(r *multipart.Reader) (form, error) {
 		if err != nil {
 			return form{}, fmt.Errorf("read field of form: %w", err)
 		}
-		f.add(name, string(value))
+		if old, ok := f.fields[name]; ok && strings.HasPrefix(name, "x-amz-meta-") {
+			value = slices.Concat([]byte(old+","), value) // metadata that repeats a name is one list
+		}
+		f.fields[name] = string(value)
 	}
-}
-
-// add adds a field. It joins metadata that repeats a name into one list.
-func (f form) add(name, value string) {
-	if old, ok := f.fields[name]; ok && strings.HasPrefix(name, "x-amz-meta-") {
-		value = old + "," + value
-	}
-	f.fields[name] = value
 }
 
 // expand replaces ${filename} in all fields by the file's base name. It returns MaxMessageLengthExceeded if
@@ -221,15 +218,11 @@ func checkCondition(c any, value func(name string) string, size *sizeRange) (nam
 	switch c := c.(type) {
 	case map[string]any:
 		for name, want := range c {
-			text, ok := want.(string)
-			if !ok {
-				return nil, invalid
+			covered, err := checkCondition([]any{"eq", "$" + name, want}, value, size)
+			if err != nil {
+				return nil, err
 			}
-			name = strings.ToLower(name)
-			if value(name) != text {
-				return nil, denied
-			}
-			names = append(names, name)
+			names = append(names, covered...)
 		}
 		if len(c) == 0 {
 			return nil, invalid
@@ -305,19 +298,11 @@ func checkFields(fields map[string]string) error {
 	return nil
 }
 
-// headerFields lists the form fields that stand for PutObject's headers, in addition to X-Amz-*.
-var headerFields = []string{"Content-Type", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"}
-
 // putFile stores a form's file as PutObject would, with the fields as headers.
 func (r *request) putFile(f form, size sizeRange) (object.Object, error) {
 	header := http.Header{}
-	for _, name := range headerFields {
-		if value, ok := f.fields[strings.ToLower(name)]; ok {
-			header.Set(name, value)
-		}
-	}
 	for name, value := range f.fields {
-		if strings.HasPrefix(name, "x-amz-") {
+		if strings.HasPrefix(name, "x-amz-") || slices.Contains(describing, http.CanonicalHeaderKey(name)) {
 			header.Set(name, value)
 		}
 	}
@@ -328,21 +313,16 @@ func (r *request) putFile(f form, size sizeRange) (object.Object, error) {
 	}
 	put.Event = object.EventPost
 	if document := f.fields["tagging"]; document != "" {
-		var in tagging
-		if err := decodeXML([]byte(document), &in, "Tagging", tagEntries); err != nil {
+		if put.Attributes.Tags, err = decodeTags([]byte(document)); err != nil {
 			return object.Object{}, err
 		}
-		if err := checkTags(in.Tags); err != nil {
-			return object.Object{}, err
-		}
-		put.Attributes.Tags = in.Tags
 	}
 	sum, err := r.newChecksummer(f.fields["x-amz-checksum-algorithm"], "")
 	if err != nil {
 		return object.Object{}, err
 	}
 	file := &formFile{r: f.file, size: size}
-	put.Checksum = func() (*object.Checksum, error) { return sum.verify("") }
+	put.Checksum = sum.sum
 	return r.server.Index.Put(r.lasting(), r.bucket, put, io.TeeReader(file, sum), -1)
 }
 
@@ -372,10 +352,7 @@ func (r *request) formResult(fields map[string]string, o object.Object) (any, er
 	header.Set("Etag", quoted(o.ETag))
 	header.Set("Location", r.location(o.Key))
 	setChecksum(header, o.Attributes.Checksum)
-	redirect := fields["success_action_redirect"]
-	if redirect == "" {
-		redirect = fields["redirect"]
-	}
+	redirect := cmp.Or(fields["success_action_redirect"], fields["redirect"])
 	if target, err := url.Parse(redirect); redirect != "" && err == nil && (target.Scheme == "http" || target.Scheme == "https") {
 		query := target.Query()
 		query.Set("bucket", r.bucket.Name)

@@ -16,16 +16,16 @@ const (
 	maxListing = 512 << 10
 )
 
-// limitOf parses the number of entries that a client asks for.
-func limitOf(sent, name string) (int, error) {
+// numberOf parses a number that a client sends. It returns def if there is none, and most at the most.
+func numberOf(sent, name string, def, most int) (int, error) {
 	if sent == "" {
-		return maxPage, nil
+		return def, nil
 	}
 	n, err := strconv.Atoi(sent)
 	if err != nil || n < 0 {
 		return 0, invalidArgument("Argument %s must be an integer between 0 and 2147483647", name)
 	}
-	return min(n, maxPage), nil
+	return min(n, most), nil
 }
 
 // checkTexts refuses texts that no key can contain.
@@ -43,8 +43,7 @@ func (r *request) list(l object.ListRequest) (object.ListPage, error) {
 	if err := checkTexts(l.Prefix, l.Delimiter, l.After); err != nil || l.Limit == 0 {
 		return object.ListPage{}, err
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
+	ctx := r.limited()
 	for {
 		page, err := r.server.Index.List(ctx, r.bucket, l)
 		if err != nil || sizeOfKeys(page) <= maxListing || l.Limit == 1 {
@@ -106,14 +105,13 @@ type listing struct {
 }
 
 type listedObject struct {
-	Key               string
-	LastModified      string
-	ETag              string
-	Size              int64
-	StorageClass      string
-	ChecksumAlgorithm string `xml:",omitempty"`
-	ChecksumType      string `xml:",omitempty"`
-	Owner             *owner `xml:",omitempty"`
+	Key          string
+	LastModified string
+	ETag         string
+	Size         int64
+	StorageClass string
+	checksumKind
+	Owner *owner `xml:",omitempty"`
 }
 
 type commonPrefix struct{ Prefix string }
@@ -124,7 +122,7 @@ func (r *request) listObjects() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limitOf(r.query.Get("max-keys"), "max-keys")
+	limit, err := numberOf(r.query.Get("max-keys"), "max-keys", maxPage, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -173,11 +171,7 @@ func (r *request) listObjects() (any, error) {
 	for i, o := range page.Objects {
 		listed := listedObject{
 			Key: e.encode(o.Key), LastModified: formatTime(o.ModifiedAt.Std()), ETag: quoted(o.ETag), Size: o.Size,
-			StorageClass: storageClasses[o.Tier],
-		}
-		if c := o.Attributes.Checksum; c != nil {
-			listed.ChecksumAlgorithm = c.Algorithm
-			listed.ChecksumType = c.Type
+			StorageClass: storageClasses[o.Tier], checksumKind: kindOf(o.Attributes.Checksum),
 		}
 		if withOwner {
 			owner := ownerOf(r.bucket)

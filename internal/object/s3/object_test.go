@@ -437,6 +437,8 @@ func TestBodyMustMatchItsDigests(t *testing.T) {
 	sum := md5.Sum([]byte("other"))
 	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
 		want(t, "wrong Content-MD5", 400, "BadDigest")
+	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"Content-Md5": ""}}).
+		want(t, "empty Content-MD5", 400, "InvalidDigest")
 	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", payload: strings.Repeat("0", 64)}).
 		want(t, "wrong SHA-256", 400, "XAmzContentSHA256Mismatch")
 	f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Decoded-Content-Length": "-1"}}).

@@ -3,6 +3,7 @@ package s3
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -145,6 +146,12 @@ var (
 	}
 )
 
+// cannedACLs lists the ACLs that S3 knows by name.
+var cannedACLs = []string{
+	"private", "public-read", "public-read-write", "authenticated-read", "aws-exec-read", "bucket-owner-read",
+	"bucket-owner-full-control", "log-delivery-write",
+}
+
 // subresources lists the S3 query parameters that select another operation than the plain one.
 var subresources = map[level][]string{
 	bucketLevel: {
@@ -182,6 +189,9 @@ func (r *request) findOperation() operation {
 // check returns an error if a request asks for more than its operation implements.
 func (o operation) check(r *request) error {
 	writes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	if acl := r.Header.Get("X-Amz-Acl"); writes && acl != "" && !slices.Contains(cannedACLs, acl) {
+		return invalidArgument("The ACL %s is unknown.", strconv.Quote(acl))
+	}
 	for _, name := range subresources[o.level] {
 		if name != o.sub && r.query.Has(name) {
 			return notImplemented(r.Method + " with the sub-resource " + name)
@@ -223,19 +233,10 @@ func (o operation) checkHeader(name, value string) error {
 		return fail("AccessControlListNotSupported")
 	case !matchesAny(o.headers, name):
 		return notImplemented("The header " + name)
-	case name == "x-amz-acl":
-		return checkACL(value)
+	case name == "x-amz-acl" && !slices.Contains([]string{"", "private", "bucket-owner-full-control"}, value):
+		return fail("AccessControlListNotSupported") // only a bucket's configuration makes objects public
 	}
 	return nil
-}
-
-// checkACL refuses ACLs that would give others rights: only a bucket's configuration makes objects public.
-func checkACL(value string) error {
-	switch value {
-	case "", "private", "bucket-owner-full-control":
-		return nil
-	}
-	return fail("AccessControlListNotSupported")
 }
 
 // matchesAny reports whether a list contains the name or a prefix that it begins with.

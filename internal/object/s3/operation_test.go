@@ -133,6 +133,10 @@ func TestWhatIsNotCarriedOutIsRefused(t *testing.T) {
 	}
 	f.checkRefused(t, call{method: "PUT", path: "/docs?acl=", by: b, header: map[string]string{"X-Amz-Acl": "private"}})
 	f.checkRefused(t, call{method: "PUT", path: "/docs/a?acl=", by: b, header: map[string]string{"X-Amz-Acl": "public-read"}})
+	for _, path := range []string{"/docs?acl", "/docs/a?acl", "/docs/a"} {
+		f.do(call{method: "PUT", path: path, by: b, header: map[string]string{"X-Amz-Acl": "public-ready"}}).
+			want(t, path+" with an ACL that S3 does not know", 400, "InvalidArgument")
+	}
 	f.checkRefused(t, call{method: "PUT", path: "/docs?versioning=", by: b, body: "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"})
 	f.checkRefused(t, call{method: "PUT", path: "/docs/a?retention=", by: b, body: "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2050-01-01T00:00:00Z</RetainUntilDate></Retention>"})
 	f.checkRefused(t, call{method: "PUT", path: "/docs/a?legal-hold=", by: b, body: "<LegalHold><Status>ON</Status></LegalHold>"})

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -23,7 +24,6 @@ var storageClasses = map[object.Tier]string{
 
 // content is a response with an object's bytes.
 type content struct {
-	status int
 	body   io.ReadCloser
 	length int64
 }
@@ -33,7 +33,7 @@ const smallContent = 16 << 10
 
 func (r *request) sendContent(c *content) {
 	defer c.body.Close()
-	r.w.WriteHeader(c.status)
+	r.w.WriteHeader(cmp.Or(r.operation.status, http.StatusOK))
 	var w io.Writer = r.w
 	if c.length <= smallContent {
 		w = struct{ io.Writer }{r.w}
@@ -128,34 +128,24 @@ func partSpan(o object.Object, number int) (span, error) {
 	return s, nil
 }
 
-// conditions come from a read's headers, or from the x-amz-copy-source- headers for a copy's source.
-type conditions struct{ ifMatch, ifNoneMatch, modifiedSince, unmodifiedSince string }
-
-func (r *request) conditions(prefix string) conditions {
-	h := r.Header
-	return conditions{
-		h.Get(prefix + "If-Match"), h.Get(prefix + "If-None-Match"),
-		h.Get(prefix + "If-Modified-Since"), h.Get(prefix + "If-Unmodified-Since"),
-	}
-}
-
-// check returns NotModified or PreconditionFailed. Header times have no fractions of a second, so we drop
-// the object's. A condition on the ETag overrides one on the time, and we ignore times that we cannot
-// parse.
-func (c conditions) check(o object.Object) error {
+// checkConditions compares an object with a read's conditions, or, with the prefix X-Amz-Copy-Source-, with
+// those on a copy's source. It returns NotModified or PreconditionFailed. Header times have no fractions of
+// a second, so we drop the object's. A condition on the ETag overrides one on the time, and we ignore times
+// that we cannot parse.
+func (r *request) checkConditions(prefix string, o object.Object) error {
 	modified := o.ModifiedAt.Std().Truncate(time.Second)
-	if c.ifMatch != "" {
-		if !object.Matches(c.ifMatch, o.ETag) {
+	if etag := r.Header.Get(prefix + "If-Match"); etag != "" {
+		if !object.Matches(etag, o.ETag) {
 			return fail("PreconditionFailed")
 		}
-	} else if t, err := http.ParseTime(c.unmodifiedSince); err == nil && modified.After(t) {
+	} else if t, err := http.ParseTime(r.Header.Get(prefix + "If-Unmodified-Since")); err == nil && modified.After(t) {
 		return fail("PreconditionFailed")
 	}
-	if c.ifNoneMatch != "" {
-		if object.Matches(c.ifNoneMatch, o.ETag) {
+	if etag := r.Header.Get(prefix + "If-None-Match"); etag != "" {
+		if object.Matches(etag, o.ETag) {
 			return fail("NotModified")
 		}
-	} else if t, err := http.ParseTime(c.modifiedSince); err == nil && !modified.After(t) {
+	} else if t, err := http.ParseTime(r.Header.Get(prefix + "If-Modified-Since")); err == nil && !modified.After(t) {
 		return fail("NotModified")
 	}
 	return nil
@@ -170,9 +160,7 @@ func (r *request) find() (object.Object, error) {
 }
 
 func (r *request) objectOf(b *object.Bucket, key string) (object.Object, error) {
-	ctx, cancel := r.limited()
-	defer cancel()
-	return r.server.Index.Get(ctx, b, key)
+	return r.server.Index.Get(r.limited(), b, key)
 }
 
 // checkVersion refuses versions other than null, the only one that objects have.
@@ -204,7 +192,7 @@ func (r *request) head() (object.Object, span, error) {
 		set("Cache-Control", *c)
 	}
 	set("Expires", a.Expires)
-	if err := r.conditions("").check(o); err != nil {
+	if err := r.checkConditions("", o); err != nil {
 		return o, span{}, err
 	}
 	s, err := r.spanOf(o)
@@ -223,6 +211,7 @@ func (r *request) head() (object.Object, span, error) {
 	set("Content-Type", o.ContentType)
 	set("X-Amz-Storage-Class", storageClasses[o.Tier])
 	if s.partial {
+		r.operation.status = http.StatusPartialContent
 		set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", s.offset, s.offset+s.length-1, o.Size))
 	}
 	if s.parts > 0 {
@@ -240,11 +229,12 @@ func (r *request) head() (object.Object, span, error) {
 	return o, s, r.override()
 }
 
-// overrides lists the response headers that a signed request's query can replace.
-var overrides = []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires"}
+// describing lists the headers of HTTP that describe an object. Clients store them with it.
+var describing = []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires"}
 
+// override replaces headers by those that a signed request's query asks for.
 func (r *request) override() error {
-	for _, name := range overrides {
+	for _, name := range describing {
 		value := r.query.Get("response-" + strings.ToLower(name))
 		if value == "" {
 			continue
@@ -262,16 +252,8 @@ func (r *request) override() error {
 
 func quoted(etag string) string { return `"` + etag + `"` }
 
-func (s span) status() int {
-	if s.partial {
-		return http.StatusPartialContent
-	}
-	return http.StatusOK
-}
-
 func (r *request) headObject() (any, error) {
-	_, s, err := r.head()
-	r.operation.status = s.status()
+	_, _, err := r.head()
 	return nil, err
 }
 
@@ -284,22 +266,17 @@ func (r *request) getObject() (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object: %w", err)
 	}
-	return &content{s.status(), body, s.length}, nil
+	return &content{body, s.length}, nil
 }
 
 // attributesDocument answers GetObjectAttributes.
 type attributesDocument struct {
-	XMLName      xml.Name       `xml:"http://s3.amazonaws.com/doc/2006-03-01/ GetObjectAttributesResponse"`
-	ETag         string         `xml:",omitempty"`
-	Checksum     *checksumField `xml:",omitempty"`
-	ObjectParts  *objectParts   `xml:",omitempty"`
-	StorageClass string         `xml:",omitempty"`
-	ObjectSize   *int64         `xml:",omitempty"`
-}
-
-type checksumField struct {
-	sums
-	ChecksumType string `xml:",omitempty"`
+	XMLName      xml.Name     `xml:"http://s3.amazonaws.com/doc/2006-03-01/ GetObjectAttributesResponse"`
+	ETag         string       `xml:",omitempty"`
+	Checksum     *typedSums   `xml:",omitempty"`
+	ObjectParts  *objectParts `xml:",omitempty"`
+	StorageClass string       `xml:",omitempty"`
+	ObjectSize   *int64       `xml:",omitempty"`
 }
 
 type objectParts struct {
@@ -320,10 +297,7 @@ type attributePart struct {
 // getObjectAttributes returns the attributes that the client asks for.
 func (r *request) getObjectAttributes() (any, error) {
 	asked := map[string]bool{}
-	for name := range strings.SplitSeq(strings.Join(r.Header.Values("X-Amz-Object-Attributes"), ","), ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
+	for _, name := range strings.FieldsFunc(strings.Join(r.Header.Values("X-Amz-Object-Attributes"), ","), isSeparator) {
 		if !slices.Contains([]string{"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"}, name) {
 			return nil, invalidArgument("Invalid attribute name specified.")
 		}
@@ -342,7 +316,7 @@ func (r *request) getObjectAttributes() (any, error) {
 		out.ETag = o.ETag
 	}
 	if c := o.Attributes.Checksum; asked["Checksum"] && c != nil {
-		out.Checksum = &checksumField{sumsOf(c), c.Type}
+		out.Checksum = new(typedSumsOf(c))
 	}
 	if asked["StorageClass"] {
 		out.StorageClass = storageClasses[o.Tier]
@@ -358,11 +332,11 @@ func (r *request) getObjectAttributes() (any, error) {
 
 // objectParts returns an object's parts. We list them even without checksums, unlike AWS.
 func (r *request) objectParts(o object.Object) (*objectParts, error) {
-	after, err := markerOf(r.Header.Get("X-Amz-Part-Number-Marker"))
+	after, err := numberOf(r.Header.Get("X-Amz-Part-Number-Marker"), "x-amz-part-number-marker", 0, object.MaxParts)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limitOf(r.Header.Get("X-Amz-Max-Parts"), "x-amz-max-parts")
+	limit, err := numberOf(r.Header.Get("X-Amz-Max-Parts"), "x-amz-max-parts", maxPage, maxPage)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,8 @@ type request struct {
 	began  time.Time
 	meta   web.Meta
 	slot   *budget.Charge // one of the server's slots, or nil
+	// cancels release the timers of limited contexts.
+	cancels []context.CancelFunc
 
 	// Parsed from the method, the URL and the headers.
 	level           level
@@ -60,16 +62,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) newRequest(w http.ResponseWriter, r *http.Request) *request {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
 	if s.Trace != nil {
 		r = r.WithContext(s.Trace(r.Context(), r.Header.Get("Traceparent")))
 	}
 	q := &request{
-		Request: r, server: s, w: &recorder{ResponseWriter: w}, began: time.Now(),
-		meta: web.Meta{ID: id.New(id.Request), RemoteAddr: host},
+		Request: r, server: s, w: &recorder{web.Recorder{ResponseWriter: w}}, began: time.Now(),
+		meta: web.Meta{ID: id.New(id.Request), RemoteAddr: web.RemoteHost(r)},
 	}
 	header := w.Header()
 	header.Set("Server", "Steward")
@@ -211,9 +209,7 @@ func (r *request) account(accessKey string) (*object.Bucket, error) {
 	if !isText(accessKey) {
 		return nil, fail("InvalidAccessKeyId")
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	b, err := r.server.Buckets.ByAccessKey(ctx, accessKey)
+	b, err := r.server.Buckets.ByAccessKey(r.limited(), accessKey)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, fail("InvalidAccessKeyId")
 	}
@@ -277,17 +273,17 @@ func (r *request) owns(b *object.Bucket) bool { return r.caller != nil && r.call
 
 // named finds a bucket by name.
 func (r *request) named(name string) (*object.Bucket, error) {
-	ctx, cancel := r.limited()
-	defer cancel()
-	return r.server.Buckets.ByName(ctx, name)
+	return r.server.Buckets.ByName(r.limited(), name)
 }
 
 func isPublic(b *object.Bucket) bool { return b.Config.Public != nil && *b.Config.Public }
 
 // limited returns the context for an operation that carries no object. A client that goes away does not
 // interrupt its changes.
-func (r *request) limited() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.lasting(), r.server.Limits.Operation)
+func (r *request) limited() context.Context {
+	ctx, cancel := context.WithTimeout(r.lasting(), r.server.Limits.Operation)
+	r.cancels = append(r.cancels, cancel)
+	return ctx
 }
 
 // lasting returns the request's context, but it does not end when the client goes away.
@@ -368,8 +364,8 @@ func (r *request) sendFailure(f *failure) {
 		return
 	}
 	header := r.w.Header()
-	for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires"} {
-		header.Del(name) // they describe the object, and nobody should cache an error as long
+	for _, name := range describing {
+		header.Del(name) // nobody should cache an error as long as the object
 	}
 	if f.status() != http.StatusRequestedRangeNotSatisfiable {
 		header.Del("Content-Range")
@@ -401,12 +397,15 @@ func (r *request) route() string { return RoutePrefix + cmp.Or(r.operation.name,
 // end reports a request that was served, or has panicked.
 func (r *request) end() {
 	r.releaseSlot()
+	for _, cancel := range r.cancels {
+		cancel()
+	}
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)
 		}
 		r.server.Log.Error("panic", "value", p, "stack", string(debug.Stack()), "request_id", r.meta.ID)
-		if r.w.status == 0 {
+		if r.w.Status == 0 {
 			r.w.Header().Set("Connection", "close")
 			r.sendFailure(&failure{code: "InternalError"})
 		}
@@ -417,7 +416,7 @@ func (r *request) end() {
 	took := time.Since(r.began)
 	r.meta.Route = r.route()
 	served := web.Served{
-		Meta: &r.meta, Method: r.Method, Status: r.w.status, Bytes: int(r.w.bytes), At: r.began.Add(took), Took: took,
+		Meta: &r.meta, Method: r.Method, Status: r.w.Status, Bytes: r.w.Bytes, At: r.began.Add(took), Took: took,
 		Context: r.Context(),
 	}
 	if served.Status < http.StatusMultipleChoices {
@@ -427,31 +426,11 @@ func (r *request) end() {
 }
 
 // recorder records a response's status and size.
-type recorder struct {
-	http.ResponseWriter
-
-	status int
-	bytes  int64
-}
-
-func (w *recorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(p []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
+type recorder struct{ web.Recorder }
 
 // ReadFrom lets the kernel send a file directly.
 func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
 	n, err := io.Copy(w.ResponseWriter, r)
-	w.bytes += n
+	w.Bytes += int(n)
 	return n, err
 }
-
-// Unwrap gives http.ResponseController access to the connection.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,17 +76,12 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Connections, 10_000)
-	setDefault(&l.Stall, time.Minute)
-	setDefault(&l.Rate, 1<<10)
-	setDefault(&l.Idle, 2*time.Minute)
-	setDefault(&l.Operation, 30*time.Second)
-	return l
-}
-
-func setDefault[T int | int64 | time.Duration](value *T, to T) {
-	if *value == 0 {
-		*value = to
+	return Limits{
+		Connections: cmp.Or(l.Connections, 10_000),
+		Stall:       cmp.Or(l.Stall, time.Minute),
+		Rate:        cmp.Or(l.Rate, 1<<10),
+		Idle:        cmp.Or(l.Idle, 2*time.Minute),
+		Operation:   cmp.Or(l.Operation, 30*time.Second),
 	}
 }
 

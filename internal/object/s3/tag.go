@@ -86,15 +86,20 @@ func (r *request) getObjectTagging() (any, error) {
 
 func (r *request) putObjectTagging() (any, error) {
 	return nil, r.message(func(text []byte) error {
-		var in tagging
-		if err := decodeXML(text, &in, "Tagging", tagEntries); err != nil {
+		tags, err := decodeTags(text)
+		if err != nil {
 			return err
 		}
-		if err := checkTags(in.Tags); err != nil {
-			return err
-		}
-		return r.setTags(in.Tags)
+		return r.setTags(tags)
 	})
+}
+
+func decodeTags(text []byte) (object.Tags, error) {
+	var in tagging
+	if err := decodeXML(text, &in, "Tagging", tagEntries); err != nil {
+		return nil, err
+	}
+	return in.Tags, checkTags(in.Tags)
 }
 
 func (r *request) deleteObjectTagging() (any, error) { return nil, r.setTags(nil) }
@@ -103,8 +108,6 @@ func (r *request) setTags(tags object.Tags) error {
 	if err := checkVersion(r.query.Get("versionId")); err != nil {
 		return err
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	_, err := r.server.Index.SetTags(ctx, r.bucket, r.key, tags, r.origin())
+	_, err := r.server.Index.SetTags(r.limited(), r.bucket, r.key, tags, r.origin())
 	return err
 }

@@ -20,9 +20,7 @@ func (r *request) createUpload() (any, error) {
 	if put.Attributes.Checksum, err = r.uploadChecksum(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	u, err := r.server.Uploads.Create(ctx, r.bucket, put)
+	u, err := r.server.Uploads.Create(r.limited(), r.bucket, put)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +64,7 @@ func (r *request) uploadChecksum() (*object.Checksum, error) {
 
 // findUpload returns the upload that a request names.
 func (r *request) findUpload() (object.Upload, error) {
-	ctx, cancel := r.limited()
-	defer cancel()
-	return r.server.Uploads.Get(ctx, r.bucket, r.key, r.query.Get("uploadId"))
+	return r.server.Uploads.Get(r.limited(), r.bucket, r.key, r.query.Get("uploadId"))
 }
 
 // uploadPart stores a part. It computes a checksum if the upload has one, even if the client sends none.
@@ -130,26 +126,22 @@ func (r *request) completeUpload() (any, error) {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := r.limited()
-		defer cancel()
-		o, err = r.server.Uploads.Complete(ctx, r.bucket, complete)
+		o, err = r.server.Uploads.Complete(r.limited(), r.bucket, complete)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := o.Attributes.Checksum
 	return struct {
 		XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CompleteMultipartUploadResult"`
 		Location string
 		Bucket   string
 		Key      string
 		ETag     string
-		sums
-		ChecksumType string `xml:",omitempty"`
+		typedSums
 	}{
 		Location: r.location(o.Key), Bucket: r.bucket.Name, Key: o.Key, ETag: quoted(o.ETag),
-		sums: sumsOf(c), ChecksumType: typeOf(c),
+		typedSums: typedSumsOf(o.Attributes.Checksum),
 	}, nil
 }
 
@@ -194,7 +186,7 @@ func (r *request) completeRequest(text []byte, expected *object.Checksum) (objec
 	wanted := strings.ToUpper(r.Header.Get("X-Amz-Checksum-Type"))
 	complete.Checksum = func(u object.Upload, parts []object.Part) (*object.Checksum, error) {
 		if c := u.Attributes.Checksum; wanted != "" && (c == nil || c.Type != wanted) {
-			return nil, failf("InvalidRequest", "The upload was created using the %s checksum mode. The complete request must use the same checksum mode.", typeOf(c))
+			return nil, failf("InvalidRequest", "The upload was created using the %s checksum mode. The complete request must use the same checksum mode.", kindOf(c).ChecksumType)
 		}
 		return combined(u, parts, expected)
 	}
@@ -213,29 +205,15 @@ func (r *request) abortUpload() (any, error) {
 			return nil, fail("PreconditionFailed")
 		}
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	return nil, r.server.Uploads.Abort(ctx, r.bucket, u.Key, u.ID)
-}
-
-// markerOf parses the part number after which a list continues.
-func markerOf(marker string) (int, error) {
-	if marker == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(marker)
-	if err != nil || n < 0 {
-		return 0, invalidArgument("expected a number of a part")
-	}
-	return min(n, object.MaxParts), nil
+	return nil, r.server.Uploads.Abort(r.limited(), r.bucket, u.Key, u.ID)
 }
 
 func (r *request) listParts() (any, error) {
-	after, err := markerOf(r.query.Get("part-number-marker"))
+	after, err := numberOf(r.query.Get("part-number-marker"), "part-number-marker", 0, object.MaxParts)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limitOf(r.query.Get("max-parts"), "max-parts")
+	limit, err := numberOf(r.query.Get("max-parts"), "max-parts", maxPage, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -243,9 +221,7 @@ func (r *request) listParts() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	page, err := r.server.Uploads.Parts(ctx, r.bucket, object.PartsRequest{Key: u.Key, UploadID: u.ID, After: after, Limit: limit})
+	page, err := r.server.Uploads.Parts(r.limited(), r.bucket, object.PartsRequest{Key: u.Key, UploadID: u.ID, After: after, Limit: limit})
 	if err != nil {
 		return nil, err
 	}
@@ -268,16 +244,12 @@ func (r *request) listParts() (any, error) {
 		NextPartNumberMarker int
 		MaxParts             int
 		IsTruncated          bool
-		ChecksumAlgorithm    string `xml:",omitempty"`
-		ChecksumType         string `xml:",omitempty"`
-		Parts                []part `xml:"Part"`
+		checksumKind
+		Parts []part `xml:"Part"`
 	}{
 		Bucket: r.bucket.Name, Key: u.Key, ID: u.ID, Initiator: ownerOf(r.bucket), Owner: ownerOf(r.bucket),
 		StorageClass: storageClasses[u.Tier], PartNumberMarker: after, MaxParts: limit, IsTruncated: page.Truncated,
-	}
-	if c := u.Attributes.Checksum; c != nil {
-		out.ChecksumAlgorithm = c.Algorithm
-		out.ChecksumType = c.Type
+		checksumKind: kindOf(u.Attributes.Checksum),
 	}
 	for _, p := range page.Parts {
 		out.Parts = append(out.Parts, part{p.Number, formatTime(p.ModifiedAt.Std()), quoted(p.ETag), p.Size, sumsOf(p.Checksum)})
@@ -304,14 +276,13 @@ type uploadsDocument struct {
 }
 
 type listedUpload struct {
-	Key               string
-	ID                string `xml:"UploadId"`
-	Initiator         owner
-	Owner             owner
-	StorageClass      string
-	Initiated         string
-	ChecksumAlgorithm string `xml:",omitempty"`
-	ChecksumType      string `xml:",omitempty"`
+	Key          string
+	ID           string `xml:"UploadId"`
+	Initiator    owner
+	Owner        owner
+	StorageClass string
+	Initiated    string
+	checksumKind
 }
 
 func (r *request) listUploads() (any, error) {
@@ -319,7 +290,7 @@ func (r *request) listUploads() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limitOf(r.query.Get("max-uploads"), "max-uploads")
+	limit, err := numberOf(r.query.Get("max-uploads"), "max-uploads", maxPage, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -336,9 +307,7 @@ func (r *request) listUploads() (any, error) {
 	if err := checkTexts(l.Prefix, l.Delimiter, l.After, l.AfterID); err != nil {
 		return nil, err
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
-	page, err := r.server.Uploads.List(ctx, r.bucket, l)
+	page, err := r.server.Uploads.List(r.limited(), r.bucket, l)
 	if err != nil {
 		return nil, err
 	}
@@ -351,15 +320,11 @@ func (r *request) listUploads() (any, error) {
 		out.CommonPrefixes = append(out.CommonPrefixes, commonPrefix{e.encode(p)})
 	}
 	for _, u := range page.Uploads {
-		listed := listedUpload{
+		out.Uploads = append(out.Uploads, listedUpload{
 			Key: e.encode(u.Key), ID: u.ID, Initiator: ownerOf(r.bucket), Owner: ownerOf(r.bucket),
 			StorageClass: storageClasses[u.Tier], Initiated: formatTime(u.CreatedAt.Std()),
-		}
-		if c := u.Attributes.Checksum; c != nil {
-			listed.ChecksumAlgorithm = c.Algorithm
-			listed.ChecksumType = c.Type
-		}
-		out.Uploads = append(out.Uploads, listed)
+			checksumKind: kindOf(u.Attributes.Checksum),
+		})
 	}
 	return out, nil
 }

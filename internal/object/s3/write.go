@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -108,7 +107,7 @@ func (r *request) setAttributes(put *object.PutRequest) error {
 		if a.Metadata == nil {
 			a.Metadata = map[string]string{}
 		}
-		if suffix == "" || !metadataName.MatchString(suffix) {
+		if !httpguts.ValidHeaderFieldName(suffix) {
 			return invalidArgument("expected names of metadata that are names of headers")
 		}
 		a.Metadata[strings.ToLower(suffix)] = value
@@ -118,8 +117,6 @@ func (r *request) setAttributes(put *object.PutRequest) error {
 	}
 	return nil
 }
-
-var metadataName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // utf8Of returns a header's value in UTF-8. It takes anything else for ISO 8859-1.
 func utf8Of(value string) string {
@@ -153,10 +150,8 @@ func (r *request) deleteObject() (any, error) {
 	if err := checkVersion(r.query.Get("versionId")); err != nil {
 		return nil, err
 	}
-	ctx, cancel := r.limited()
-	defer cancel()
 	d := object.DeleteRequest{Keys: []string{r.key}, IfMatch: r.Header.Get("If-Match"), Origin: r.origin()}
-	_, err := r.server.Index.Delete(ctx, r.bucket, d)
+	_, err := r.server.Index.Delete(r.limited(), r.bucket, d)
 	return nil, err
 }
 
@@ -233,9 +228,7 @@ func (r *request) deleteObjects() (any, error) {
 		if d.Keys = slices.Compact(d.Keys); len(d.Keys) == 0 {
 			return nil
 		}
-		ctx, cancel := r.limited()
-		defer cancel()
-		_, err := r.server.Index.Delete(ctx, r.bucket, d)
+		_, err := r.server.Index.Delete(r.limited(), r.bucket, d)
 		return err
 	})
 	return out, err
@@ -295,17 +288,13 @@ func decodeXML(text []byte, to any, root string, limit entries) error {
 		break
 	}
 	for { // only space and comments may follow
-		switch token, err := d.Token(); t := token.(type) {
-		case nil:
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return fail("MalformedXML")
-		case xml.CharData:
-			if strings.TrimSpace(string(t)) != "" {
-				return fail("MalformedXML")
-			}
-		case xml.StartElement:
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		text, _ := token.(xml.CharData)
+		_, isElement := token.(xml.StartElement)
+		if err != nil || isElement || len(bytes.TrimSpace(text)) > 0 {
 			return fail("MalformedXML")
 		}
 	}

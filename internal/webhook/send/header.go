@@ -142,9 +142,11 @@ var reserved = map[string]bool{
 // Sendable reports whether a destination may set a header: HTTP allows the name and value, and the
 // name is not reserved.
 func Sendable(name, value string) bool {
-	return name != "" && strings.IndexFunc(name, notTokenChar) < 0 && strings.IndexFunc(value, control) < 0 &&
-		!reserved[strings.ToLower(name)]
+	return IsName(name) && strings.IndexFunc(value, control) < 0 && !reserved[strings.ToLower(name)]
 }
+
+// IsName reports whether HTTP allows a header with this name.
+func IsName(name string) bool { return name != "" && strings.IndexFunc(name, notTokenChar) < 0 }
 
 // notTokenChar reports whether a character cannot be part of a header name (RFC 9110, section 5.6.2).
 func notTokenChar(c rune) bool {

@@ -36,7 +36,8 @@ func (s *Signature) Body(r io.Reader, size int64, trailer string) *Body {
 	case SignedChunks, SignedChunksTrailer, UnsignedChunksTrailer:
 		c := &chunkReader{r: bufio.NewReaderSize(r, 32<<10), size: size, hasTrailer: s.Payload != SignedChunks, name: trailer}
 		if s.Payload != UnsignedChunksTrailer {
-			c.signer = &chunkSigner{signature: s, previous: s.sent}
+			c.signature = s
+			c.previous = s.sent
 			c.hash = sha256.New()
 		}
 		return &Body{Reader: c, chunks: c}
@@ -71,14 +72,9 @@ func (h *hashedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// chunkSigner computes chunk signatures. Each one covers the signature before it.
-type chunkSigner struct {
-	signature *Signature
-	previous  string
-}
-
-// check compares the signature that came with a chunk or a trailer. hashes are the hashes that it signs.
-func (c *chunkSigner) check(kind, hashes, sent string) error {
+// check compares the signature that came with a chunk or a trailer. hashes are the hashes that it signs. Each
+// signature covers the one before it.
+func (c *chunkReader) check(kind, hashes, sent string) error {
 	s := c.signature
 	want := sign(s.key, strings.Join([]string{kind, s.time.Format(timeFormat), s.scope.String(), c.previous, hashes}, "\n"))
 	if !equal(want, sent) {
@@ -101,8 +97,9 @@ type chunkReader struct {
 	size       int64 // bytes still to come
 	hasTrailer bool
 	name       string
-	signer     *chunkSigner // nil if chunks are not signed
-	hash       hash.Hash    // the current chunk's hash
+	signature  *Signature // nil if chunks are not signed
+	previous   string
+	hash       hash.Hash // the current chunk's hash
 
 	left  int64  // bytes still to come in this chunk
 	begun bool   // reports whether we are inside a chunk, before its end
@@ -161,7 +158,7 @@ func (c *chunkReader) next() error {
 	}
 	c.left = int64(size)
 	c.begun = true
-	if c.signer != nil {
+	if c.signature != nil {
 		signature, ok := strings.CutPrefix(extension, "chunk-signature=")
 		if !ok {
 			return refuse("SignatureDoesNotMatch", "A chunk has no signature.")
@@ -191,10 +188,10 @@ func (c *chunkReader) end() error {
 }
 
 func (c *chunkReader) verifyChunk() error {
-	if c.signer == nil {
+	if c.signature == nil {
 		return nil
 	}
-	return c.signer.check(chunkKind, emptyHash+"\n"+hex.EncodeToString(c.hash.Sum(nil)), c.sent)
+	return c.check(chunkKind, emptyHash+"\n"+hex.EncodeToString(c.hash.Sum(nil)), c.sent)
 }
 
 // last reads everything after the last chunk, up to the end of the body.
@@ -209,12 +206,12 @@ func (c *chunkReader) last() error {
 	if err != nil {
 		return err
 	}
-	if c.signer != nil && c.hasTrailer {
+	if c.signature != nil && c.hasTrailer {
 		canonical := ""
 		if c.name != "" {
 			canonical = c.name + ":" + c.value + "\n"
 		}
-		if err := c.signer.check(trailerKind, hexHash(canonical), signed); err != nil {
+		if err := c.check(trailerKind, hexHash(canonical), signed); err != nil {
 			return err
 		}
 	}
@@ -246,7 +243,7 @@ func (c *chunkReader) trailer() (signed string, err error) {
 			return "", malformed
 		}
 		if line == "" {
-			if c.hasTrailer && c.signer != nil && signed == "" {
+			if c.hasTrailer && c.signature != nil && signed == "" {
 				if _, err := c.r.Peek(1); err == nil {
 					continue
 				}
@@ -259,7 +256,7 @@ func (c *chunkReader) trailer() (signed string, err error) {
 		switch {
 		case !ok || !c.hasTrailer || value == "":
 			return "", malformed
-		case name == trailerSignature && c.signer != nil && signed == "":
+		case name == trailerSignature && c.signature != nil && signed == "":
 			signed = value
 		case name == c.name && name != "" && c.value == "" && signed == "":
 			c.value = value
@@ -275,19 +272,14 @@ func (c *chunkReader) trailer() (signed string, err error) {
 
 // line reads a line without its line break. It returns io.EOF if there is none.
 func (c *chunkReader) line(limit int) (string, error) {
-	var line []byte
-	for {
-		b, err := c.r.ReadByte()
-		switch {
-		case err == io.EOF && len(line) > 0:
-			return "", truncated(err)
-		case err != nil:
-			return "", err
-		case b == '\n':
-			return strings.TrimSuffix(string(line), "\r"), nil
-		case len(line) >= limit:
-			return "", refuse("InvalidRequest", "A line of the encoding aws-chunked is too long.")
-		}
-		line = append(line, b)
+	line, err := c.r.ReadSlice('\n')
+	switch {
+	case len(line) > limit+1:
+		return "", refuse("InvalidRequest", "A line of the encoding aws-chunked is too long.")
+	case err == io.EOF && len(line) > 0:
+		return "", truncated(err)
+	case err != nil:
+		return "", err
 	}
+	return strings.TrimSuffix(string(line[:len(line)-1]), "\r"), nil
 }

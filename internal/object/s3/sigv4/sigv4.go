@@ -70,8 +70,8 @@ const (
 // scope says where and when a derived key is valid.
 type scope struct{ access, date, region string }
 
-// parseScope parses a credential: access/date/region/s3/aws4_request.
-func parseScope(credential, code string) (s scope, err error) {
+// parseScope parses a credential: access/date/region/s3/aws4_request. Errors have the given code.
+func parseScope(credential, region, code string) (s scope, err error) {
 	parts := strings.Split(credential, "/")
 	if len(parts) != 5 || parts[0] == "" {
 		return s, refuse(code, "The credential must be ACCESS-KEY/YYYYMMDD/REGION/s3/aws4_request.")
@@ -85,14 +85,10 @@ func parseScope(credential, code string) (s scope, err error) {
 	if parts[4] != "aws4_request" {
 		return s, refuse(code, "The credential must end with aws4_request.")
 	}
-	return scope{parts[0], parts[1], parts[2]}, nil
-}
-
-func (s scope) checkRegion(region, code string) error {
-	if s.region == region {
-		return nil
+	if parts[2] != region {
+		return s, &Error{Code: code, Message: fmt.Sprintf("The region %q is wrong; expecting %q.", parts[2], region), Region: region}
 	}
-	return &Error{Code: code, Message: "The region " + strconv.Quote(s.region) + " is wrong; expecting " + strconv.Quote(region) + ".", Region: region}
+	return scope{parts[0], parts[1], parts[2]}, nil
 }
 
 func (s scope) String() string { return s.date + "/" + s.region + "/s3/aws4_request" }
@@ -200,11 +196,8 @@ func parseHeader(header http.Header, authorization, region string, now time.Time
 			return nil, refuse(code, "The authorization header requires %s.", name)
 		}
 	}
-	scope, err := parseScope(fields["Credential"], code)
+	scope, err := parseScope(fields["Credential"], region, code)
 	if err != nil {
-		return nil, err
-	}
-	if err := scope.checkRegion(region, code); err != nil {
 		return nil, err
 	}
 	signed, ok := dateOf(header)
@@ -249,11 +242,8 @@ func parseQuery(header http.Header, query url.Values, region string, now time.Ti
 	if query.Get(queryAlgorithm) != algorithm {
 		return nil, refuse(code, `X-Amz-Algorithm only supports "AWS4-HMAC-SHA256".`)
 	}
-	scope, err := parseScope(query.Get(queryAccess), code)
+	scope, err := parseScope(query.Get(queryAccess), region, code)
 	if err != nil {
-		return nil, err
-	}
-	if err := scope.checkRegion(region, code); err != nil {
 		return nil, err
 	}
 	signed, err := time.Parse(timeFormat, query.Get(queryDate))
@@ -326,6 +316,10 @@ func (s *Signature) Verify(r *http.Request, query url.Values, secret string) err
 	if s.matches(r, canonicalPath(r.URL.Path), query) || s.matches(r, path, query) { // a few clients sign the path as they send it
 		return nil
 	}
+	return mismatch()
+}
+
+func mismatch() error {
 	return refuse("SignatureDoesNotMatch",
 		"The request signature we calculated does not match the signature you provided. Check your key and signing method.")
 }
@@ -370,12 +364,7 @@ func (s *Signature) canonicalHeaders(r *http.Request) string {
 
 func isBlank(c rune) bool { return c == ' ' || c == '\t' }
 
-func canonicalPath(path string) string {
-	if path == "" {
-		return "/"
-	}
-	return Escape(path)
-}
+func canonicalPath(path string) string { return cmp.Or(Escape(path), "/") }
 
 // canonicalQuery returns the signed parameters, sorted by their encoded names and values.
 func canonicalQuery(query url.Values) string {
@@ -385,36 +374,18 @@ func canonicalQuery(query url.Values) string {
 			continue
 		}
 		for _, value := range values {
-			pairs = append(pairs, escape(name, false)+"="+escape(value, false))
+			pairs = append(pairs, escape(name)+"\x00"+escape(value)) // a NUL sorts before all that names have
 		}
 	}
-	slices.SortFunc(pairs, func(a, b string) int {
-		nameA, valueA, _ := strings.Cut(a, "=")
-		nameB, valueB, _ := strings.Cut(b, "=")
-		if c := strings.Compare(nameA, nameB); c != 0 {
-			return c
-		}
-		return strings.Compare(valueA, valueB)
-	})
-	return strings.Join(pairs, "&")
+	slices.Sort(pairs)
+	return strings.ReplaceAll(strings.Join(pairs, "&"), "\x00", "=")
 }
+
+// escape escapes all bytes except letters, digits, - . _ and ~.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // Escape escapes all bytes in a path except letters, digits, - . _ ~ and /.
-func Escape(path string) string { return escape(path, true) }
-
-func escape(s string, isPath bool) string {
-	const hexDigits = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~', isPath && c == '/':
-			b.WriteByte(c)
-		default:
-			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
-		}
-	}
-	return b.String()
-}
+func Escape(path string) string { return strings.ReplaceAll(escape(path), "%2F", "/") }
 
 // Presigned is a request to sign in its URL.
 type Presigned struct {
@@ -467,11 +438,8 @@ func ParsePolicy(fields map[string]string, region string, now time.Time) (*Polic
 		return nil, refuse("InvalidToken", "The provided token is malformed or otherwise invalid.")
 	}
 	const code = "InvalidArgument"
-	scope, err := parseScope(fields["x-amz-credential"], code)
+	scope, err := parseScope(fields["x-amz-credential"], region, code)
 	if err != nil {
-		return nil, err
-	}
-	if err := scope.checkRegion(region, code); err != nil {
 		return nil, err
 	}
 	signed, err := time.Parse(timeFormat, fields["x-amz-date"])
@@ -489,6 +457,5 @@ func (p *Policy) Verify(secret string) error {
 	if equal(sign(p.scope.key(secret), p.policy), p.sent) {
 		return nil
 	}
-	return refuse("SignatureDoesNotMatch",
-		"The request signature we calculated does not match the signature you provided. Check your key and signing method.")
+	return mismatch()
 }
