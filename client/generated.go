@@ -760,6 +760,15 @@ type DestinationConfig struct {
 	// Retries after the first attempt
 	MaxRetries *int `json:"max_retries,omitempty"`
 
+	// If true, nothing is attempted, and deliveries wait until it is false
+	Paused *bool `json:"paused,omitempty"`
+
+	// How many attempts may begin: at most limit (1 to 1000) per second or minute
+	Rate map[string]any `json:"rate,omitzero"`
+
+	// When failed deliveries are attempted again: type exponential (delay_seconds, then twice as long each time, up to a day), linear (every delay_seconds) or list (delays_seconds, one for each retry). It ends after max_attempts (else max_retries or the list decide), or give_up_after_seconds after the request
+	Retry map[string]any `json:"retry,omitzero"`
+
 	// Timeout of one attempt
 	TimeoutSeconds       *int           `json:"timeout_seconds,omitempty"`
 	AdditionalProperties map[string]any `json:"-"`
@@ -2580,6 +2589,12 @@ type WebhookDeliveryStates struct {
 	Filtered int64 `json:"filtered"`
 }
 
+// WebhookDestinationSecret is a result of RotateDestinationSecret.
+type WebhookDestinationSecret struct {
+	// New signing secret (Standard Webhooks); shown only now
+	Secret string `json:"secret"`
+}
+
 // WebhookFailingState is part of Destination.
 type WebhookFailingState struct {
 	// Since when there have been failing deliveries without a break
@@ -3372,7 +3387,7 @@ func (v DestinationConfig) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *DestinationConfig) UnmarshalJSON(text []byte) error {
 	type fields DestinationConfig
-	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "filter", "headers", "max_retries", "timeout_seconds")
+	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "filter", "headers", "max_retries", "paused", "rate", "retry", "timeout_seconds")
 }
 
 // ListAuditEntries calls GET /audit: List audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
@@ -4301,6 +4316,11 @@ func (c *Client) RecoverDestination(ctx context.Context, webhookID string, desti
 	return decode[*WebhookRecovered](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-recover/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true, body: body}))
 }
 
+// RotateDestinationSecret calls POST /webhook/destination-rotate-secret/{webhookId}/{destinationId}: Rotate the signing secret of a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) RotateDestinationSecret(ctx context.Context, webhookID string, destinationID string) (*WebhookDestinationSecret, error) {
+	return decode[*WebhookDestinationSecret](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-rotate-secret/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true}))
+}
+
 // TestDestination calls POST /webhook/destination-test/{webhookId}/{destinationId}: Send a test event to a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) TestDestination(ctx context.Context, webhookID string, destinationID string) (*DestinationTest, error) {
 	return decode[*DestinationTest](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-test/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true}))
@@ -4453,4 +4473,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 94d8adb0eb2dd71b2b0be8b65624823358e57e3e4b8469dd10433c6cdfccf306
+// Sources: sha256 1cc164813f4d93d60005582a81ba6623e2cf8c3760f530afc73bac31e4fcb530

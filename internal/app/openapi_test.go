@@ -366,6 +366,9 @@ var steps = []struct{ request, body, save string }{
 	{"GET /webhook/destination-list/$other", "", ""},
 	{"PUT /webhook/destination-update/$other/$destination", `{"config":{"url":"http://127.0.0.1:9/"}}`, ""},
 	{"POST /webhook/destination-test/$other/$destination", "", ""},
+	{"PUT /webhook/destination-update/$other/$destination", `{"config":{"url":"http://127.0.0.1:9/","paused":false,` +
+		`"rate":{"limit":10,"per":"second"},"retry":{"type":"list","delays_seconds":[1,2]}}}`, ""},
+	{"POST /webhook/destination-rotate-secret/$other/$destination", "", ""},
 	{"POST /webhook/destination-recover/$other/$destination", `{"rate":10}`, ""},
 	{"POST $url", `{"a":1}`, ""},
 	{"GET /webhook/receipt-list/$other", "", "$receipt 0.id"},

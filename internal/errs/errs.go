@@ -153,7 +153,7 @@ type Faults struct {
 // type. And a value with faults inside may be fine once they are corrected.
 func (f *Faults) Add(location, format string, args ...any) *Faults {
 	switch {
-	case f.Has(location), f.hasInside(location):
+	case f.Has(location), f.HasInside(location):
 	case len(f.list) == MaxFaults:
 		f.omitted++
 	default:
@@ -167,8 +167,8 @@ func (f *Faults) Has(location string) bool {
 	return slices.ContainsFunc(f.list, func(fault Fault) bool { return contains(fault.Location, location) })
 }
 
-// hasInside reports whether a fault is listed for the value at a location, or for a value inside it.
-func (f *Faults) hasInside(location string) bool {
+// HasInside reports whether a fault is listed for the value at a location, or for a value inside it.
+func (f *Faults) HasInside(location string) bool {
 	return slices.ContainsFunc(f.list, func(fault Fault) bool { return contains(location, fault.Location) })
 }
 
@@ -194,7 +194,7 @@ func (f *Faults) Check(ok bool, location, format string, args ...any) {
 func (f *Faults) Within(location string, err error, message string) {
 	var e *Error
 	if !errors.As(err, &e) || len(e.Faults) == 0 {
-		f.Check(err == nil || f.hasInside(location), location, "%s", message)
+		f.Check(err == nil || f.HasInside(location), location, "%s", message)
 		return
 	}
 	f.addAll(location, e)
@@ -221,7 +221,7 @@ func (f *Faults) addAll(location string, e *Error) {
 // AddCommon adds a's faults for values that have a fault in b too.
 func (f *Faults) AddCommon(a, b *Faults) {
 	for _, fault := range a.list {
-		if b.hasInside(fault.Location) {
+		if b.HasInside(fault.Location) {
 			f.Add(fault.Location, "%s", fault.Message)
 		}
 	}

@@ -54,6 +54,7 @@ func sources() []source {
 		}},
 		{table: "webhook_destinations", key: texts("org_id", "webhook_id", "id"), columns: []column{
 			sealed("config", "webhook.destination.config"), sealed("secret", "webhook.destination.secret"),
+			sealed("previous_secret", "webhook.destination.secret"),
 		}},
 		{table: "certificates", key: texts("name"), columns: []column{
 			{"value", nil, func(key [][]byte) string { return "certificate:" + string(key[0]) }},

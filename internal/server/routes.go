@@ -244,6 +244,9 @@ func (s *Server) Routes() []web.Route {
 				auth.ReadWebhooks, 200, "List destinations", hook.Destinations),
 			web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", "updateDestination",
 				auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination).Small().RecentSignIn(),
+			web.On("POST /webhook/destination-rotate-secret/{webhookId}/{destinationId}", "rotateDestinationSecret",
+				auth.WriteWebhooks, 200, "Rotate the signing secret of a destination", hook.RotateDestinationSecret).
+				WithErrors(409).Small().RecentSignIn(),
 			web.On("DELETE /webhook/destination-delete/{webhookId}/{destinationId}", "deleteDestination",
 				auth.WriteWebhooks, 204, "Delete a destination", hook.DeleteDestination),
 			web.On("POST /webhook/destination-test/{webhookId}/{destinationId}", "testDestination",

@@ -50,6 +50,7 @@ type target struct {
 	timeout     time.Duration
 	maxRetries  int
 	concurrency int
+	pace        pace
 	signer      *send.Signer
 	deleted     bool
 	disabled    bool
@@ -72,19 +73,26 @@ func (s *Sender) target(ctx context.Context, destinationID string) (target, erro
 		}
 		return target{
 			url: d.Config.URL, headers: d.Config.Headers, timeout: time.Duration(d.Config.TimeoutSeconds) * time.Second,
-			maxRetries: d.Config.MaxRetries, concurrency: d.Config.Concurrency, signer: send.NewSigner(d.signingKey),
+			maxRetries: d.Config.MaxRetries, concurrency: d.Config.Concurrency, pace: d.pace, signer: d.signer(),
 			disabled: d.Config.Disabled,
 		}, nil
 	})
 }
 
-// Load reads the receipts for a destination's tasks, and returns its concurrency.
-func (s *Sender) Load(ctx context.Context, destinationID string, tasks []*queue.Task) (concurrency int, err error) {
+// Load reads the receipts for a destination's tasks, and returns its limits.
+func (s *Sender) Load(ctx context.Context, destinationID string, tasks []*queue.Task) (limits queue.Limits, err error) {
 	to, err := s.target(ctx, destinationID)
 	if err != nil {
-		return 0, err
+		return limits, err
 	}
-	return to.concurrency, s.Store.load(ctx, tasks)
+	limits.Concurrency = to.concurrency
+	if to.pace.rate.Limit > 0 && !to.disabled {
+		limits.Rate = to.pace.rate
+		if limits.OthersUntil, err = s.Store.Queue.OthersUntil(ctx, destinationID); err != nil {
+			return limits, err
+		}
+	}
+	return limits, s.Store.load(ctx, tasks)
 }
 
 // loadedRow is a row in the queue with the parts of its receipt that we send.
@@ -157,6 +165,8 @@ func (s *Sender) Attempt(ctx context.Context, t *queue.Task) (queue.Result, erro
 	switch {
 	case to.deleted:
 		r.Error = "the destination was deleted"
+	case to.pace.paused:
+		return r, errPaused
 	case to.disabled:
 		r.Error = "the destination is disabled"
 	case t.Request == nil:
@@ -182,6 +192,7 @@ func (s *Sender) Finish(ctx context.Context, results []queue.Result) (counted, l
 
 func (s *Sender) send(ctx context.Context, to target, t *queue.Task) (queue.Result, error) {
 	r := queue.Result{Row: t.Row, MaxRetries: to.maxRetries}
+	to.pace.retry.apply(&r)
 	received, err := send.UnmarshalFields(t.Request.Headers)
 	if err != nil {
 		r.Error = "the receipt cannot be read"

@@ -63,13 +63,11 @@ type Dedupe struct {
 // Check adds the faults in the settings.
 func (d Dedupe) Check(faults *errs.Faults) {
 	const at = "body.dedupe"
-	if !slices.Contains([]string{"header", "path", "body"}, d.By) {
-		faults.Add(at+".by", "expected header, path or body")
-		return
-	}
-	faults.Check((d.By == "header") == (d.Header != ""), at+".header", "expected a name with by header, and none otherwise")
+	known := slices.Contains([]string{"header", "path", "body"}, d.By)
+	faults.Check(known, at+".by", "expected header, path or body")
+	faults.Check(!known || (d.By == "header") == (d.Header != ""), at+".header", "expected a name with by header, and none otherwise")
+	faults.Check(!known || (d.By == "path") == (d.Path != ""), at+".path", "expected a path with by path, and none otherwise")
 	faults.Check(d.Header == "" || len(d.Header) <= 128 && send.IsName(d.Header), at+".header", "expected the name of a header")
-	faults.Check((d.By == "path") == (d.Path != ""), at+".path", "expected a path with by path, and none otherwise")
 	if d.Path != "" {
 		_, err := parsePath(d.Path)
 		faults.Check(err == nil, at+".path", "expected names and indexes such as $.data.items[0].id, at most %d bytes and %d levels",

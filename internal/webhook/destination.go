@@ -43,7 +43,16 @@ type Destination struct {
 
 	orgID      string
 	signingKey []byte
-	version    int64
+	// previousKey is the signing key before the last rotation, which signs too until previousUntil.
+	previousKey   []byte
+	previousUntil stamp.Time
+	pace          pace
+	version       int64
+}
+
+// signer returns what signs requests to the destination.
+func (d Destination) signer() *send.Signer {
+	return send.NewSigner(d.signingKey).Until(d.previousUntil.Std(), d.previousKey)
 }
 
 // DestinationRef names a webhook's destination.
@@ -85,7 +94,9 @@ type Config struct {
 	Disabled       bool
 
 	raw    json.RawMessage
-	filter json.RawMessage // unchecked; nil if there is none
+	filter json.RawMessage // unchecked, as those below; nil if there is none
+
+	rate, paused, retry json.RawMessage
 }
 
 // Defaults and limits for a destination's settings.
@@ -107,8 +118,10 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 	*c = Config{
 		TimeoutSeconds: defaultTimeout, MaxRetries: defaultRetries, Concurrency: queue.DefaultConcurrency, raw: slices.Clone(text),
 	}
-	if isSet(keys["filter"]) {
-		c.filter = keys["filter"]
+	for name, value := range map[string]*json.RawMessage{"filter": &c.filter, "rate": &c.rate, "paused": &c.paused, "retry": &c.retry} {
+		if isSet(keys[name]) {
+			*value = keys[name]
+		}
 	}
 	return errors.Join(
 		pick(keys["url"], &c.URL), pick(keys["headers"], &c.Headers), pick(keys["disabled"], &c.Disabled),
@@ -164,6 +177,17 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 		"max_retries":     number(0, 20, defaultRetries, "Retries after the first attempt"),
 		"concurrency":     number(1, 100, queue.DefaultConcurrency, "Deliveries at the same time; with 1 they arrive in order"),
 		"disabled":        {Type: "boolean", Nullable: true, Description: "If true, nothing is forwarded"},
+		"paused":          {Type: "boolean", Nullable: true, Description: "If true, nothing is attempted, and deliveries wait until it is false"},
+		"rate": {
+			Type: "object", AdditionalProperties: true, Nullable: true,
+			Description: "How many attempts may begin: at most limit (1 to 1000) per second or minute",
+			Examples:    []any{map[string]any{"limit": 10, "per": "second"}},
+		},
+		"retry": {
+			Type: "object", AdditionalProperties: true, Nullable: true,
+			Description: "When failed deliveries are attempted again: type exponential (delay_seconds, then twice as long each time, up to a day), linear (every delay_seconds) or list (delays_seconds, one for each retry). It ends after max_attempts (else max_retries or the list decide), or give_up_after_seconds after the request",
+			Examples:    []any{map[string]any{"type": "list", "delays_seconds": []int{10, 60, 600}}},
+		},
 		"filter": {
 			Type: "object", AdditionalProperties: true, Nullable: true,
 			Description: "Which requests are forwarded: conditions on body, headers, query, path and method, with plain values or the operators $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $exist, $startsWith, $endsWith, $contains, $or, $and and $not",
@@ -197,6 +221,7 @@ func (c Config) inspect(faults *errs.Faults) {
 		_, err := filter.Compile(c.filter, "body.config.filter")
 		faults.AddAll(err)
 	}
+	c.pace(faults)
 	faults.Check(len(c.raw) <= maxConfig, "body.config", "expected at most %d bytes", maxConfig)
 }
 

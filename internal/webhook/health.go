@@ -24,7 +24,8 @@ const maxFailing = 100
 // Health sums up an organization's webhooks at this moment.
 type Health struct {
 	Pending int64 // deliveries that are waiting or being sent
-	// OldestDueAt is the due time of the first pending delivery; nil if none is pending.
+	// OldestDueAt is the due time of the first pending delivery to a destination that is not paused; nil
+	// if there is none.
 	OldestDueAt *stamp.Time
 	// Failing lists failing destinations, the most recent first, up to a limit. FailingTotal counts
 	// them all.
@@ -120,7 +121,7 @@ const firstWaiting = ` FROM webhook_queue q WHERE q.destination_id = d.id AND q.
 
 // writeHealth records destinations' health. Call it once the next attempts are in the queue. It writes
 // only destinations that fail now or have failed until now. It skips a destination that another
-// transaction has locked, because we will record its next attempts anyway.
+// transaction has locked, because we will record its next attempts anyway. A paused one is not failing.
 func writeHealth(tx *db.Tx, results []queue.Result) error {
 	all := streaks(results)
 	skip := db.SkipLocked(tx.Dialect())
@@ -150,7 +151,7 @@ func writeHealth(tx *db.Tx, results []queue.Result) error {
 	}
 	if err := failed.Send(tx, `UPDATE webhook_destinations SET failing_since = COALESCE(failing_since, v.failing_since),
 		failing_count = failing_count + v.failing_count, last_error = v.last_error {FROM v}
-		WHERE id = v.id AND id IN (SELECT d.id FROM webhook_destinations d WHERE d.id = v.id`+skip+`)`); err != nil {
+		WHERE id = v.id AND id IN (SELECT d.id FROM webhook_destinations d WHERE d.id = v.id AND NOT d.paused`+skip+`)`); err != nil {
 		return fmt.Errorf("note failing destinations: %w", err)
 	}
 	return nil
@@ -197,7 +198,7 @@ func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 	}
 	h := Health{Pending: sums[2]}
 	if err := q.Row(`SELECT MIN(due) FROM (SELECT (SELECT q.due_at FROM webhook_queue q WHERE q.destination_id = d.id
-		ORDER BY q.due_at LIMIT 1) AS due FROM webhook_destinations d WHERE d.org_id = $1) AS heads`, orgID).Scan(&h.OldestDueAt); err != nil {
+		ORDER BY q.due_at LIMIT 1) AS due FROM webhook_destinations d WHERE d.org_id = $1 AND NOT d.paused) AS heads`, orgID).Scan(&h.OldestDueAt); err != nil {
 		return Health{}, fmt.Errorf("find oldest delivery: %w", err)
 	}
 	if err := q.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND failing_since IS NOT NULL`,

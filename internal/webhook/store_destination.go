@@ -33,31 +33,33 @@ const (
 var errUnreadable = errors.New("webhook: destination cannot be read")
 
 const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret,
-	filter`
+	filter, config_schema, previous_secret, COALESCE(previous_until, 0)`
 
 // scanDestination scans destinationColumns, then more.
 func (s *Store) scanDestination(row db.Row, more ...any) (Destination, error) {
 	var d Destination
-	var config, secret []byte
+	var config, secret, previous []byte
+	var schema int64
 	var metadata, filter *string
 	if err := row.Scan(append([]any{
 		&d.ID, &d.CreatedAt, &d.UpdatedAt, &d.CreatedBy, &d.WebhookID, &d.Type, &config, &d.Internal, &metadata,
-		&d.version, &d.orgID, &secret, &filter,
+		&d.version, &d.orgID, &secret, &filter, &schema, &previous, &d.previousUntil,
 	}, more...)...); err != nil {
 		return d, err
 	}
 	d.Metadata = rawOf(metadata)
-	if err := s.unseal(&d, config, secret); err != nil {
+	if err := s.unseal(&d, config, secret, previous); err != nil {
 		return d, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if filter == nil && d.Config.filter != nil {
 		d.Ignored = []string{"filter"}
 	}
+	d.usePace(schema)
 	return d, nil
 }
 
-// unseal opens a destination's config and signing key.
-func (s *Store) unseal(d *Destination, config, secret []byte) error {
+// unseal opens a destination's config and signing keys.
+func (s *Store) unseal(d *Destination, config, secret, previous []byte) error {
 	text, err := s.Ring.Open(configPurpose, config)
 	if err != nil {
 		return fmt.Errorf("open config: %w", err)
@@ -65,15 +67,26 @@ func (s *Store) unseal(d *Destination, config, secret []byte) error {
 	if err := json.Unmarshal(text, &d.Config); err != nil {
 		return fmt.Errorf("decode config: %w", err)
 	}
+	if d.signingKey, err = s.openKey(secret); err != nil {
+		return err
+	}
+	if previous != nil {
+		d.previousKey, err = s.openKey(previous)
+	}
+	return err
+}
+
+// openKey returns the signing key in a sealed secret.
+func (s *Store) openKey(secret []byte) ([]byte, error) {
 	plain, err := s.Ring.Open(secretPurpose, secret)
 	if err != nil {
-		return fmt.Errorf("open secret: %w", err)
+		return nil, fmt.Errorf("open secret: %w", err)
 	}
-	d.signingKey, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(string(plain), secretPrefix))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(plain), secretPrefix))
 	if err != nil {
-		return fmt.Errorf("decode secret: %w", err)
+		return nil, fmt.Errorf("decode secret: %w", err)
 	}
-	return nil
+	return key, nil
 }
 
 // CreateDestination adds a destination to a webhook, even to an internal one. It returns NotFound if
@@ -118,15 +131,19 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 	if err != nil {
 		return err
 	}
+	paused, err := s.pausedColumn(tx, d.Config)
+	if err != nil {
+		return err
+	}
 	if _, err := tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
-		created_by, created_at, updated_at, version, failing_count, filter)
+		created_by, created_at, updated_at, version, failing_count, filter, config_schema, paused)
 		VALUES (@org_id, @webhook_id, @id, @type, @disabled, @config, @secret, @internal, @metadata,
-		@created_by, @created_at, @updated_at, @version, 0, @filter)`,
+		@created_by, @created_at, @updated_at, @version, 0, @filter, @config_schema, @paused)`,
 		db.Args{
 			"org_id": d.orgID, "webhook_id": d.WebhookID, "id": d.ID, "type": d.Type, "disabled": d.Config.Disabled,
 			"config": s.Ring.Seal(configPurpose, d.Config.raw), "secret": s.Ring.Seal(secretPurpose, []byte(d.Secret)),
 			"internal": d.Internal, "metadata": textOf(d.Metadata), "created_by": d.CreatedBy, "created_at": d.CreatedAt,
-			"updated_at": d.UpdatedAt, "version": d.version, "filter": filter,
+			"updated_at": d.UpdatedAt, "version": d.version, "filter": filter, "config_schema": schemaOfPace, "paused": paused,
 		}); err != nil {
 		return fmt.Errorf("insert destination: %w", err)
 	}
@@ -200,8 +217,11 @@ func (s *Store) UpdateDestination(
 		if err := s.saveFilter(tx, &d); err != nil {
 			return err
 		}
+		if err := s.savePace(tx, &d); err != nil {
+			return err
+		}
 		health := noteWaiting
-		if c.Disabled { // on purpose, so it does not count as failing
+		if c.Disabled || d.pace.paused { // on purpose, so it does not count as failing
 			health = clearHealth
 		}
 		if err := health(tx, d.ID); err != nil {

@@ -59,7 +59,7 @@ func testRequest(d Destination, now time.Time) (send.Request, error) {
 		Method: http.MethodPost, URL: d.Config.URL, Headers: d.Config.Headers, Body: body,
 		Received:  send.FieldsOf(map[string]string{"content-type": "application/json"}),
 		ReceiptID: id.At(id.Receipt, now), DeliveryID: id.At(id.Delivery, now),
-		Signer: send.NewSigner(d.signingKey), Timeout: time.Duration(d.Config.TimeoutSeconds) * time.Second,
+		Signer: d.signer(), Timeout: time.Duration(d.Config.TimeoutSeconds) * time.Second,
 	}, nil
 }
 

@@ -123,6 +123,7 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
       'destination-update': 'destination changed',
       'destination-delete': 'destination deleted',
       'destination-recover': 'waiting deliveries retried',
+      'destination-rotate-secret': 'signing secret replaced',
       'delivery-retry': 'delivery retried',
       replay: 'receipts replayed',
       'replay-cancel': 'replay cancelled',

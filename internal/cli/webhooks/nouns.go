@@ -110,6 +110,9 @@ func destinationNoun() noun.Noun {
 		{Name: "concurrency", Path: "config.concurrency", Kind: noun.Number, Usage: "`number` of deliveries at once, up to 100 (default 10); 1 keeps the order"},
 		{Name: "disabled", Path: "config.disabled", Kind: noun.Boolean, Usage: "whether nothing is sent"},
 		{Name: "filter", Path: "config.filter", Kind: noun.Object, Usage: "`JSON` of what is sent, such as '{\"body\": {\"type\": \"order.paid\"}}'; null sends everything"},
+		{Name: "rate", Path: "config.rate", Kind: noun.Object, Usage: "`JSON` of how many attempts may begin, such as '{\"limit\": 10, \"per\": \"second\"}'; null sets no limit"},
+		{Name: "paused", Path: "config.paused", Kind: noun.Boolean, Usage: "whether deliveries wait until it is false again"},
+		{Name: "retry", Path: "config.retry", Kind: noun.Object, Usage: "`JSON` of when failed deliveries are attempted again, such as '{\"type\": \"linear\", \"delay_seconds\": 60}'; null restores the default"},
 	}
 	return noun.Noun{
 		Name: "destination", Aliases: []string{"dest"}, Thing: "destination", Short: "Manage where the requests of a webhook are delivered",
@@ -139,12 +142,18 @@ func destinationNoun() noun.Noun {
 					}
 					body, err := noun.Only(raw, "config")
 					if config, ok := in.Fields["config"].(map[string]any); ok && err == nil {
-						if _, replaces := config["filter"]; replaces { // as a whole
-							delete(body["config"].(map[string]any), "filter")
+						for _, whole := range []string{"filter", "rate", "retry"} {
+							if _, replaces := config[whole]; replaces {
+								delete(body["config"].(map[string]any), whole)
+							}
 						}
 					}
 					return body, err
 				},
+			},
+			{
+				Name: "rotate-secret", Short: "Replace the signing secret of a destination", Route: "POST /webhook/destination-rotate-secret/{webhook}/{destination}",
+				Ask: "Replacing the signing secret of", Note: "Deliveries are signed with the old one too for 24 hours. Store the new one: it is not shown again.",
 			},
 			{
 				Name: "test", Short: "Send a signed test event to a destination now, and show the response",

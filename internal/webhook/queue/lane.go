@@ -35,6 +35,9 @@ type lane struct {
 	lease stamp.Time // the destination is leased to this process until then
 	used  stamp.Time // when it last had work
 	slots int        // the destination's concurrency
+	rate  Rate
+	next  stamp.Time // when the next attempt is planned, if there is a rate
+	timer stamp.Time // when later is going to resume it, or 0
 
 	looked stamp.Time // when we last read its queue from the head
 	since  stamp.Time // the due time up to which we have read since then; 0 to read from the head
@@ -56,6 +59,8 @@ type lanes struct {
 	now func() time.Time
 	// readAhead bounds a destination's deliveries that wait in memory.
 	readAhead int
+	// later calls resume after some time.
+	later func(n *lane, after time.Duration)
 	// reads is signalled when a lane is queued for a reader, and leases when a lane wants a lease.
 	reads, leases chan struct{}
 
@@ -73,7 +78,7 @@ type lanes struct {
 
 func newLanes(now func() time.Time, sockets int, bytes int64) *lanes {
 	return &lanes{
-		now: now, readAhead: readAhead, reads: make(chan struct{}, readers), leases: make(chan struct{}, 1), byID: map[string]*lane{},
+		now: now, readAhead: readAhead, later: func(*lane, time.Duration) {}, reads: make(chan struct{}, readers), leases: make(chan struct{}, 1), byID: map[string]*lane{},
 		budget: newBudget(sockets, bytes),
 	}
 }
@@ -123,7 +128,16 @@ func (l *lanes) discovered(heads []Head) (start []*Task) {
 
 // hasRoom reports whether a lane should read more of its queue.
 func (l *lanes) hasRoom(n *lane) bool {
-	return len(n.pending) <= l.readAhead/2 && n.bytes <= l.budget.share()/2
+	return len(n.pending) <= l.ahead(n)/2 && n.bytes <= l.budget.share()/2
+}
+
+// ahead returns how many deliveries of a lane may wait in memory. With a rate, most would only take up
+// memory there.
+func (l *lanes) ahead(n *lane) int {
+	if n.rate.Limit > 0 {
+		return min(l.readAhead, n.rate.ahead())
+	}
+	return l.readAhead
 }
 
 // Portion says which rows to read from a queue: up to Limit rows that are due at Since or later.
@@ -155,7 +169,7 @@ func (l *lanes) nextRead() (*lane, Portion) {
 // them too, and choose skips them.
 func (l *lanes) portion(n *lane) Portion {
 	now := stamp.Of(l.now())
-	p := Portion{Since: n.since.Add(-overlap), Limit: len(n.inFlight) + l.readAhead - len(n.pending)}
+	p := Portion{Since: n.since.Add(-overlap), Limit: len(n.inFlight) + l.ahead(n) - len(n.pending)}
 	if n.since == 0 || now.Sub(n.looked) >= rereadAfter {
 		p.Since = 0
 		n.looked = now
@@ -187,10 +201,10 @@ func (l *lanes) choose(n *lane, rows []Row) (chosen []*Task, left bool) {
 
 // readEnd is a read's outcome.
 type readEnd struct {
-	tasks []*Task
-	slots int  // the destination's concurrency
-	more  bool // there may be other due rows
-	left  bool // the budget had no room for some of them
+	tasks  []*Task
+	limits Limits
+	more   bool // there may be other due rows
+	left   bool // the budget had no room for some of them
 }
 
 // endRead adds the tasks that Load could load to their lane, and returns those to send now.
@@ -198,7 +212,7 @@ func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	again := l.fire(n, readEnded) == readAgain
-	n.slots = end.slots
+	l.limit(n, end.limits)
 	for key, t := range n.inFlight {
 		if t.written {
 			delete(n.inFlight, key)
@@ -212,6 +226,12 @@ func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 		n.pending = append(n.pending, t)
 	}
 	slices.SortFunc(n.pending, (*Task).compare)
+	for last := len(n.pending) - 1; last >= l.ahead(n); last-- { // we did not know the rate
+		t := n.pending[last]
+		n.pending = n.pending[:last]
+		l.abandon(t)
+		end.more = true
+	}
 	start = l.dispatch(n)
 	switch {
 	case !end.more && !end.left && !again:
@@ -223,6 +243,31 @@ func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 		}
 	}
 	return start
+}
+
+// limit notes a destination's limits. We plan the next attempt as if others had sent until they could not
+// any more.
+func (l *lanes) limit(n *lane, limits Limits) {
+	n.slots = limits.Concurrency
+	changed := n.rate != limits.Rate
+	n.rate = limits.Rate
+	if n.rate.Limit == 0 {
+		return
+	}
+	if changed {
+		n.next = min(n.next, stamp.Of(l.now()).Add(n.rate.interval()+lateness))
+	}
+	if limits.OthersUntil != 0 {
+		n.next = max(n.next, limits.OthersUntil.Add(n.rate.interval()+lateness))
+	}
+}
+
+// wait returns how long a lane has to wait for its rate.
+func (n *lane) wait(now stamp.Time) time.Duration {
+	if n.rate.Limit == 0 {
+		return 0
+	}
+	return max(0, n.next.Sub(now)-lateness)
 }
 
 // failRead ends a failed read. The next search finds the rows again.
@@ -247,6 +292,10 @@ func (l *lanes) dispatch(n *lane) (start []*Task) {
 		return nil
 	}
 	for len(n.pending) > 0 && n.sending < n.slots {
+		if wait := n.wait(now); wait > 0 {
+			l.resumeAfter(n, max(wait, time.Millisecond))
+			break
+		}
 		if !l.budget.takeSocket(n) {
 			if n.sending == 0 {
 				l.block(n)
@@ -258,8 +307,29 @@ func (l *lanes) dispatch(n *lane) (start []*Task) {
 		n.pending = n.pending[1:]
 		n.sending++
 		n.used = now
+		if n.rate.Limit > 0 {
+			n.next = max(n.next, now).Add(n.rate.interval())
+		}
 		l.attempts.Add(1)
 	}
+	return start
+}
+
+// resumeAfter has a lane resumed, unless it will be before.
+func (l *lanes) resumeAfter(n *lane, wait time.Duration) {
+	if at := stamp.Of(l.now()).Add(wait); n.timer == 0 || at < n.timer {
+		n.timer = at
+		l.later(n, wait)
+	}
+}
+
+// resume returns the tasks to send now of a lane that waited for its rate.
+func (l *lanes) resume(n *lane) (start []*Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.timer = 0
+	start = l.dispatch(n)
+	l.offerRoom(n)
 	return start
 }
 

@@ -51,7 +51,7 @@ func (f *laneFixture) endReadOf(n *lane, limit int, size int64, keys ...string) 
 	for _, t := range chosen {
 		t.ReceiptKey = t.Key
 	}
-	return keysOfTasks(f.endRead(n, readEnd{tasks: chosen, slots: n.slots, more: len(rows) == limit, left: left}))
+	return keysOfTasks(f.endRead(n, readEnd{tasks: chosen, limits: Limits{Concurrency: n.slots}, more: len(rows) == limit, left: left}))
 }
 
 func keysOfTasks(tasks []*Task) (keys []string) {
@@ -233,7 +233,7 @@ func TestQueueIsReadWhereTheLastReadEnded(t *testing.T) {
 		}
 		chosen, _ := f.choose(n, []Row{{Key: what, DestinationID: "d", DueAt: due, Size: 1}})
 		chosen[0].ReceiptKey = what
-		f.endRead(n, readEnd{tasks: chosen, slots: 10})
+		f.endRead(n, readEnd{tasks: chosen, limits: Limits{Concurrency: 10}})
 	}
 	read("first", 0)
 	read("second", due.Add(-overlap))
@@ -248,4 +248,39 @@ func TestQueueIsReadWhereTheLastReadEnded(t *testing.T) {
 	f.expire()
 	f.hold("d")
 	read("after another lease", 0)
+}
+
+// TestRateSpacesAttempts follows a destination that may get ten attempts in a second.
+func TestRateSpacesAttempts(t *testing.T) {
+	f := newLaneFixture(t)
+	var waits []time.Duration
+	f.later = func(_ *lane, after time.Duration) { waits = append(waits, after) }
+	f.hold("d")
+	f.wake([]string{"d"})
+	n, _ := f.nextRead()
+	var rows []Row
+	for _, key := range []string{"1", "2", "3", "4"} {
+		rows = append(rows, Row{Key: key, DestinationID: "d", Size: 1})
+	}
+	chosen, _ := f.choose(n, rows)
+	for _, t := range chosen {
+		t.ReceiptKey = t.Key
+	}
+	limits := Limits{Concurrency: 10, Rate: Rate{Limit: 10, Per: time.Second}}
+	f.want("at once", keysOfTasks(f.endRead(n, readEnd{tasks: chosen, limits: limits})), "1")
+	if len(waits) != 1 || waits[0] != 82*time.Millisecond {
+		t.Fatalf("waits %v", waits)
+	}
+	f.advance(waits[0] - time.Microsecond)
+	f.want("too soon", keysOfTasks(f.resume(n)))
+	f.advance(lateness + time.Microsecond)
+	f.want("20 ms late", keysOfTasks(f.resume(n)), "2")
+	f.want("after two", f.end("d", "1", "2"))
+	f.advance(82 * time.Millisecond) // it has caught up
+	f.want("in time", keysOfTasks(f.resume(n)), "3")
+	f.advance(10 * time.Second)
+	f.want("much later", keysOfTasks(f.resume(n)), "4")
+	if f.ahead(n) != 10 {
+		t.Errorf("%d may wait in memory", f.ahead(n))
+	}
 }

@@ -26,7 +26,13 @@ type laneModel struct {
 	running []*Task
 	ended   []*Task // attempts whose results are not written
 	done    map[string]bool
+
+	began  map[string][]time.Time // attempts, by destination
+	others map[string]stamp.Time  // until when another process had the lease before this one
 }
+
+// modelRates are the rates of destinations that have one.
+var modelRates = map[string]Rate{"b": {Limit: 3, Per: 4 * time.Second}, "c": {Limit: 1, Per: 100 * time.Millisecond}}
 
 // modelLease is a row of webhook_leases.
 type modelLease struct {
@@ -47,6 +53,7 @@ func newLaneModel(rt *rapid.T) *laneModel {
 	m := &laneModel{
 		rt: rt, at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC),
 		rows: map[string][]Row{}, held: map[string]modelLease{}, done: map[string]bool{},
+		began: map[string][]time.Time{}, others: map[string]stamp.Time{},
 	}
 	m.lanes = newLanes(func() time.Time { return m.at }, 0, 0)
 	m.readAhead = 4
@@ -101,6 +108,33 @@ func (m *laneModel) start(tasks []*Task) {
 			m.rt.Fatalf("%s is attempted without a lease", t.Key)
 		}
 		m.running = append(m.running, t)
+		m.checkRate(t.DestinationID)
+	}
+}
+
+// checkRate notes an attempt that begins. Not more than the rate allows may begin in a period, also if
+// another process has used it up to the end of its lease.
+func (m *laneModel) checkRate(to string) {
+	rate, ok := modelRates[to]
+	if !ok {
+		return
+	}
+	m.began[to] = append(m.began[to], m.at)
+	if n := len(m.began[to]); n > rate.Limit && m.at.Sub(m.began[to][n-1-rate.Limit]) < rate.Per {
+		m.rt.Fatalf("%d attempts to %s within %s", rate.Limit+1, to, m.at.Sub(m.began[to][n-1-rate.Limit]))
+	}
+	if others := m.others[to]; others != 0 && m.now().Sub(others) < rate.Per/time.Duration(rate.Limit) {
+		m.rt.Fatalf("an attempt to %s %s after another process had the lease", to, m.now().Sub(others))
+	}
+}
+
+// resumeAll calls back lanes that wait for their rate, in time or not.
+func (m *laneModel) resumeAll() {
+	m.at = m.at.Add(time.Duration(m.pick(500, "milliseconds")) * time.Millisecond)
+	for _, to := range modelDestinations {
+		if n := m.byID[to]; n != nil {
+			m.start(m.resume(n))
+		}
 	}
 }
 
@@ -114,6 +148,9 @@ func (m *laneModel) lease(refuse bool) {
 		lease := m.held[to]
 		if !lease.ours && lease.until > m.now() || refuse && m.pick(4, "locked") == 0 {
 			continue
+		}
+		if !lease.ours && lease.until != 0 {
+			m.others[to] = lease.until
 		}
 		m.held[to] = modelLease{ours: true, until: until}
 		held = append(held, to)
@@ -159,7 +196,8 @@ func (m *laneModel) finishRead() {
 			t.ReceiptKey = t.Key
 		}
 	}
-	m.start(m.endRead(r.lane, readEnd{tasks: tasks, slots: 1 + m.pick(3, "slots"), more: r.more, left: left}))
+	limits := Limits{Concurrency: 1 + m.pick(3, "slots"), Rate: modelRates[r.lane.id], OthersUntil: m.others[r.lane.id]}
+	m.start(m.endRead(r.lane, readEnd{tasks: tasks, limits: limits, more: r.more, left: left}))
 }
 
 func (m *laneModel) breakRead() {
@@ -205,7 +243,7 @@ func (m *laneModel) write() {
 
 func (m *laneModel) step() {
 	steps := []func(){
-		m.commit, m.commit, m.discover, m.beginRead, m.beginRead, m.finishRead, m.finishRead, m.breakRead, m.takeOver, m.write, m.write,
+		m.commit, m.commit, m.discover, m.beginRead, m.beginRead, m.finishRead, m.finishRead, m.breakRead, m.takeOver, m.write, m.write, m.resumeAll, m.resumeAll,
 		func() { m.lease(true) }, func() { m.lease(true) }, func() { m.end(false) }, func() { m.end(false) }, func() { m.end(true) },
 		func() { m.at = m.at.Add(time.Duration(m.pick(40, "seconds")) * time.Second) },
 	}
@@ -222,6 +260,7 @@ func (m *laneModel) settle() {
 		for len(m.reads) > 0 {
 			m.finishRead()
 		}
+		m.resumeAll()
 		for len(m.running) > 0 {
 			m.end(false)
 		}

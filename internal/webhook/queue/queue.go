@@ -91,27 +91,72 @@ type Result struct {
 	// Final reports whether retries are out of the question, whatever MaxRetries allows.
 	Final      bool
 	MaxRetries int
+	// Delays replaces the usual delays before retries; the last one repeats.
+	Delays []time.Duration
+	// GiveUpAt is when the last attempt may be due, or 0.
+	GiveUpAt stamp.Time
 }
 
 // IsRetried reports whether another attempt follows.
 func (r Result) IsRetried() bool {
-	return r.Error != "" && !r.Final && !r.Gone && r.Row.Retries < r.MaxRetries
+	return r.Error != "" && !r.Final && !r.Gone && r.Row.Retries < r.MaxRetries &&
+		(r.GiveUpAt == 0 || r.At.Add(r.delay()) <= r.GiveUpAt)
 }
 
-// RetryAt returns the due time for the attempt after a failed one.
-func (r Result) RetryAt() stamp.Time { return r.At.Add(pause(r.Row.Retries+1, r.RetryAfter)) }
+// RetryAt returns the due time for the attempt after a failed one. The usual delay varies by 20 %.
+func (r Result) RetryAt() stamp.Time {
+	delay := r.delay()
+	if r.RetryAfter == 0 {
+		delay += rand.N(delay*2/5+1) - delay/5
+	}
+	at := r.At.Add(delay)
+	if r.GiveUpAt != 0 {
+		at = min(at, r.GiveUpAt)
+	}
+	return at
+}
 
-// backoff lists the pauses before each retry. The last one repeats.
+// backoff lists the delays before each retry. The last one repeats.
 var backoff = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
 }
 
-// pause returns the time until retry n, from 1: the destination's wish if it has one, or else the
-// policy ±20 %.
-func pause(n int, retryAfter time.Duration) time.Duration {
-	if retryAfter > 0 {
-		return retryAfter
+// delay returns the time until the next attempt: the destination's wish if it has one, or else the
+// policy's.
+func (r Result) delay() time.Duration {
+	if r.RetryAfter > 0 {
+		return r.RetryAfter
 	}
-	d := backoff[min(n, len(backoff))-1]
-	return d - d/5 + rand.N(d*2/5+1)
+	delays := r.Delays
+	if delays == nil {
+		delays = backoff
+	}
+	return delays[min(r.Row.Retries, len(delays)-1)]
 }
+
+// Limits are how a destination's deliveries are sent.
+type Limits struct {
+	Concurrency int
+	Rate        Rate
+	// OthersUntil is the time until which another process may have sent to a destination with a rate.
+	OthersUntil stamp.Time
+}
+
+// Rate limits how many attempts begin in any period. The zero value is no limit.
+type Rate struct {
+	Limit int
+	Per   time.Duration
+}
+
+// lateness is how much later than it could an attempt may begin without slowing down those after it.
+const lateness = 20 * time.Millisecond
+
+// interval is the time from one attempt to the next. The lateness is part of it: attempts that catch up
+// must not be too many in a period either. With k attempts in less than Per, (k-1) intervals are less than
+// Per + lateness, so k is at most Limit.
+func (r Rate) interval() time.Duration {
+	return (r.Per + lateness + time.Duration(r.Limit) - 1) / time.Duration(r.Limit)
+}
+
+// ahead is how many attempts may begin in a second, at least 1.
+func (r Rate) ahead() int { return max(1, int(time.Duration(r.Limit)*time.Second/r.Per)) }

@@ -8,10 +8,15 @@ import (
 )
 
 const (
-	// RecoverBatch bounds the waiting attempts that one transaction makes due.
-	RecoverBatch = 1000
-	// recoverEvery is the pause between two searches for unfinished recoveries.
+	// RecoverBatch bounds a destination's retries that are due while a recovery makes more of them due.
+	// New events of the destination wait for no more than that.
+	RecoverBatch = 128
+	// recoverAhead is how long before their time a recovery with a rate plans attempts.
+	recoverAhead = 2 * time.Second
+	// recoverEvery is the pause between two searches for recoveries, and busyPause replaces it while there
+	// are some.
 	recoverEvery = time.Second
+	busyPause    = 50 * time.Millisecond
 	// afterAll sorts after every key, because `{` follows `z`.
 	afterAll = "{"
 )
@@ -30,6 +35,15 @@ type recovery struct {
 
 func newRecovery(destinationID string, rate int64, now stamp.Time) recovery {
 	return recovery{destinationID: destinationID, rate: rate, startedAt: now, nextDue: now, toDue: now, toKey: afterAll}
+}
+
+// room returns how many attempts may become due, or be planned, beside those that are due now.
+func (r recovery) room(due int, now stamp.Time) int {
+	room := RecoverBatch - due
+	if r.rate > 0 {
+		room = min(room, int(now.Add(recoverAhead).Sub(max(r.nextDue, now))/(time.Second/time.Duration(r.rate))))
+	}
+	return max(0, room)
 }
 
 // waitingRow is a waiting attempt in the queue.
@@ -60,14 +74,15 @@ func (r *recovery) advance(rows []waitingRow, now stamp.Time) (changed []waiting
 // recoverLoop continues recoveries, whichever replica started them. It gives each a batch in turn, and
 // pauses after each batch for as long as it took, so that recoveries use at most half of the time.
 func (s *Scheduler) recoverLoop(ctx context.Context) {
-	for sleep(ctx, recoverEvery) {
-		for busy := true; busy; {
-			busy = s.recoverAll(ctx)
+	for pause := recoverEvery; sleep(ctx, pause); {
+		pause = recoverEvery
+		if s.recoverAll(ctx) {
+			pause = busyPause
 		}
 	}
 }
 
-// recoverAll makes one batch of each recovery due, and reports whether there is more to do.
+// recoverAll makes attempts of each recovery due, and reports whether there is more to do.
 func (s *Scheduler) recoverAll(ctx context.Context) (busy bool) {
 	if s.Disk.Room() != nil {
 		return false

@@ -114,6 +114,13 @@ func (r *Replica) Write() {
 	}
 }
 
+// Resume calls back all lanes, as the timers of those that wait for their rate would.
+func (r *Replica) Resume() {
+	for _, n := range r.lanes.byID {
+		r.start(r.lanes.resume(n))
+	}
+}
+
 // Sending returns how many attempts to a destination are being made.
 func (r *Replica) Sending(destinationID string) int {
 	if n := r.lanes.byID[destinationID]; n != nil {

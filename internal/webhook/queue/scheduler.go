@@ -36,8 +36,8 @@ const (
 // Deliveries knows what the queue's rows stand for. It is a webhook.Sender.
 type Deliveries interface {
 	// Load fills in a destination's tasks, so that they can be sent, and returns the destination's
-	// concurrency. It leaves ReceiptKey empty in a task whose row is gone or malformed.
-	Load(ctx context.Context, destinationID string, tasks []*Task) (concurrency int, err error)
+	// limits. It leaves ReceiptKey empty in a task whose row is gone or malformed.
+	Load(ctx context.Context, destinationID string, tasks []*Task) (Limits, error)
 	// Attempt makes one attempt. It returns when ctx ends. An error means that no attempt was made, or
 	// that it was cut off.
 	Attempt(ctx context.Context, t *Task) (Result, error)
@@ -81,6 +81,9 @@ func NewScheduler(s *Store, d Deliveries, sockets int, bytes int64) *Scheduler {
 		poll: make(chan struct{}, 1), noLease: make(chan []string, 1),
 	}
 	c.spawn = func(t *Task) { go c.deliver(t) }
+	c.lanes.later = func(n *lane, after time.Duration) {
+		time.AfterFunc(after, func() { c.start(c.lanes.resume(n)) })
+	}
 	c.results = newResultQueue(c)
 	s.DB.Watch(changed, func() { signal(c.poll) })
 	return c
@@ -301,13 +304,13 @@ func (s *Scheduler) due(ctx context.Context, n *lane, p Portion) ([]Row, error) 
 // load reads the deliveries for rows that are not in flight, and starts those that can be sent.
 func (s *Scheduler) load(ctx context.Context, n *lane, rows []Row, more bool) {
 	chosen, left := s.lanes.choose(n, rows)
-	concurrency, err := s.Deliveries.Load(ctx, n.id, chosen)
+	limits, err := s.Deliveries.Load(ctx, n.id, chosen)
 	if err != nil {
 		s.lanes.failRead(n, chosen)
 		s.logError("read the deliveries of a destination", err)
 		return
 	}
-	s.start(s.lanes.endRead(n, readEnd{tasks: chosen, slots: concurrency, more: more, left: left}))
+	s.start(s.lanes.endRead(n, readEnd{tasks: chosen, limits: limits, more: more, left: left}))
 }
 
 // start sends each task in its own goroutine.

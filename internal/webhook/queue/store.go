@@ -113,8 +113,8 @@ type Head struct {
 	noLease bool // it has no row in webhook_leases because an older version removed it
 }
 
-// Heads returns the first row in each destination's queue if it is due within the given time and the
-// organization was not deleted. It jumps from one destination to the next in the index, so its cost
+// Heads returns the first row in each destination's queue if it is due within the given time, the
+// destination is not paused and the organization was not deleted. It jumps from one destination to the next in the index, so its cost
 // grows with the destinations that have rows, not with the rows.
 func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error) {
 	now := stamp.Of(s.Now())
@@ -129,7 +129,8 @@ func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error)
 		SELECT q.destination_id, q.key, q.due_at, COALESCE(l.owner <> $1 AND l.expires_at > $2, false), l.owner IS NULL
 		FROM heads JOIN webhook_queue q ON q.key = heads.key
 		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $3
-			AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = q.org_id)`, s.Owner, now, now.Add(within))
+			AND NOT EXISTS (SELECT 1 FROM deleted_orgs d WHERE d.org_id = q.org_id)
+			AND NOT EXISTS (SELECT 1 FROM webhook_destinations p WHERE p.id = q.destination_id AND p.paused)`, s.Owner, now, now.Add(within))
 	if err != nil {
 		return nil, fmt.Errorf("find due deliveries: %w", err)
 	}
@@ -137,7 +138,7 @@ func (s *Store) Heads(ctx context.Context, within time.Duration) ([]Head, error)
 }
 
 // Due returns the due rows in a destination's queue, in order, with their keys, due times and sizes
-// only. It returns none if the organization was deleted.
+// only. It returns none if the destination is paused or the organization was deleted.
 func (s *Store) Due(ctx context.Context, destinationID string, p Portion) ([]Row, error) {
 	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Row, error) {
 		r := Row{DestinationID: destinationID}
@@ -145,7 +146,7 @@ func (s *Store) Due(ctx context.Context, destinationID string, p Portion) ([]Row
 		return r, err
 	}, `SELECT key, due_at, size FROM webhook_queue
 		WHERE destination_id = $1 AND due_at BETWEEN $2 AND $3 AND NOT EXISTS (SELECT 1 FROM webhook_destinations d
-			JOIN deleted_orgs o ON o.org_id = d.org_id WHERE d.id = $1)
+			LEFT JOIN deleted_orgs o ON o.org_id = d.org_id WHERE d.id = $1 AND (d.paused OR o.org_id IS NOT NULL))
 		ORDER BY due_at, key LIMIT $4`,
 		destinationID, p.Since, stamp.Of(s.Now()), p.Limit)
 	if err != nil {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -39,7 +40,8 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 				SELECT l.destination_id AS id, v.owner AS taker, v.expires_at AS until
 				FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id
 				WHERE l.owner = v.owner OR l.expires_at <= v.expires_at - `+leaseMicros+db.SkipLocked(tx.Dialect())+`)
-			UPDATE webhook_leases SET owner = free.taker, expires_at = free.until FROM free
+			UPDATE webhook_leases SET owner = free.taker, expires_at = free.until,
+				others_until = CASE WHEN owner = free.taker THEN others_until ELSE expires_at END FROM free
 			WHERE destination_id = free.id RETURNING destination_id`)
 	})
 	if err != nil {
@@ -51,6 +53,19 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 // addLeases adds rows for destinations that have none.
 func (s *Store) addLeases(ctx context.Context, destinationIDs []string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error { return AddLeases(tx, destinationIDs) })
+}
+
+// OthersUntil returns until when another process may have sent to a destination that this one has leased,
+// or 0.
+func (s *Store) OthersUntil(ctx context.Context, destinationID string) (until stamp.Time, err error) {
+	err = s.DB.Read(ctx).Row(`SELECT others_until FROM webhook_leases WHERE destination_id = $1`, destinationID).Scan(&until)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read lease: %w", err)
+	}
+	return until, nil
 }
 
 // AddLeases adds lease rows, held by nobody, for destinations that have none.
@@ -81,10 +96,10 @@ func (s *Store) Held(tx *db.Tx, destinationIDs []string) (map[string]bool, error
 }
 
 // ReleaseLeases gives up all leases this process holds, so that others need not wait until they
-// expire.
+// expire. The rows say when.
 func (s *Store) ReleaseLeases(ctx context.Context) error {
-	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE destination_id IN (
-		SELECT destination_id FROM webhook_leases WHERE owner = $1`+db.SkipLocked(s.DB.Dialect())+`)`, s.Owner); err != nil {
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = $2 WHERE destination_id IN (
+		SELECT destination_id FROM webhook_leases WHERE owner = $1`+db.SkipLocked(s.DB.Dialect())+`)`, s.Owner, stamp.Of(s.Now())); err != nil {
 		return fmt.Errorf("release leases: %w", err)
 	}
 	return nil
@@ -92,7 +107,8 @@ func (s *Store) ReleaseLeases(ctx context.Context) error {
 
 // DropLeases ends all leases. Call it only while no other process uses the database.
 func (s *Store) DropLeases(ctx context.Context) error {
-	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE owner <> ''`); err != nil {
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = CASE WHEN expires_at < $1 THEN expires_at ELSE $1 END
+		WHERE owner <> ''`, stamp.Of(s.Now())); err != nil {
 		return fmt.Errorf("drop leases: %w", err)
 	}
 	return nil

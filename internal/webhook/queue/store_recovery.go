@@ -54,12 +54,29 @@ func (r recovery) insert(tx *db.Tx) error {
 	return nil
 }
 
-// recoverBatch makes a recovery's next attempts due and saves its progress; at the end it deletes the
-// row. It returns how many attempts it found.
+// dueRetries counts a destination's retries that are due, up to RecoverBatch.
+func (s *Store) dueRetries(q db.Querier, destinationID string) (n int, err error) {
+	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM webhook_queue WHERE destination_id = $1 AND retries > 0 AND due_at <= $2
+		ORDER BY due_at, key LIMIT `+strconv.Itoa(RecoverBatch)+`) AS due`, destinationID, stamp.Of(s.Now())).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count due retries: %w", err)
+	}
+	return n, nil
+}
+
+// recoverBatch makes as many of a recovery's next attempts due as there is room for, and saves its
+// progress; at the end it deletes the row. It returns how many attempts it found.
 func (s *Store) recoverBatch(tx *db.Tx, r recovery) (n int64, done bool, err error) {
+	due, err := s.dueRetries(tx, r.destinationID)
+	if err != nil {
+		return 0, false, err
+	}
+	room := r.room(due, stamp.Of(s.Now()))
+	if room == 0 {
+		return 0, false, nil
+	}
 	rows, err := db.Collect(tx, func(row db.Row) (w waitingRow, err error) {
 		return w, row.Scan(&w.key, &w.due, &w.date)
-	}, `SELECT key, due_at, date`+laterText+strconv.Itoa(RecoverBatch), r.destinationID, r.toDue, r.toKey)
+	}, `SELECT key, due_at, date`+laterText+`$4`, r.destinationID, r.toDue, r.toKey, room)
 	if err != nil {
 		return 0, false, fmt.Errorf("read waiting attempts: %w", err)
 	}
@@ -67,7 +84,7 @@ func (s *Store) recoverBatch(tx *db.Tx, r recovery) (n int64, done bool, err err
 		return 0, false, err
 	}
 	tx.OnCommit(func() { s.Notify([]string{r.destinationID}) })
-	done = len(rows) < RecoverBatch
+	done = len(rows) < room
 	if done {
 		return int64(len(rows)), true, deleteRecovery(tx, r.destinationID)
 	}
@@ -116,9 +133,19 @@ func (s *Store) Recovering(ctx context.Context, after string) ([]string, error) 
 }
 
 // ContinueRecovery makes a destination's next attempts due, and reports whether there are more. It
-// does nothing if another process is doing so. It ends the recovery if the destination was deleted or
+// does nothing while enough are due, or if another process is doing so. It ends the recovery if the destination was deleted or
 // disabled.
 func (s *Store) ContinueRecovery(ctx context.Context, destinationID string) (more bool, err error) {
+	q := s.DB.Read(ctx)
+	due, err := s.dueRetries(q, destinationID)
+	if err != nil {
+		return false, err
+	}
+	if due == RecoverBatch { // no transaction only to find that out
+		if enabled, err := isEnabled(q, destinationID); enabled || err != nil {
+			return enabled, err
+		}
+	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		more = false
 		r := recovery{destinationID: destinationID}

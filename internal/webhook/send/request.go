@@ -29,10 +29,9 @@ func newRequest(ctx context.Context, r Request, now time.Time) (*http.Request, e
 	if r.Signer == nil {
 		return req, nil
 	}
-	timestamp := strconv.FormatInt(now.Unix(), 10)
 	req.Header.Set("Webhook-Id", r.ReceiptID)
-	req.Header.Set("Webhook-Timestamp", timestamp)
-	req.Header.Set("Webhook-Signature", r.Signer.sign(r.ReceiptID, timestamp, r.Body))
+	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set("Webhook-Signature", r.Signer.signatures(r.ReceiptID, now, r.Body))
 	req.Header.Set("Steward-Delivery", r.DeliveryID)
 	req.Header.Set("Steward-Attempt", strconv.Itoa(r.Attempt))
 	return req, nil

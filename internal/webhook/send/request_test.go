@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,9 +100,25 @@ func TestTraceparentOfTheAttemptReplacesTheOriginal(t *testing.T) {
 func TestSignatureOfTheSpecification(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	must(t, err)
-	got := NewSigner(key).sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	got := NewSigner(key).Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
 	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestRotatedSecretSignsToo checks both signatures until the old secret's time is over.
+func TestRotatedSecretSignsToo(t *testing.T) {
+	at := time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
+	signer := NewSigner([]byte("new")).Until(at.Add(time.Hour), []byte("old"))
+	for after, want := range map[time.Duration][]string{0: {"new", "old"}, time.Hour - 1: {"new", "old"}, time.Hour: {"new"}} {
+		now := at.Add(after)
+		var signatures []string
+		for _, key := range want {
+			signatures = append(signatures, NewSigner([]byte(key)).Sign("whrc_1", strconv.FormatInt(now.Unix(), 10), []byte("body")))
+		}
+		if got := signer.signatures("whrc_1", now, []byte("body")); got != strings.Join(signatures, " ") {
+			t.Errorf("after %s: %s, want %s", after, got, signatures)
+		}
 	}
 }
 
