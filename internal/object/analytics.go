@@ -162,27 +162,21 @@ func (h history) analytics(prices map[Tier]float64) Analytics {
 func (h history) daily(now holding, prices map[Tier]float64) []DayAnalytics {
 	held := maps.Clone(now)
 	byDay := map[int64][]dayChange{}
-	undo := func(some []dayChange) {
-		for _, c := range some {
-			held.add(c.tier, c.negative())
-		}
-	}
 	for _, c := range h.changes {
-		if c.day > h.today { // from a replica whose clock is ahead
-			undo([]dayChange{c})
-			continue
-		}
-		byDay[c.day] = append(byDay[c.day], c)
+		day := min(c.day, h.today+1) // a replica's clock may be ahead
+		byDay[day] = append(byDay[day], c)
 	}
 	first := max(h.from, *h.first)
 	days := make([]DayAnalytics, max(0, h.today-first+1))
 	for day := h.today; day >= first; day-- {
+		for _, c := range byDay[day+1] {
+			held.add(c.tier, c.negative())
+		}
 		all := held.total()
 		days[day-first] = DayAnalytics{
 			Date:        time.Unix(day*secondsPerDay, 0).UTC().Format(time.DateOnly),
 			ObjectCount: all.objects, TotalSize: all.bytes, Cost: held.cost(prices),
 		}
-		undo(byDay[day])
 	}
 	return days
 }

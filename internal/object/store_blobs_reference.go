@@ -20,62 +20,45 @@ const referencePage = 1000
 // References calls f with the blobs that parts and objects refer to, a page at a time. It may miss
 // concurrent writes.
 func (s *Blobs) References(ctx context.Context, f func([]Reference) error) error {
-	if err := s.partReferences(ctx, f); err != nil {
-		return err
-	}
-	return s.objectReferences(ctx, f)
-}
-
-func (s *Blobs) partReferences(ctx context.Context, f func([]Reference) error) error {
 	type part struct {
 		uploadID string
 		number   int64
-		Reference
+		blob     blobRef
 	}
-	var last part
-	for {
-		parts, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (p part, err error) {
-			return p, r.Scan(&p.uploadID, &p.number, &p.ID, &p.Size)
+	err := eachPage(func(last part) ([]part, error) {
+		return db.Collect(s.DB.Read(ctx), func(r db.Row) (p part, err error) {
+			return p, r.Scan(&p.uploadID, &p.number, &p.blob.id, &p.blob.size)
 		}, partReferencesText, last.uploadID, last.number, referencePage)
-		if err != nil {
-			return fmt.Errorf("list parts: %w", err)
-		}
-		if len(parts) == 0 {
-			return nil
-		}
-		refs := make([]Reference, len(parts))
-		for i, p := range parts {
-			refs[i] = p.Reference
-		}
-		if err := f(refs); err != nil {
-			return err
-		}
-		last = parts[len(parts)-1]
+	}, func(p part) []blobRef { return []blobRef{p.blob} }, f)
+	if err != nil {
+		return err
 	}
-}
-
-const partReferencesText = `SELECT upload_id, number, blob_id, size FROM object_parts
-	WHERE (upload_id, number) > ($1, $2) ORDER BY upload_id, number LIMIT $3`
-
-func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error) error {
 	type row struct {
 		bucketID, key string
 		blobs         []blobRef
 	}
-	var last row
-	for {
-		rows, err := db.Collect(s.DB.Read(ctx), func(r db.Row) (o row, err error) {
+	return eachPage(func(last row) ([]row, error) {
+		return db.Collect(s.DB.Read(ctx), func(r db.Row) (o row, err error) {
 			return o, r.Scan(&o.bucketID, &o.key, db.FromJSON(&o.blobs))
 		}, objectReferencesText, last.bucketID, last.key, referencePage)
+	}, func(o row) []blobRef { return o.blobs }, f)
+}
+
+// eachPage reads rows a page at a time, each after the last row of the page before it, and calls f with the
+// blobs of each page.
+func eachPage[T any](read func(last T) ([]T, error), blobs func(T) []blobRef, f func([]Reference) error) error {
+	var last T
+	for {
+		rows, err := read(last)
 		if err != nil {
-			return fmt.Errorf("list objects: %w", err)
+			return fmt.Errorf("list references: %w", err)
 		}
 		if len(rows) == 0 {
 			return nil
 		}
 		var refs []Reference
-		for _, o := range rows {
-			for _, b := range o.blobs {
+		for _, row := range rows {
+			for _, b := range blobs(row) {
 				refs = append(refs, Reference{b.id, b.size})
 			}
 		}
@@ -85,6 +68,9 @@ func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error)
 		last = rows[len(rows)-1]
 	}
 }
+
+const partReferencesText = `SELECT upload_id, number, blob_id, size FROM object_parts
+	WHERE (upload_id, number) > ($1, $2) ORDER BY upload_id, number LIMIT $3`
 
 const objectReferencesText = `SELECT bucket_id, key, blobs FROM objects
 	WHERE (bucket_id, key) > ($1, $2) ORDER BY bucket_id, key LIMIT $3`

@@ -11,7 +11,7 @@ import (
 	"steward/internal/errs"
 )
 
-const listColumns = `bucket_id, key, size, modified_at, tier, etag, COALESCE(content_type, ''), checksum`
+const listColumns = `o.bucket_id, o.key, o.size, o.modified_at, o.tier, o.etag, COALESCE(o.content_type, ''), o.checksum`
 
 // scanListed scans an object for a list. The only attribute it reads is the checksum's kind.
 func scanListed(r db.Row) (o Object, err error) {
@@ -23,8 +23,8 @@ func scanListed(r db.Row) (o Object, err error) {
 	return o, err
 }
 
-const listText = `SELECT ` + listColumns + ` FROM objects WHERE bucket_id = @bucket_id AND key >= @from AND key < @to
-	ORDER BY key LIMIT @limit OFFSET @offset`
+const listText = `SELECT ` + listColumns + ` FROM objects o WHERE o.bucket_id = @bucket_id AND o.key >= @from AND o.key < @to
+	ORDER BY o.key LIMIT @limit OFFSET @offset`
 
 // window selects limit objects from a range, beginning at offset.
 type window struct {
@@ -41,7 +41,7 @@ func listRows(q db.Querier, b *Bucket, keys keyRange, w window) ([]Object, error
 	return rows, nil
 }
 
-// entriesText returns the statement that reads, in no particular order, the first row of each of the next
+// entriesText returns the statement that reads, in no particular order, the first key of each of the next
 // entries: objects and common prefixes.
 func entriesText(d db.Dialect) string {
 	at := `instr(substr(first, @skip + 1), @delimiter)`
@@ -55,11 +55,13 @@ func entriesText(d db.Dialect) string {
 		SELECT ` + next + `CASE ` + at + ` WHEN 0 THEN first || @after ELSE substr(first, 1, @skip + ` + at + ` - 1) || @end END
 			ORDER BY key LIMIT 1), n + 1
 		FROM entries WHERE first IS NOT NULL AND n < @limit)
-	SELECT ` + listColumns + ` FROM entries CROSS JOIN objects WHERE bucket_id = @bucket_id AND key = first`
+	SELECT first FROM entries WHERE first IS NOT NULL`
 }
 
+// entryRows returns the first row of each of the next entries. It has only a key where it is below a common
+// prefix.
 func entryRows(q db.Querier, b *Bucket, l *lister, limit int) ([]Object, error) {
-	rows, err := db.Collect(q, scanListed, entriesText(q.Dialect()), db.Args{
+	keys, err := db.Collect(q, db.Value[string], entriesText(q.Dialect()), db.Args{
 		"bucket_id": b.ID, "from": l.keys.from, "to": l.keys.to, "limit": limit,
 		"skip": utf8.RuneCountInString(l.request.Prefix), "delimiter": l.request.Delimiter,
 		"after": after(""), "end": prefixEnd(l.request.Delimiter),
@@ -67,6 +69,21 @@ func entryRows(q db.Querier, b *Bucket, l *lister, limit int) ([]Object, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list entries: %w", err)
 	}
+	var own db.Bulk[rowKey]
+	var rows []Object
+	for _, key := range keys {
+		if _, below := l.request.commonPrefix(key); below {
+			rows = append(rows, Object{Key: key})
+		} else {
+			own = append(own, rowKey{b.ID, key})
+		}
+	}
+	objects, err := db.CollectBulk(q, own, scanListed, `SELECT `+listColumns+` FROM {v}
+		JOIN objects o ON o.bucket_id = v.bucket_id AND o.key = v.key`)
+	if err != nil {
+		return nil, fmt.Errorf("list objects: %w", err)
+	}
+	rows = append(rows, objects...)
 	slices.SortFunc(rows, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
 	return rows, nil
 }

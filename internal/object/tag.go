@@ -32,15 +32,15 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 	}
 	for *t = nil; d.More(); {
 		key, err := d.Token()
+		var value string
+		if err == nil {
+			err = d.Decode(&value)
+		}
 		if err != nil {
 			return fmt.Errorf("decode tags: %w", err)
 		}
 		name, _ := key.(string) // member names are strings
-		tag := Tag{Key: name}
-		if err := d.Decode(&tag.Value); err != nil {
-			return fmt.Errorf("decode tags: %w", err)
-		}
-		*t = append(*t, tag)
+		*t = append(*t, Tag{name, value})
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package s3
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"io"
 	"strings"
 	"time"
 
@@ -93,9 +95,6 @@ func (r *request) getBucketCORS() (any, error) {
 	return corsConfiguration{Rules: rules}, nil
 }
 
-// policy is JSON that we send as it is.
-type policy []byte
-
 // getBucketPolicy returns a public bucket's policy: everybody may read objects.
 func (r *request) getBucketPolicy() (any, error) {
 	if !isPublic(r.bucket) {
@@ -108,7 +107,8 @@ func (r *request) getBucketPolicy() (any, error) {
 			"Resource": []string{"arn:aws:s3:::" + r.bucket.Name + "/*"},
 		}},
 	})
-	return policy(text), err
+	r.w.Header().Set("Content-Type", "application/json")
+	return &content{io.NopCloser(bytes.NewReader(text)), int64(len(text))}, err
 }
 
 func (r *request) getBucketPolicyStatus() (any, error) {

@@ -367,6 +367,7 @@ func (r *request) formResult(fields map[string]string, o object.Object) (any, er
 	case "200":
 		r.operation.status = http.StatusOK
 	case "201":
+		r.operation.status = http.StatusCreated
 		return created{Location: r.location(o.Key), Bucket: r.bucket.Name, Key: o.Key, ETag: quoted(o.ETag)}, nil
 	default:
 		r.operation.status = http.StatusNoContent

@@ -348,13 +348,8 @@ func (r *request) respond(value any, err error) {
 		r.w.WriteHeader(cmp.Or(r.operation.status, http.StatusOK))
 	case *content:
 		r.sendContent(v)
-	case created:
-		r.sendXML(http.StatusCreated, v)
-	case policy:
-		header.Set("Content-Type", "application/json")
-		_, _ = r.w.Write(v)
 	default:
-		r.sendXML(http.StatusOK, v)
+		r.sendXML(cmp.Or(r.operation.status, http.StatusOK), v)
 	}
 }
 
