@@ -24,7 +24,7 @@ var (
 	aReplay = object{"since": "2026-01-01T00:00:00Z"}
 )
 
-// right is a line of testdata/permissions.txt: the scope of a route, and what each kind of caller gets.
+// right is a line of testdata/permissions.txt: the scope of routes, and what each kind of caller gets.
 type right struct {
 	scope string
 	want  map[string]string
@@ -59,6 +59,29 @@ func readRights(t *testing.T) map[string]right {
 	return rights
 }
 
+// rightOf returns the line for a route, and its key: the line with the route, or else that with the longest beginning of
+// its path.
+func rightOf(rights map[string]right, route string) (key string, r right, ok bool) {
+	if r, ok := rights[route]; ok {
+		return route, r, true
+	}
+	family, path, _ := strings.Cut(route, " ")
+	if family != "GET" {
+		family = "write"
+	}
+	ending := "*"
+	if strings.Contains(path, "{") {
+		ending = "*{}"
+	}
+	for n := len(path); n > 0; n-- {
+		key := family + " " + path[:n] + ending
+		if r, ok := rights[key]; ok {
+			return key, r, true
+		}
+	}
+	return "", right{}, false
+}
+
 // caller presents a credential in one way.
 type caller struct {
 	name string
@@ -83,7 +106,7 @@ func (c *caller) foreign() bool { return c.column == "fown" || c.column == "othr
 type matrix struct {
 	s      *installation.Steward
 	ids    map[string]string // by the end of a path, or by the name of a parameter
-	bodies map[string]any    // by route; others are {}
+	bodies map[string]any    // by route; others are {}, or the example in the document
 	// with has for each scope a list of it alone, and without one of all others.
 	with, without map[string][]string
 	callers       []caller
@@ -97,33 +120,43 @@ func TestEveryRouteChecksEveryCaller(t *testing.T) {
 	rights := readRights(t)
 	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		var doc struct {
-			Paths map[string]map[string]struct{ RequestBody *object }
+			Paths map[string]map[string]struct {
+				RequestBody *struct {
+					Content map[string]struct{ Example any }
+				}
+			}
 		}
 		s.Call("GET", "/openapi.json", nil).Want(200).Decode(&doc)
 		m := newMatrix(s, rights)
-		var routes []string
+		of, used := map[string]right{}, map[string]bool{} // the lines by their routes, and those that have one
 		for path, operations := range doc.Paths {
 			for method, operation := range operations {
 				route := strings.ToUpper(method) + " " + path
-				routes = append(routes, route)
-				if _, known := rights[route]; !known {
+				key, r, known := rightOf(rights, route)
+				if !known {
 					t.Errorf("testdata/permissions.txt lacks %s", route)
 				}
-				if m.bodies[route] == nil && operation.RequestBody != nil {
+				of[route], used[key] = r, true
+				switch body := operation.RequestBody; {
+				case m.bodies[route] != nil || body == nil:
+				case method == "post" && strings.Contains(path, "{"): // valid, or we would not learn whether the thing is hidden
+					m.bodies[route] = body.Content["application/json"].Example
+				default:
 					m.bodies[route] = object{}
 				}
 			}
 		}
-		for route := range rights {
-			if !slices.Contains(routes, route) {
-				t.Errorf("testdata/permissions.txt has %s, which is not a route", route)
+		for key := range rights {
+			if !used[key] {
+				t.Errorf("testdata/permissions.txt has %s, of which there is no route", key)
 			}
 		}
+		routes := slices.Collect(maps.Keys(of))
 		var group sync.WaitGroup
 		for part := range slices.Chunk(routes, (len(routes)+7)/8) {
 			group.Go(func() {
 				for _, route := range part {
-					m.check(route, rights[route])
+					m.check(route, of[route])
 				}
 			})
 		}
@@ -432,20 +465,16 @@ func (m *matrix) create() {
 	m.ids["{replayId}"] = s.Call("POST", "/webhook/replay/"+m.ids["{webhookId}"], aReplay).Want(201).Text("id")
 	aBucket := object{"resources": []object{{"type": "s3", "name": "none"}}}
 	m.bodies = map[string]any{
-		"POST /cli/organization":                       object{"name": "Another"},
-		"POST /oidc/registration-token":                object{"uses": 0}, // invalid
-		"POST /resource/{orgId}/{region}":              aBucket,
-		"DELETE /resource/{orgId}/{region}":            aBucket,
-		"POST /resource/{orgId}/{region}/{name}/query": object{"query": "SELECT 1"},
-		"PUT /resource/{orgId}/{region}/{name}/value":  object{"ttl_ms": 0},
-		"POST /webhook/destination-create/{webhookId}": aHook,
-		"POST /webhook/filter-test/{webhookId}":        object{"filter": object{"method": "POST"}},
-		"POST /webhook/replay/{webhookId}":             aReplay,
-		"PUT /cli/eval/{id}":                           anEval,
-		"POST /evalrun":                                run.Body(s.OrgID, 0),
-		"PUT /evalrun":                                 object{"id": "matrix-r"},
-		"POST /session":                                session,
-		"PUT /session":                                 object{"id": "late", "threadId": "late", "statusCode": 200},
+		"POST /cli/organization":                      object{"name": "Another"},
+		"POST /oidc/registration-token":               object{"uses": 0}, // invalid
+		"POST /resource/{orgId}/{region}":             aBucket,
+		"DELETE /resource/{orgId}/{region}":           aBucket,
+		"PUT /resource/{orgId}/{region}/{name}/value": object{"ttl_ms": 0},
+		"PUT /cli/eval/{id}":                          anEval,
+		"POST /evalrun":                               run.Body(s.OrgID, 0),
+		"PUT /evalrun":                                object{"id": "matrix-r"},
+		"POST /session":                               session,
+		"PUT /session":                                object{"id": "late", "threadId": "late", "statusCode": 200},
 	}
 }
 

@@ -46,35 +46,27 @@ type answer struct {
 	*httptest.ResponseRecorder
 }
 
-// walkOn makes the requests of the walk under a prefix. If twice is true, it makes each GET on the
+// answers makes the requests of the walk under a prefix. If twice is true, it makes each GET on the
 // other face too and then again, and checks that the response is the same.
-func (f *fixture) walkOn(t *testing.T, prefix string, twice bool) (answers []answer) {
-	saved := map[string]string{}
-	for _, step := range walk {
-		method, path, _ := strings.Cut(replaced(step.request, saved), " ")
-		body := replaced(step.body, saved)
+func (f *fixture) answers(d *db.DB, prefix string, twice bool) (all []answer) {
+	f.walk(d, prefix, func(request, path, body string) *httptest.ResponseRecorder {
+		method, _, _ := strings.Cut(request, " ")
 		r, known := routeOf(f.routes, method, path)
 		if !known {
-			f.send("owner", method, strings.TrimPrefix(path, "http://steward.test"), body)
-			continue
+			return f.send("owner", method, path, body)
 		}
 		got := f.send("owner", method, prefix+path, body)
-		answers = append(answers, answer{step.request, r, got})
+		all = append(all, answer{request, r, got})
 		if twice && method == "GET" {
 			f.send("owner", method, "/sdk"+path, body)
 			again := f.send("owner", method, path, body)
 			if again.Body.String() != got.Body.String() && r.Path != "/storage/presign/{bucket}" {
-				t.Errorf("%s: the root face answers\n%s, and after a request to the SDK face\n%s", step.request, got.Body, again.Body)
+				f.t.Errorf("%s: the root face answers\n%s, and after a request to the SDK face\n%s", request, got.Body, again.Body)
 			}
 		}
-		if name, at, ok := strings.Cut(step.save, " "); ok {
-			if prefix != "" {
-				at = "data." + at
-			}
-			saved[name] = valueAt(t, got, at)
-		}
-	}
-	return answers
+		return got
+	})
+	return all
 }
 
 // TestSDKFaceWrapsWhatTheRootFaceAnswers uses every route on each face of an installation of its own,
@@ -82,8 +74,8 @@ func (f *fixture) walkOn(t *testing.T, prefix string, twice bool) (answers []ans
 func TestSDKFaceWrapsWhatTheRootFaceAnswers(t *testing.T) {
 	d := dbtest.Open(t, db.SQLite)
 	other := dbtest.Open(t, d.Dialect())
-	bare := newFixture(t, d, nil).walkOn(t, "", true)
-	enveloped := newFixture(t, other, nil).walkOn(t, "/sdk", false)
+	bare := newFixture(t, d, nil).answers(d, "", true)
+	enveloped := newFixture(t, other, nil).answers(other, "/sdk", false)
 	if len(bare) != len(enveloped) {
 		t.Fatalf("%d answers of the root face, %d of the SDK face", len(bare), len(enveloped))
 	}

@@ -23,8 +23,9 @@ func checkHeaders(t *testing.T, what string, got *httptest.ResponseRecorder, isS
 // credentials, and errors.
 func TestNoResponseOfARouteIsStored(t *testing.T) {
 	for _, prefix := range []string{"", "/sdk"} {
-		f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
-		for _, a := range f.walkOn(t, prefix, false) {
+		d := dbtest.Open(t, db.SQLite)
+		f := newFixture(t, d, nil)
+		for _, a := range f.answers(d, prefix, false) {
 			checkHeaders(t, prefix+" "+a.step, a.ResponseRecorder, false)
 		}
 		for _, route := range f.routes {

@@ -15,6 +15,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/id"
 	"steward/internal/web"
 )
 
@@ -233,10 +234,10 @@ func (d *document) allowsNull(schema any) bool {
 
 func (d *document) isNull(schema any) bool { return d.at(schema, "type") == "null" }
 
-// walk is a request to each route, in an order in which each has something to show. Words that
+// steps is a request to each route, in an order in which each has something to show. Words that
 // begin with $ are replaced by what an earlier request saved: `save` names the variable and the
 // path of its value in the response.
-var walk = []struct{ request, body, save string }{
+var steps = []struct{ request, body, save string }{
 	{"GET /cli/auth/user", "", "$user id"},
 	{"GET /cli/organization", "", ""},
 	{"POST /cli/project", `{"name":"walk"}`, "$project id"},
@@ -252,6 +253,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /oidc/org/members", "", ""},
 	{"POST /oidc/org/members/$member/invite", "", ""},
 	{"POST /oidc/org/members/$member/reset-password", "", ""},
+	{"POST /oidc/org/members/$joined/reset-password", "", ""},
 	{"POST /oidc/clients", `{"name":"walk","description":"","homepage_url":"https://a.example","icon":null}`, "$client client.id"},
 	{"GET /oidc/clients", "", ""},
 	{"GET /oidc/clients/$client", "", ""},
@@ -316,7 +318,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /resource/$org/local", "", ""},
 	{"GET /resource", "", ""},
 	{"GET /resource?type=s3", "", ""},
-	{"POST /resource/$org/local/walk/query", `{"query":"CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT NOT NULL)"}`, ""},
+	{"POST /resource/$org/local/walk/query", `{"query":"CREATE TABLE IF NOT EXISTS t (a INTEGER PRIMARY KEY, b TEXT NOT NULL)"}`, ""},
 	{"POST /resource/$org/local/walk/query", `{"query":"INSERT INTO t VALUES (?, ?)","args":[1,"a"]}`, ""},
 	{"POST /resource/$org/local/walk/query", `{"query":"SELECT a, b, a * 0.5, NULL, x'00' FROM t"}`, ""},
 	{"POST /resource/$org/local/walk/query", `{"query":"SELECT nothing"}`, ""},
@@ -374,6 +376,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /webhook/delivery-list/$other", "", "$delivery 0.id"},
 	{"GET /webhook/delivery-list/$other?status=failing", "", ""},
 	{"POST /webhook/delivery-retry/$other/$delivery", "", ""},
+	{"POST /webhook/delivery-retry/$other/$failed", "", ""},
 	{"POST /webhook/replay/$other", `{"since":"2026-01-01T00:00:00Z","dry_run":true}`, ""},
 	{"POST /webhook/replay/$other", `{"since":"2026-01-01T00:00:00Z","status":"pending","to":"$destination","rate":5}`, "$replay id"},
 	{"GET /webhook/replay/$other", "", ""},
@@ -401,25 +404,53 @@ func TestResponsesMatchTheDocument(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, database *db.DB) {
 		f := newFixture(t, database, nil)
 		d := f.document(t)
-		saved := map[string]string{}
 		visited := map[string]bool{}
-		for _, step := range walk {
-			method, path, _ := strings.Cut(replaced(step.request, saved), " ")
-			got := f.send("owner", method, strings.TrimPrefix(path, "http://steward.test"), replaced(step.body, saved))
+		f.walk(database, "", func(request, path, body string) *httptest.ResponseRecorder {
+			method, _, _ := strings.Cut(request, " ")
+			got := f.send("owner", method, path, body)
 			if r, ok := routeOf(f.routes, method, path); ok {
 				visited[r.Pattern()] = true
 				d.check(r, got)
 			}
-			if name, at, ok := strings.Cut(step.save, " "); ok {
-				saved[name] = valueAt(t, got, at)
-			}
-		}
+			return got
+		})
 		for _, r := range f.routes {
 			if !visited[r.Pattern()] {
 				t.Errorf("%s is not in the walk", r.Pattern())
 			}
 		}
 	})
+}
+
+// walk takes the steps on the face with a prefix. $joined is a member who has joined, and $failed the delivery, which
+// has failed meanwhile.
+func (f *fixture) walk(d *db.DB, prefix string, send func(request, path, body string) *httptest.ResponseRecorder) {
+	f.t.Helper()
+	saved := map[string]string{"$joined": id.New(id.User)}
+	f.exec(d, `INSERT INTO users (id, email, version, created_at, updated_at) VALUES ($1, 'joined@example.com', 1, 1, 1)`, saved["$joined"])
+	f.exec(d, `INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, 'member', 1, 1, 1)`,
+		f.orgID, saved["$joined"])
+	for _, step := range steps {
+		if strings.Contains(step.request, "$failed") {
+			f.exec(d, `UPDATE webhook_deliveries SET status = 'failed', failed = true`)
+			saved["$failed"] = saved["$delivery"]
+		}
+		_, path, _ := strings.Cut(replaced(step.request, saved), " ")
+		got := send(step.request, strings.TrimPrefix(path, "http://steward.test"), replaced(step.body, saved))
+		if name, at, ok := strings.Cut(step.save, " "); ok {
+			if prefix != "" {
+				at = "data." + at
+			}
+			saved[name] = valueAt(f.t, got, at)
+		}
+	}
+}
+
+func (f *fixture) exec(d *db.DB, sql string, args ...any) {
+	f.t.Helper()
+	if _, err := d.Exec(f.t.Context(), sql, args...); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func replaced(text string, saved map[string]string) string {
@@ -446,7 +477,7 @@ func routeOf(routes []web.Route, method, path string) (found web.Route, ok bool)
 }
 
 // valueAt returns the text at a path such as 0.id of a response.
-func valueAt(t *testing.T, rec *httptest.ResponseRecorder, path string) string {
+func valueAt(t testing.TB, rec *httptest.ResponseRecorder, path string) string {
 	t.Helper()
 	var value any
 	if err := json.Unmarshal(rec.Body.Bytes(), &value); err != nil {

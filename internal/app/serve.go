@@ -67,7 +67,6 @@ func serveOnce(ctx context.Context, program session.Program, cfg config.Config) 
 	}
 	observer := db.Observer{
 		Commit: collected.Commit, SlowWrite: slowWrites(log, collected.SlowWrite), Invalidated: collected.Invalidated,
-		Concern: func(c db.Concern) { log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice) },
 	}
 	if tracer != nil {
 		defer tracer.Stop()
@@ -78,6 +77,9 @@ func serveOnce(ctx context.Context, program session.Program, cfg config.Config) 
 		return err
 	}
 	defer database.db.Close()
+	for _, c := range database.db.Concerns(ctx) {
+		log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice)
+	}
 	if err := migrate.CheckMoved(ctx, database.db, cfg.Force); err != nil {
 		return err
 	}

@@ -24,9 +24,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 	p.webhooks.ingest.Refused = m.IngestRefused
 	p.webhooks.sender.Delivered = m.Delivered
 	if p.mail != nil {
-		p.mail.worker.Sent = func(k mail.Kind) { m.MailSent(string(k)) }
-		p.mail.worker.Failed = m.MailFailed
-		p.mail.worker.Dropped = m.MailDropped
+		p.mail.worker.Tried = func(k mail.Kind, sent, dropped bool) { m.MailTried(string(k), sent, dropped) }
 		m.MailQueued(fromDatabase(p.mail.store.Queued))
 	}
 	if p.backups != nil {

@@ -110,9 +110,6 @@ type Observer struct {
 	// context and the operation: "write", "read" or "snapshot". If it returns a function, we call
 	// that at the end. For a Gather write the end is the commit, whoever led the batch.
 	Begin func(ctx context.Context, operation string) (end func(error))
-	// Concern is called by Open for each problem with a PostgreSQL server that an operator should
-	// fix.
-	Concern func(Concern)
 	// Invalidated is called when we have applied other replicas' changes to our caches, with the age
 	// of the oldest change.
 	Invalidated func(lag time.Duration)
@@ -164,6 +161,7 @@ type engine interface {
 	// snapshot runs fn in a read-only transaction.
 	snapshot(ctx context.Context, d *DB, fn func(Querier) error) error
 	ping(ctx context.Context) error
+	concerns(ctx context.Context) []Concern
 	connections() Connections
 	close() error
 }
@@ -224,6 +222,9 @@ func (d *DB) Dialect() Dialect { return d.dialect }
 
 // Ping returns nil if the database can be read, and otherwise errs.Unavailable or ctx's error.
 func (d *DB) Ping(ctx context.Context) error { return d.engine.ping(ctx) }
+
+// Concerns returns the problems with a PostgreSQL server that an operator should fix.
+func (d *DB) Concerns(ctx context.Context) []Concern { return d.engine.concerns(ctx) }
 
 // Reusable returns the bytes in the SQLite file that deleted rows left free for new ones: the file
 // does not shrink.

@@ -34,8 +34,9 @@ type postgresEngine struct {
 	pool   *pgxpool.Pool
 	pooler string
 	// replan limits how long a connection uses its statements' plans.
-	replan time.Duration
-	closed atomic.Bool
+	replan   time.Duration
+	maxConns int // as in Options
+	closed   atomic.Bool
 }
 
 func (d *DB) openPostgres(ctx context.Context, o Options) error {
@@ -48,12 +49,11 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	if err != nil {
 		return explainPostgres(err)
 	}
-	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: cmp.Or(o.Replan, defaultReplan)}
+	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: cmp.Or(o.Replan, defaultReplan), maxConns: o.MaxConns}
 	if err := e.prepare(ctx, o.migrations()); err != nil {
 		pool.Close()
 		return err
 	}
-	e.observe(ctx, o)
 	d.engine = e
 	return nil
 }

@@ -82,11 +82,7 @@ func (s serverSettings) concerns(o Options) []Concern {
 	return all
 }
 
-// observe tells the observer about the server's problems.
-func (e *postgresEngine) observe(ctx context.Context, o Options) {
-	if o.Observer.Concern == nil {
-		return
-	}
+func (e *postgresEngine) concerns(ctx context.Context) []Concern {
 	var s serverSettings
 	err := lazyRow{e, ctx, readServer, nil}.Scan(s.fields()...)
 	if err == nil {
@@ -94,13 +90,10 @@ func (e *postgresEngine) observe(ctx context.Context, o Options) {
 		s.replicas++ // this one
 	}
 	if err != nil { // a compatible server may not have all settings
-		o.Observer.Concern(Concern{
+		return []Concern{{
 			Problem: fmt.Sprintf("the settings of the server could not be read: %v", err),
 			Advice:  "compare them with those of PostgreSQL",
-		})
-		return
+		}}
 	}
-	for _, c := range s.concerns(o) {
-		o.Observer.Concern(c)
-	}
+	return s.concerns(Options{Pooler: e.pooler, MaxConns: e.maxConns})
 }

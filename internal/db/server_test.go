@@ -59,14 +59,15 @@ func TestDatabaseMustTakeEveryText(t *testing.T) {
 	}
 }
 
-// concerns returns the problems that an inspection finds, all of which Open tells too.
+// concerns returns the problems that an inspection finds, all of which a start tells too.
 func concerns(t *testing.T, url string) string {
 	t.Helper()
 	var observed []string
-	d, err := db.Open(t.Context(), db.Options{URL: url, Observer: db.Observer{
-		Concern: func(c db.Concern) { observed = append(observed, c.Problem) },
-	}})
+	d, err := db.Open(t.Context(), db.Options{URL: url})
 	must(t, err)
+	for _, c := range d.Concerns(t.Context()) {
+		observed = append(observed, c.Problem)
+	}
 	must(t, d.Close())
 	state, err := db.Inspect(t.Context(), db.Options{URL: url}, "k")
 	must(t, err)

@@ -108,6 +108,8 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 	return lazyRow{e, ctx, "SELECT 1", nil}.Scan(&one)
 }
 
+func (e *sqliteEngine) concerns(context.Context) []Concern { return nil }
+
 // close closes the writer's connection last: the last connection checkpoints the write-ahead log.
 func (e *sqliteEngine) close() error {
 	e.once.Do(func() {

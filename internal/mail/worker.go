@@ -24,11 +24,9 @@ type Worker struct {
 	// Compose makes the mail for a request, and the token for its link. It returns NotFound if there
 	// is nothing left to send.
 	Compose func(ctx context.Context, r Request) (Letter, error)
-	// Sent, Failed and Dropped, if not nil, count mails we sent, attempts that failed, and mails we
-	// gave up.
-	Sent    func(Kind)
-	Failed  func()
-	Dropped func()
+	// Tried, if not nil, is called after each attempt to send a mail. dropped is true if it failed and we give
+	// the mail up.
+	Tried func(kind Kind, sent, dropped bool)
 }
 
 // Run sends all mail that is due.
@@ -68,24 +66,20 @@ func (w *Worker) attempt(ctx context.Context, c *connection, q queued) error {
 	if err == nil {
 		err = c.send(ctx, q.id, letter)
 	}
-	switch {
-	case err == nil:
-		if w.Sent != nil {
-			w.Sent(q.kind)
-		}
-		return w.Store.remove(context.WithoutCancel(ctx), q.id) // it was sent, even if the process is stopping
-	case ctx.Err() != nil:
+	sent := err == nil
+	if !sent && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if w.Failed != nil {
-		w.Failed()
+	dropped := !sent && (errs.KindOf(err) == errs.Invalid || stamp.Of(w.Store.Now()).Sub(q.createdAt) > maxAge)
+	if w.Tried != nil {
+		w.Tried(q.kind, sent, dropped)
+	}
+	if sent {
+		return w.Store.remove(context.WithoutCancel(ctx), q.id) // even if the process is stopping
 	}
 	problem := withoutAddress(err, letter.To)
-	if errs.KindOf(err) == errs.Invalid || stamp.Of(w.Store.Now()).Sub(q.createdAt) > maxAge {
+	if dropped {
 		w.Log.Error("a mail was given up", "kind", q.kind, "attempts", q.attempts+1, "error", problem)
-		if w.Dropped != nil {
-			w.Dropped()
-		}
 		return w.Store.remove(ctx, q.id)
 	}
 	w.Log.Warn("a mail was not sent and is tried again later", "kind", q.kind, "attempts", q.attempts+1, "error", problem)

@@ -45,9 +45,16 @@ func each(t *testing.T, test func(t *testing.T, f *fixture)) {
 			Server:  serverAt(t, f.server.URL()),
 			Log:     slog.New(slog.NewTextHandler(&f.log, nil)),
 			Compose: compose,
-			Sent:    func(Kind) { f.sent++ },
-			Failed:  func() { f.failed++ },
-			Dropped: func() { f.dropped++ },
+			Tried: func(_ Kind, sent, dropped bool) {
+				if sent {
+					f.sent++
+				} else {
+					f.failed++
+				}
+				if dropped {
+					f.dropped++
+				}
+			},
 		}
 		test(t, f)
 	})
@@ -243,7 +250,7 @@ func TestQueueHasNoPlainText(t *testing.T) {
 func TestReplicasSendOnce(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		f.server.Start()
-		f.worker.Sent = nil
+		f.worker.Tried = nil
 		const n = 30
 		for range n {
 			f.notice("ada@example.com", "hello")

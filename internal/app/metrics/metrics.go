@@ -212,14 +212,17 @@ func observe(ctx context.Context, h prometheus.Observer, took time.Duration) {
 	exemplars.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
 }
 
-// MailSent counts a mail that the mail server has taken.
-func (m *Metrics) MailSent(kind string) { m.mailSent.WithLabelValues(kind).Inc() }
-
-// MailFailed counts a failed attempt to send a mail.
-func (m *Metrics) MailFailed() { m.mailFailed.Inc() }
-
-// MailDropped counts a mail that was given up.
-func (m *Metrics) MailDropped() { m.mailDropped.Inc() }
+// MailTried counts an attempt to send a mail. dropped is true if it failed and the mail is given up.
+func (m *Metrics) MailTried(kind string, sent, dropped bool) {
+	if sent {
+		m.mailSent.WithLabelValues(kind).Inc()
+		return
+	}
+	m.mailFailed.Inc()
+	if dropped {
+		m.mailDropped.Inc()
+	}
+}
 
 // MailQueued registers the number of mails that wait to be sent.
 func (m *Metrics) MailQueued(read func() float64) {

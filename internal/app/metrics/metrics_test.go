@@ -56,9 +56,8 @@ func everyMetric(t *testing.T) string {
 	m.IngestAccepted("org_1")
 	m.IngestRefused("too_large")
 	m.Delivered(t.Context(), "success", time.Second)
-	m.MailSent("reset")
-	m.MailFailed()
-	m.MailDropped()
+	m.MailTried("reset", true, false)
+	m.MailTried("reset", false, true)
 	seven := func() float64 { return 7 }
 	m.MailQueued(seven)
 	m.BackupFailed()

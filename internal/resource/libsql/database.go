@@ -263,7 +263,7 @@ func (d *database) take(ctx context.Context, baton string, t token) (*stream, er
 		d.streams[baton] = s // so that it still expires
 		return nil, expired
 	}
-	s.stop()
+	s.idle.Stop()
 	if s.closed {
 		<-s.busy
 		return nil, expired
@@ -297,8 +297,7 @@ func (d *database) put(s *stream, baton string) {
 	if !s.began.IsZero() {
 		left = min(left, d.engine.limits.Transaction-d.engine.now().Sub(s.began))
 	}
-	timer := time.AfterFunc(left, func() { d.expire(s, baton) })
-	s.stop = timer.Stop
+	s.idle = time.AfterFunc(left, func() { d.expire(s, baton) })
 	<-s.busy
 }
 
@@ -320,7 +319,7 @@ func (d *database) finish(s *stream) {
 		<-s.busy
 		return
 	}
-	s.stop()
+	s.idle.Stop()
 	s.closed = true
 	d.end(s, "")
 }

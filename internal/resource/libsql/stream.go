@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -30,8 +31,8 @@ type stream struct {
 	pooled bool
 	// busy has an element while a request uses the stream.
 	busy chan struct{}
-	// stop stops the timer that closes an idle stream.
-	stop func() bool
+	// idle closes an idle stream.
+	idle *time.Timer
 }
 
 func newStream(c *conn, t token) *stream {
