@@ -49,7 +49,7 @@ func TestRoutesThatNeedARecentSignIn(t *testing.T) {
 		"createUpstream", "updateUpstream", "deleteUpstream", "createRegistrationToken", "deleteRegistrationToken",
 		"createAPIKey", "deleteAPIKey",
 		"createResources", "deleteResources", "rotateResource",
-		"createWebhook", "getWebhookURL", "rotateWebhookURL", "createDestination", "updateDestination",
+		"createWebhook", "getWebhookURL", "rotateWebhookURL", "createDestination", "updateDestination", "rotateDestinationSecret",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
