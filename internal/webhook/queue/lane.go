@@ -20,8 +20,6 @@ const (
 	// overlap is how far back we read again, because rows become due only roughly in the order they
 	// are committed.
 	overlap = 50 * time.Millisecond
-	// maxRateWait is how long a lane waits for its rate before it reads the destination's limits again.
-	maxRateWait = 5 * time.Second
 	// leaseBatch bounds the leases that we ask for in one transaction.
 	leaseBatch = 500
 )
@@ -133,15 +131,6 @@ func (l *lanes) hasRoom(n *lane) bool {
 	return len(n.pending) <= l.ahead(n)/2 && n.bytes <= l.budget.share()/2
 }
 
-// ahead returns how many deliveries of a lane may wait in memory. With a rate, most would only take up
-// memory there.
-func (l *lanes) ahead(n *lane) int {
-	if n.rate.Limit > 0 {
-		return min(l.readAhead, n.rate.ahead())
-	}
-	return l.readAhead
-}
-
 // Portion says which rows to read from a queue: up to Limit rows that are due at Since or later.
 type Portion struct {
 	Since stamp.Time
@@ -247,31 +236,6 @@ func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 	return start
 }
 
-// limit notes a destination's limits. We plan the next attempt as if others had sent until they could not
-// any more.
-func (l *lanes) limit(n *lane, limits Limits) {
-	n.slots = limits.Concurrency
-	changed := n.rate != limits.Rate
-	n.rate = limits.Rate
-	if n.rate.Limit == 0 {
-		return
-	}
-	if changed {
-		n.next = min(n.next, stamp.Of(l.now()).Add(n.rate.interval()+lateness))
-	}
-	if limits.OthersUntil != 0 {
-		n.next = max(n.next, limits.OthersUntil.Add(n.rate.interval()+lateness))
-	}
-}
-
-// wait returns how long a lane has to wait for its rate.
-func (n *lane) wait(now stamp.Time) time.Duration {
-	if n.rate.Limit == 0 {
-		return 0
-	}
-	return max(0, n.next.Sub(now)-lateness)
-}
-
 // failRead ends a failed read. The next search finds the rows again.
 func (l *lanes) failRead(n *lane, tasks []*Task) {
 	l.mu.Lock()
@@ -314,33 +278,6 @@ func (l *lanes) dispatch(n *lane) (start []*Task) {
 		}
 		l.attempts.Add(1)
 	}
-	return start
-}
-
-// resumeAfter has a lane resumed, unless it will be before.
-func (l *lanes) resumeAfter(n *lane, wait time.Duration) {
-	wait = min(wait, maxRateWait)
-	if at := stamp.Of(l.now()).Add(wait); n.timer == 0 || at < n.timer {
-		n.timer = at
-		l.later(n, wait)
-	}
-}
-
-// resume returns the tasks to send now of a lane that waited for its rate. If it has to wait for much
-// longer, its tasks go back to the queue: the next read gets the limits that are in effect by then.
-func (l *lanes) resume(n *lane) (start []*Task) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n.timer = 0
-	if n.wait(stamp.Of(l.now())) > time.Second {
-		waiting := n.pending
-		n.pending = nil
-		for _, t := range waiting {
-			l.abandon(t)
-		}
-	}
-	start = l.dispatch(n)
-	l.offerRoom(n)
 	return start
 }
 

@@ -133,30 +133,3 @@ func (r Result) delay() time.Duration {
 	}
 	return delays[min(r.Row.Retries, len(delays)-1)]
 }
-
-// Limits are how a destination's deliveries are sent.
-type Limits struct {
-	Concurrency int
-	Rate        Rate
-	// OthersUntil is the time until which another process may have sent to a destination with a rate.
-	OthersUntil stamp.Time
-}
-
-// Rate limits how many attempts begin in any period. The zero value is no limit.
-type Rate struct {
-	Limit int
-	Per   time.Duration
-}
-
-// lateness is how much later than it could an attempt may begin without slowing down those after it.
-const lateness = 20 * time.Millisecond
-
-// interval is the time from one attempt to the next. The lateness is part of it: attempts that catch up
-// must not be too many in a period either. With k attempts in less than Per, (k-1) intervals are less than
-// Per + lateness, so k is at most Limit.
-func (r Rate) interval() time.Duration {
-	return (r.Per + lateness + time.Duration(r.Limit) - 1) / time.Duration(r.Limit)
-}
-
-// ahead is how many attempts may begin in a second, at least 1.
-func (r Rate) ahead() int { return max(1, int(time.Duration(r.Limit)*time.Second/r.Per)) }
