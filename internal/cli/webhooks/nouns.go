@@ -117,7 +117,8 @@ func destinationNoun() noun.Noun {
 	return noun.Noun{
 		Name: "destination", Aliases: []string{"dest"}, Thing: "destination", Short: "Manage where the requests of a webhook are delivered",
 		Columns: []output.Column{
-			output.Name("URL", "config.url"), noun.Column("DISABLED", "config.disabled"), noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
+			output.Name("URL", "config.url"), noun.Column("DISABLED", "config.disabled"), noun.Column("PAUSED", "config.paused"),
+			noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
 			{Title: "RETRIES", Path: "config.max_retries", Wide: true},
 			{Title: "CONCURRENCY", Path: "config.concurrency", Wide: true},
 		},
