@@ -22,17 +22,19 @@ type Signal struct{ os.Signal }
 
 func (s Signal) Error() string { return fmt.Sprintf("received the signal %s", s.Signal) }
 
-// drainDelay goes on serving for a while, though the process is no longer ready: a balancer notices
-// only with its next check, and sends requests until then. SIGINT and a second signal skip the
-// delay.
-func (s *process) drainDelay(ctx context.Context) {
+// drainDelay shows that the process is stopping, and goes on serving for a while: a balancer notices only
+// with its next check, and sends requests until then. SIGINT and a second signal skip the delay.
+func (s *process) drainDelay(ctx context.Context, p *parts) {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM) // first: main no longer listens, so a signal would end the process at once
+	defer signal.Stop(again)
+	p.storage.server.Leave()
+	p.server.Stopping.Store(true)
+	s.log.Info("stopping")
 	var received Signal
 	if !errors.As(context.Cause(ctx), &received) || received.Signal != syscall.SIGTERM {
 		return
 	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(again)
 	select {
 	case <-again:
 	case <-time.After(s.cfg.DrainDelay):

@@ -263,10 +263,7 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 		return fmt.Errorf("serve other replicas: %w", err)
 	case <-ctx.Done():
 	}
-	p.storage.server.Leave()
-	p.server.Stopping.Store(true)
-	s.log.Info("stopping")
-	s.drainDelay(ctx)
+	s.drainDelay(ctx, p)
 	return s.drain(ctx, p, api)
 }
 
