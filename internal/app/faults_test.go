@@ -86,6 +86,18 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 			"PUT /oidc/upstream/{id}", "/oidc/upstream/" + f.upstream, `{"name":"a","scopes":["openid"]}`, upstreamFaults(),
 		},
 		{
+			"POST /alert", "/alert",
+			`{"name":"a","kind":"delivery_pass_rate","params":{"minutes":5},"target":{"type":"slack","url":"https://a.example"}}`,
+			[]fault{
+				{at: "name", value: control},
+				{at: "params.minutes", value: "1441"},
+				{at: "params.webhook_id", value: `"wh_1"`},
+				{at: "params.eval_id", value: `"e"`, needs: []string{"kind"}},
+				{at: "target.url", value: `"ftp://a.example"`, needs: []string{"target.type"}},
+			},
+		},
+		{"PUT /alert/{id}", "/alert/" + f.alert, `{"name":"a","params":{"minutes":5}}`, []fault{{at: "name", value: control}}},
+		{
 			"POST /oidc/registration-token", "/oidc/registration-token", `{"name":"a","expires_in":60,"uses":1}`,
 			[]fault{{at: "name", value: `"a\u0007"`}, {at: "expires_in", value: "59"}, {at: "uses", value: "0"}},
 		},
@@ -243,7 +255,7 @@ type faultFixture struct {
 	*fixture
 	schemas                                           map[string]schema
 	member, client, bucket, hook, destination, failed string
-	upstream                                          string
+	upstream, alert                                   string
 }
 
 func newFaultFixture(t *testing.T, d *db.DB) *faultFixture {
@@ -253,6 +265,7 @@ func newFaultFixture(t *testing.T, d *db.DB) *faultFixture {
 	f.member = f.create("/oidc/org/members", `{"email":"a@a.example","role":"viewer"}`, "id")
 	f.client = f.create("/oidc/clients", `{"name":"a","description":"b","homepage_url":"https://a.example"}`, "client", "id")
 	f.upstream = f.create("/oidc/upstream", `{"name":"a","issuer":"https://a.example","client_id":"c"}`, "id")
+	f.alert = f.create("/alert", `{"name":"a","kind":"destination_failing","target":{"type":"slack","url":"https://a.example"}}`, "id")
 	f.bucket = f.create("/resource/"+f.orgID+"/local", `{"resources":[{"type":"s3"}]}`, "created", "0", "name")
 	f.hook = f.create("/webhook/create", `{"name":"a"}`, "id")
 	f.destination = f.create("/webhook/destination-create/"+f.hook, `{"type":"url","config":{"url":"https://a.example"}}`, "id")

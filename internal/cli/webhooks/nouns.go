@@ -26,7 +26,7 @@ import (
 )
 
 // Commands returns the commands.
-func Commands(e *session.Env) []*cobra.Command { return noun.Commands(e, webhookNoun()) }
+func Commands(e *session.Env) []*cobra.Command { return noun.Commands(e, webhookNoun(), alertNoun()) }
 
 func webhookNoun() noun.Noun {
 	fields := []noun.Field{
