@@ -68,6 +68,7 @@ func fillSQL(t *testing.T, d *db.DB, n int) {
 
 // TestOffsetsDeepInAList compares pages by offset with the list as cursors show it.
 func TestOffsetsDeepInAList(t *testing.T) {
+	dbtest.Long(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const size = page.MaxSkipped + 200
 		fillSQL(t, d, size)
