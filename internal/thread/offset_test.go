@@ -100,7 +100,7 @@ func TestListsReadFewRows(t *testing.T) {
 	must(t, err)
 	defer d.Close()
 	s := newStore(t, d)
-	seed(t, s, 3000)
+	seed(t, s, 1500)
 	fillSQL(t, d, 20_000)
 	dbtest.Vacuum(t, o.URL)
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error { // one transaction has one connection, and so one cache of plans
