@@ -1579,6 +1579,9 @@ type NewWebhook struct {
 	Dedupe      *NewWebhookDedupe `json:"dedupe,omitempty"`
 	Description *string           `json:"description,omitempty"`
 
+	// Make it a system webhook that receives each entry of the audit log; requires the right to read the audit log, as do its changes and destinations. Whoever may read webhooks sees its receipts
+	Events *string `json:"events,omitempty"`
+
 	// Create a system webhook, which users cannot change or delete; requires the role owner or admin
 	Internal *bool `json:"internal,omitempty"`
 
@@ -4712,4 +4715,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 36d9a35da2ffe46fef9e845e403eb5771757754e1f82fe7c62cb28428424d9e2
+// Sources: sha256 817c88cf2872a577f80efb8cccbab8f378ba61fba8c15948f62aff56be87464c

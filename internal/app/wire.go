@@ -90,6 +90,7 @@ func wire(b base) (*parts, error) {
 	b.db.Watch(auth.Callers, p.apiKeys.Forget)
 
 	p.webhooks = b.wireWebhooks(p.auditLog)
+	p.auditLog.Recorded = p.webhooks.store.AcceptAuditTx
 	p.storage = b.wireObjects(p.auditLog, active, p.webhooks.store)
 	engines, err := b.wireEngines(p.auditLog, active)
 	if err != nil {

@@ -18,6 +18,8 @@ type Store struct {
 	Now func() time.Time
 	// Retention is how long we keep entries.
 	Retention time.Duration
+	// Recorded, if not nil, is called with each entry, in its transaction.
+	Recorded func(tx *db.Tx, orgID string, e Entry) error
 }
 
 // Record writes an entry about an action by the transaction's caller. A caller with neither user nor
@@ -30,18 +32,24 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	}
 	requestID, remoteAddr := source(tx.Context())
 	now := s.Now()
+	e := Entry{
+		ID: id.At(id.Audit, now), At: stamp.Of(now), UserID: db.Null(caller.UserID), KeyID: db.Null(caller.KeyID),
+		ClientID: db.Null(caller.ClientID), Action: action, Target: target, RemoteAddr: remoteAddr, RequestID: requestID,
+	}
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target,
 		remote_addr, request_id) VALUES (@org_id, @id, @at, @user_id, @key_id, @client_id, @thing, @action, @target,
 		@remote_addr, @request_id)`,
 		db.Args{
-			"org_id": caller.OrgID, "id": id.At(id.Audit, now), "at": stamp.Of(now), "user_id": db.Null(caller.UserID),
-			"key_id": db.Null(caller.KeyID), "client_id": db.Null(caller.ClientID), "thing": thingOf(action),
-			"action": action, "target": target, "remote_addr": remoteAddr, "request_id": requestID,
+			"org_id": caller.OrgID, "id": e.ID, "at": e.At, "user_id": e.UserID, "key_id": e.KeyID, "client_id": e.ClientID,
+			"thing": thingOf(action), "action": action, "target": target, "remote_addr": remoteAddr, "request_id": requestID,
 		})
 	if err != nil {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
-	return nil
+	if s.Recorded == nil {
+		return nil
+	}
+	return s.Recorded(tx, caller.OrgID, e)
 }
 
 // List returns a page of an organization's entries that match a filter, newest first. It returns Invalid

@@ -51,7 +51,10 @@ func webhookNoun() noun.Noun {
 			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
 			{
 				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
-				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields, Wrap: splitSecrets,
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Wrap: splitSecrets,
+				Fields: append([]noun.Field{{
+					Name: "events", Path: "events", Values: []string{"audit"}, Usage: "`audit`: make it a system webhook that receives the entries of the audit log",
+				}}, fields...),
 				Note: "Send requests to the url. `steward webhook url` shows it again.",
 			},
 			{
