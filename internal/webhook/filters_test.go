@@ -15,7 +15,10 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/period"
 	"steward/internal/webhook/filter"
+	"steward/internal/webhook/stats"
+	"steward/internal/webhook/webhooktest"
 )
 
 func (h *fixture) setFilter(d Destination, text string) Destination {
@@ -70,6 +73,28 @@ func TestFiltersDecideWhatIsDelivered(t *testing.T) {
 		must(t, err)
 		if !strings.Contains(string(text), `"deliveries":{"succeeded":0,"failing":0,"pending":2,"filtered":1}`) {
 			t.Errorf("the receipt is %s", text)
+		}
+		for i, want := range []int64{0, 1, 2, 1} {
+			r := h.receipts(w)[i]
+			alone, err := h.store.Receipt(t.Context(), "org_a", w.ID, r.ID)
+			must(t, err)
+			if r.Filtered != 0 || alone.Filtered != want {
+				t.Errorf("%s: filtered is %d in the list and %d alone, want 0 and %d", r.ID, r.Filtered, alone.Filtered, want)
+			}
+			key := rowKey(w.ID, r.ID)
+			tailed, err := h.store.ReceiptsByKey(t.Context(), "org_a", []string{key})
+			must(t, err)
+			text, err := json.Marshal(tailed[key])
+			must(t, err)
+			if got := strings.Contains(string(text), fmt.Sprintf(`,"filtered":%d}`, want)); got != (want > 0) || strings.Contains(string(text), "deliveries") {
+				t.Errorf("a tail shows %s, want %d filtered", text, want)
+			}
+		}
+		h.clock.advance(time.Minute)
+		sums, err := h.http.Stats.Analytics(t.Context(), "org_a", stats.Query{WebhookID: w.ID, Query: period.Query{Granularity: period.Hour}})
+		must(t, err)
+		if want := (stats.Summary{Received: 4, Filtered: 4}); sums.Summary != want {
+			t.Errorf("analytics %+v, want %+v", sums.Summary, want)
 		}
 	})
 }
@@ -163,6 +188,7 @@ func TestFilteredCountsAreExact(t *testing.T) {
 		if pending+filtered != senders*each || int64(len(h.deliveries(alice, w.ID, Filter{}))) != pending {
 			t.Errorf("%d pending and %d filtered of %d", pending, filtered, senders*each)
 		}
+		webhooktest.SumsHold(t, d, "org_a")
 	})
 }
 
