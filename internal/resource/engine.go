@@ -93,6 +93,14 @@ type Stores interface {
 	Eval(ctx context.Context, p *Provisioned, script Script) (any, error)
 }
 
+// Finder looks up the resources that clients of embedded engines name. It is a Store.
+type Finder interface {
+	// ByID returns a resource that clients may use, or NotFound.
+	ByID(ctx context.Context, id string) (*Provisioned, error)
+	// ByPassword returns the key-value store with a password, given the password's SHA-256, or NotFound.
+	ByPassword(ctx context.Context, hash []byte) (*Provisioned, error)
+}
+
 // Table is a table or view in a database.
 type Table struct {
 	Schema  string   `json:"schema" doc:"Schema of the table; main with libSQL" example:"main"`

@@ -148,7 +148,7 @@ func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Pro
 }
 
 func (e *Engine) lookup(ctx context.Context, databaseID string) (*resource.Provisioned, error) {
-	return e.lookups.Get(databaseID, func() (*resource.Provisioned, error) { return e.Lookup(ctx, databaseID) })
+	return e.lookups.Get(databaseID, func() (*resource.Provisioned, error) { return e.Rows.ByID(ctx, databaseID) })
 }
 
 // read reads a request's body. It cuts off clients that send too slowly.
