@@ -32,8 +32,7 @@ func WantChecks(t *testing.T, out string, checks ...string) {
 // ExitCode returns a command's exit code, given the error from running it. It returns an error if the
 // command could not run.
 func ExitCode(err error) (int, error) {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
 	return 0, err

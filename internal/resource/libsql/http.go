@@ -263,8 +263,7 @@ func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream
 // requestFailure converts an error to a failure for the whole request. It reports whether the failure
 // says everything about the error.
 func requestFailure(err error) (*failure, bool) {
-	var f *failure
-	if errors.As(err, &f) && f.status != 0 {
+	if f, ok := errors.AsType[*failure](err); ok && f.status != 0 {
 		return f, true
 	}
 	if e := errs.Of(err); e.Kind == errs.Unavailable {
