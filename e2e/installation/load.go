@@ -22,18 +22,6 @@ func Arrived(k *sink.Sink, hooks map[string]Hook) map[string]int {
 	return n
 }
 
-// Latest returns the time of the last request for these webhooks.
-func Latest(k *sink.Sink, hooks map[string]Hook) (at time.Time) {
-	for path := range hooks {
-		for _, a := range k.Requests(path) {
-			if a.At.After(at) {
-				at = a.At
-			}
-		}
-	}
-	return at
-}
-
 // WebhookTotals is the summary in the analytics.
 type WebhookTotals struct {
 	Received  int `json:"total_received"`
