@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"steward/e2e/sink"
 	"steward/internal/waittest"
