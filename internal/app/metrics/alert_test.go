@@ -88,6 +88,9 @@ steward_cache_invalidation_lag_seconds_bucket{le="5"} 0+60x240`
 
 // TestEachAlertFiresAtItsFaultAlone runs promtool: each fault must raise its alert, and nothing else.
 func TestEachAlertFiresAtItsFaultAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	path, err := exec.Command("../../../tools/promtool").Output()
 	if err != nil {
 		t.Fatalf("promtool is missing, which tools/deps fetches: %v", err)
