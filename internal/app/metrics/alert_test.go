@@ -105,7 +105,7 @@ func TestEachAlertFiresAtItsFaultAlone(t *testing.T) {
 	writeAlertTest(&tests, "nothing", "")
 	for names, series := range faults {
 		writeAlertTest(&tests, names, series)
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			proven[name] = true
 		}
 	}
@@ -143,7 +143,7 @@ func writeAlertTest(w *strings.Builder, alerts, fault string) {
 	}
 	fmt.Fprintf(w, "  promql_expr_test:\n  - expr: count by (alertname) (ALERTS{alertstate=\"firing\"})\n    eval_time: 4h\n    exp_samples: [")
 	if fault != "" {
-		for _, name := range strings.Fields(alerts) {
+		for name := range strings.FieldsSeq(alerts) {
 			fmt.Fprintf(w, "{labels: '{alertname=\"%s\"}', value: 1}, ", name)
 		}
 	}
