@@ -2086,6 +2086,9 @@ type Receipt struct {
 	ContentType string                 `json:"content_type"`
 	Deliveries  *WebhookDeliveryStates `json:"deliveries,omitempty"`
 
+	// Destinations whose filter did not match, if any. Lists tell them in deliveries
+	Filtered *int64 `json:"filtered,omitempty"`
+
 	// base64 if the body is not text
 	PayloadEncoding *string `json:"payload_encoding,omitempty"`
 
@@ -2759,6 +2762,9 @@ type WebhookCounts struct {
 	Received  int64     `json:"received"`
 	Delivered int64     `json:"delivered"`
 	Failed    int64     `json:"failed"`
+
+	// Deliveries that were not made because the destination's filter did not match
+	Filtered int64 `json:"filtered"`
 }
 
 // WebhookDedupe is part of Webhook.
@@ -2976,6 +2982,9 @@ type WebhookSummary struct {
 	TotalReceived  int64 `json:"total_received"`
 	TotalDelivered int64 `json:"total_delivered"`
 	TotalFailed    int64 `json:"total_failed"`
+
+	// Deliveries that were not made because the destination's filter did not match
+	TotalFiltered int64 `json:"total_filtered"`
 }
 
 // WebhookTimeseries is a result of GetWebhookTimeseries.
@@ -4715,4 +4724,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 817c88cf2872a577f80efb8cccbab8f378ba61fba8c15948f62aff56be87464c
+// Sources: sha256 e4aed2ab5c48286a50975d018f72af71c05c1d9ad28f262d65623fb1478b7eb0

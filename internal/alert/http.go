@@ -88,6 +88,9 @@ func (h *Handler) Test(ctx context.Context, in *Path) (TestResult, error) {
 	if err != nil {
 		return TestResult{}, err
 	}
+	if err := idempotency.Claim(ctx); err != nil {
+		return TestResult{}, err
+	}
 	m := newMessage(EventTest, a, a, h.Store.Now())
 	var problem string
 	if a.Target.Type == Mail {
@@ -101,9 +104,6 @@ func (h *Handler) Test(ctx context.Context, in *Path) (TestResult, error) {
 	}
 	request, err := m.request(a.Target)
 	if err != nil {
-		return TestResult{}, err
-	}
-	if err := idempotency.Claim(ctx); err != nil {
 		return TestResult{}, err
 	}
 	result, err := h.SendTest(ctx, orgID, request)
