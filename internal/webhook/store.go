@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/audit"
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -34,6 +35,8 @@ type Store struct {
 	Audit *audit.Store
 	// Queue has the pending deliveries.
 	Queue *queue.Store
+	// Walks has the turns of searches and exports.
+	Walks *budget.Queue
 	// Logged, if not nil, is called after a transaction has committed events of these organizations.
 	Logged func(orgIDs []string)
 	// Replayed, if not nil, counts the first attempts of replays that have ended, in the same
