@@ -23,28 +23,6 @@ func redisCLI(k installation.KVStore, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestKVSurvives(t *testing.T) {
-	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		k := s.NewKVStore("cache")
-		s.Must(k.Client().Set(t.Context(), "a", "restart", 0).Err())
-		s.Stop()
-		s.Start()
-		k = k.Again()
-		k.WantValue("a", "restart")
-		c := k.Client()
-		for i := range 100 {
-			s.Must(c.Set(t.Context(), fmt.Sprint("n", i), i, 0).Err())
-		}
-		s.Kill()
-		s.Start()
-		k = k.Again()
-		for i := range 100 {
-			k.WantValue(fmt.Sprint("n", i), fmt.Sprint(i))
-		}
-	})
-}
-
 func TestKVRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := installation.Start(t, "sqlite")

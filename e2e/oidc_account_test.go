@@ -101,58 +101,6 @@ func TestPasswordChangeReachesTheOtherReplica(t *testing.T) {
 	}
 }
 
-// addresses sends the requests of a browser from other addresses, as a proxy would tell them.
-type addresses struct{ address string }
-
-func (a *addresses) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set("X-Forwarded-For", a.address)
-	return http.DefaultTransport.RoundTrip(r)
-}
-
-// TestKnownBrowserIsNotLockedOutOnAnyReplica guesses at a replica at which the user has never been.
-func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
-	t.Parallel()
-	s := installation.StartWithOwner(t, "postgres")
-	other := &installation.Steward{Steward: s.Steward.Replica(), T: t, Key: s.Key}
-	other.Args = []string{"--trusted-proxies=127.0.0.0/8"}
-	other.Start()
-	known := s.NewBrowser()
-	known.VisitAccount()
-	known.PostAccount("/account/sign-out", nil) // the address of a session would be known as well
-	known.Steward = other
-
-	locked := false
-	for i := 0; i < 5 && !locked; i++ { // one more guess is allowed every five seconds, which may be now
-		locked = isLockedOut(other, fmt.Sprintf("192.0.%d", i))
-	}
-	if !locked {
-		t.Fatal("the account is not locked")
-	}
-	if p := known.VisitAccount(); !strings.Contains(p.Body, "Your account") {
-		t.Errorf("the known browser is locked out: %s", p.Body)
-	}
-}
-
-// isLockedOut guesses the password of the owner, from the addresses of a network, until no more guesses are
-// allowed, and reports whether the right one is then refused.
-func isLockedOut(s *installation.Steward, network string) bool {
-	s.T.Helper()
-	b := s.NewBrowser()
-	from := &addresses{}
-	b.HTTP.Transport = from
-	page := b.Do("GET", s.URL+"/account", nil)
-	for i := range 250 { // more than the limit, which grows while they are sent
-		from.address = fmt.Sprintf("%s.%d", network, i)
-		guess := b.Submit(page, map[string]string{"email": installation.AdminEmail, "password": "wrong password"})
-		if guess.Status == http.StatusTooManyRequests {
-			break
-		}
-	}
-	from.address = network + ".254"
-	p := b.Submit(page, map[string]string{"email": installation.AdminEmail, "password": installation.AdminPassword})
-	return p.Status == http.StatusTooManyRequests
-}
-
 // TestBurstOfSignInsIsRefusedClearly sends more passwords than can be checked in two seconds.
 func TestBurstOfSignInsIsRefusedClearly(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"steward/e2e/installation"
-	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
 
@@ -126,27 +125,5 @@ func TestSignInRefreshAndLogout(t *testing.T) {
 			t.Errorf("the session has not ended: redirect to %s", silent.Location)
 		}
 		p.SignIn(b)
-	})
-}
-
-func TestSignInSurvivesKill(t *testing.T) {
-	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
-		s.Stop()
-		s.Args = append(s.Args, "--listen", porttest.Address(porttest.Free(t)))
-		s.Start()
-		a := s.NewApplication(object{})
-		b, p := s.NewBrowser(), s.NewRelyingParty(a, "openid", "offline_access")
-		token, _ := p.SignIn(b)
-		s.Kill()
-		s.Start()
-		if got := s.UserinfoStatus(token.AccessToken); got != http.StatusOK {
-			t.Errorf("userinfo: %d", got)
-		}
-		p.Refresh(token)
-		again := b.Visit(p.Config.AuthCodeURL("s", oauth2.SetAuthURLParam("prompt", "none")))
-		if !strings.Contains(again.Location, "code=") {
-			t.Errorf("the session is gone: %s", again.Location)
-		}
 	})
 }

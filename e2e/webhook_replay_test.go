@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"steward/e2e/installation"
-	"steward/e2e/process"
 	"steward/e2e/sink"
-	"steward/internal/waittest"
 )
 
 func TestReplaySendsAgain(t *testing.T) {
@@ -118,39 +116,4 @@ func TestCancelledReplayStops(t *testing.T) {
 		}
 		s.CheckCounts(map[string]installation.Hook{"": h})
 	})
-}
-
-// TestReplaySurvivesKill kills processes while they replay. Every receipt must be delivered, and
-// have one delivery of the replay.
-func TestReplaySurvivesKill(t *testing.T) {
-	t.Parallel()
-	for _, name := range process.Databases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := installation.Start(t, name)
-			servers := []*installation.Steward{s}
-			if name == "postgres" {
-				servers = append(servers, s.Replica())
-			}
-			k, h := sink.New(t), s.NewHook("orders")
-			acked, stop := installation.NewAcknowledged(), make(chan struct{})
-			clients := s.SendLoad(h, "/replayed", 32, acked, stop)
-			waittest.Until(t, "events", func() (int, bool) { n := acked.Size(); return n, n >= 3000 })
-			close(stop)
-			clients.Wait()
-			to, _ := s.NewDestination(h, k.URL+"/replayed")
-			r := s.CreateReplay(h, "to", to)
-			for round, victim := range servers {
-				k.Wait("/replayed", 500*(round+1))
-				victim.Kill()
-				victim.Start()
-			}
-			got := s.WaitReplay(h, r.ID)
-			if got.Total != acked.Size() || got.Done != got.Total || got.Failed != 0 {
-				t.Errorf("%d receipts were replayed as %+v", acked.Size(), got)
-			}
-			s.CheckReceipts(h, k, "/replayed", acked)
-			s.CheckCounts(map[string]installation.Hook{"/replayed": h})
-		})
-	}
 }

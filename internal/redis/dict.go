@@ -46,12 +46,25 @@ func (d *dict[V]) grow() {
 	if d.tree != nil {
 		return
 	}
-	d.tree = newHashTree[*item[V]]()
+	d.tree = newTreeFor(d).(*hashTree[*item[V]])
 	d.probe = &item[V]{}
 	for _, it := range d.small {
 		d.tree.Set(hashOf(it.key), it)
 	}
 	d.small = nil
+}
+
+// newTreeFor returns a hashTree of a dict's items. It is not generic: every package that uses Store or
+// Client would otherwise compile the B-trees of all dicts again.
+func newTreeFor(d any) any {
+	switch d.(type) {
+	case *dict[string]:
+		return newHashTree[*item[string]]()
+	case *dict[float64]:
+		return newHashTree[*item[float64]]()
+	default:
+		return newHashTree[*item[none]]()
+	}
 }
 
 // find returns a key's item, or nil.

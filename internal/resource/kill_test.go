@@ -243,6 +243,7 @@ func TestKilledRotationIsFinished(t *testing.T) {
 
 // TestKilledRecoveryIsFinished kills what completes the changes of processes that were killed.
 func TestKilledRecoveryIsFinished(t *testing.T) {
+	dbtest.Long(t)
 	eachKill(t, func(w *killWorld) {
 		interrupt := func(names string) {
 			w.f.must(second(w.f.create(five(names)...)))

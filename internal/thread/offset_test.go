@@ -68,6 +68,7 @@ func fillSQL(t *testing.T, d *db.DB, n int) {
 
 // TestOffsetsDeepInAList compares pages by offset with the list as cursors show it.
 func TestOffsetsDeepInAList(t *testing.T) {
+	dbtest.Long(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const size = page.MaxSkipped + 200
 		fillSQL(t, d, size)
@@ -99,7 +100,7 @@ func TestListsReadFewRows(t *testing.T) {
 	must(t, err)
 	defer d.Close()
 	s := newStore(t, d)
-	seed(t, s, 3000)
+	seed(t, s, 1500)
 	fillSQL(t, d, 20_000)
 	dbtest.Vacuum(t, o.URL)
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error { // one transaction has one connection, and so one cache of plans

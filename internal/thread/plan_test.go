@@ -17,7 +17,7 @@ import (
 func TestListsReadOneRangeOfAnIndex(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
-		seed(t, s, 5000)
+		seed(t, s, 2000)
 		if d.Dialect() == db.Postgres {
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 				_, err := tx.Exec(`ANALYZE threads, thread_index_created, thread_index_updated`)

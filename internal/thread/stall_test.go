@@ -88,6 +88,7 @@ func TestViewersSendNoLargeFrames(t *testing.T) {
 // TestStalledFramesHoldTheShareOfTheirOrganization has 40 sockets of one organization that stall inside
 // large frames, and one of another that saves and restores the largest threads.
 func TestStalledFramesHoldTheShareOfTheirOrganization(t *testing.T) {
+	dbtest.Long(t)
 	s := newSocketFixture(t, dbtest.Open(t, db.SQLite))
 	for range 40 {
 		s.stall("whole", maxFrame, 1<<20)
@@ -129,6 +130,7 @@ func TestFramesWaitForRoom(t *testing.T) {
 // TestResponsesOfSlowReadersAreBounded has 40 sockets of one organization that restore a large thread
 // again and again and read nothing.
 func TestResponsesOfSlowReadersAreBounded(t *testing.T) {
+	dbtest.Long(t)
 	s := newSocketFixture(t, dbtest.Open(t, db.SQLite))
 	large := `"` + strings.Repeat("x", MaxText-2) + `"`
 	for _, key := range []string{"whole", "other"} {

@@ -15,6 +15,7 @@ import (
 
 // TestOffsetsDeepInAList compares pages by offset with the list as cursors show it.
 func TestOffsetsDeepInAList(t *testing.T) {
+	dbtest.Long(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		w, _ := h.webhook(alice)

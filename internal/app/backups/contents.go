@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"steward/internal/app/inventory"
 	"steward/internal/backup"
@@ -90,8 +92,15 @@ func (r *repository) verifyBackup(ctx context.Context, archiveID string, in *bac
 	return c, nil
 }
 
+// schemas has the columns of each schema that was read, by its number. Schemas never change.
+var schemas sync.Map
+
 // openSchema reads a schema's columns from an empty database.
 func (c *contents) openSchema(ctx context.Context, schema int64) (err error) {
+	if known, ok := schemas.Load(schema); ok {
+		c.tables = maps.Clone(known.(map[string]tablecopy.Table))
+		return nil
+	}
 	dir, err := os.MkdirTemp("", "steward-verify-")
 	if err != nil {
 		return fmt.Errorf("create a database: %w", err)
@@ -101,7 +110,11 @@ func (c *contents) openSchema(ctx context.Context, schema int64) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.openTables(d.Read(ctx)), d.Close())
+	if err := errors.Join(c.openTables(d.Read(ctx)), d.Close()); err != nil {
+		return err
+	}
+	schemas.Store(schema, maps.Clone(c.tables))
+	return nil
 }
 
 // openTables reads the columns of the tables that we copy, as far as a schema has them.

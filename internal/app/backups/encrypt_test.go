@@ -19,6 +19,7 @@ import (
 	"steward/internal/blob"
 	"steward/internal/cli/session"
 	"steward/internal/db"
+	"steward/internal/db/dbtest"
 )
 
 // secretsOf are an encryption and what decrypts it.
@@ -191,6 +192,9 @@ func TestRepositoriesAreEncryptedInOneWay(t *testing.T) {
 func TestChangesOfEncryptedObjectsAreTold(t *testing.T) {
 	for name, s := range map[string]secretsOf{"recipient": newRecipient(t), "passphrase": newPassphrase("right")} {
 		t.Run(name, func(t *testing.T) {
+			if name == "passphrase" { // its key takes a second each time
+				dbtest.Long(t)
+			}
 			f := newFixture(t, db.SQLite)
 			large := f.put(t, strings.Repeat("larger than what is held in memory", 10_000))
 			small := f.put(t, "small")

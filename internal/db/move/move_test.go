@@ -242,6 +242,7 @@ func TestAddressThatGoesBackAndForthIsFollowed(t *testing.T) {
 
 // TestFollowEndsAlthoughOthersWriteAsFast writes as many changes as were just copied.
 func TestFollowEndsAlthoughOthersWriteAsFast(t *testing.T) {
+	dbtest.Long(t)
 	from, to := dbtest.Open(t, db.SQLite), dbtest.Open(t, db.SQLite)
 	fill(t, from)
 	change := func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"steward/internal/id"
@@ -110,6 +111,14 @@ func separate(s *suite) {
 	s.want(one, "a", "1")
 }
 
+// step is 1, or n if the rest is left to `make test-long`.
+func (s *suite) step(n int) int {
+	if testing.Short() {
+		return n
+	}
+	return 1
+}
+
 // oddTexts tries names, descriptions and organization ids that break careless quoting.
 func oddTexts(s *suite) {
 	texts := []string{
@@ -117,12 +126,13 @@ func oddTexts(s *suite) {
 		"$$", "$tag$ x $tag$", "a\nb\r\nc", "a\x00b", "🦊 ẞ ﷽ \u202e", "../../etc/passwd", "/", "*", "~*", "%s%n",
 		"{a}", " ", strings.Repeat("é", 1024), "\xff\xfe",
 	}
-	for _, text := range texts {
+	for i := 0; i < len(texts); i += s.step(4) {
 		p := s.plan()
-		p.Description = &text
-		p.OrgID = text
-		p.Region = text
-		p.Name = text
+		text := func(j int) string { return texts[(i+j)%len(texts)] }
+		p.Description = new(text(0))
+		p.OrgID = text(1)
+		p.Region = text(2)
+		p.Name = text(3)
 		s.create(p)
 		s.set(s.connect(p), "a", "1")
 		s.delete(p)
@@ -133,7 +143,7 @@ func oddTexts(s *suite) {
 // cancelledThenRepeated cancels each operation and repeats it. The time before it cancels grows until one
 // completes.
 func cancelledThenRepeated(s *suite) {
-	for pause := 100 * time.Microsecond; ; pause *= 2 {
+	for pause := 100 * time.Microsecond; ; pause *= time.Duration(2 * s.step(4)) {
 		p := s.plan()
 		s.rows.put(p)
 		created := s.cancelAfter(pause, func(ctx context.Context) error { return s.Engine.Create(ctx, p) })

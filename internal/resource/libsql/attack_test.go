@@ -15,6 +15,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"steward/internal/db/dbtest"
 	"steward/internal/resource/libsql"
 	"steward/internal/waittest"
 )
@@ -117,6 +118,7 @@ func (d *database) run(ctx context.Context, all *sync.WaitGroup, sql string) {
 // TestEndlessStatementsGiveWay: short statements are served while two organizations run ones without end
 // in more than all slots. Without time slices they would wait for ever.
 func TestEndlessStatementsGiveWay(t *testing.T) {
+	dbtest.Long(t)
 	s := start(t, libsql.Limits{Running: 2, Statement: time.Hour})
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
