@@ -265,22 +265,23 @@ type ReceiptNeighbors struct {
 	Older *string `json:"older,omitempty" nullable:"false" doc:"Id of the next older receipt; absent if there is none" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5j"`
 }
 
-// neighbors returns the receipts beside one that need not exist any more, or NotFound.
+// neighbors returns the receipts beside another one, or NotFound.
 func (s *Store) neighbors(ctx context.Context, hook hookKey, receiptID string) (n ReceiptNeighbors, err error) {
 	q := s.DB.Read(ctx)
 	if _, err := get(q, hook.orgID, hook.webhookID); err != nil {
 		return n, err
 	}
-	if !id.Is(id.Receipt, receiptID) {
-		return n, errs.Missing("receipt", receiptID)
-	}
+	exists := false
 	keys := keysOf(hook.webhookID, nil, nil)
-	key := rowKey(hook.webhookID, receiptID)
+	key := keys.from + bare(receiptID)
 	err = q.Row(`SELECT (SELECT '`+id.Receipt+`_' || substr(key, 27) FROM webhook_receipts WHERE key > $1 AND key < $2 ORDER BY key LIMIT 1),
-		(SELECT '`+id.Receipt+`_' || substr(key, 27) FROM webhook_receipts WHERE key < $1 AND key >= $3 ORDER BY key DESC LIMIT 1)`,
-		key, keys.to, keys.from).Scan(&n.Newer, &n.Older)
+		(SELECT '`+id.Receipt+`_' || substr(key, 27) FROM webhook_receipts WHERE key < $1 AND key >= $3 ORDER BY key DESC LIMIT 1),
+		EXISTS (SELECT 1 FROM webhook_receipts WHERE key = $1)`, key, keys.to, keys.from).Scan(&n.Newer, &n.Older, &exists)
 	if err != nil {
 		return n, fmt.Errorf("find receipts beside another: %w", err)
+	}
+	if !exists || !id.Is(id.Receipt, receiptID) {
+		return ReceiptNeighbors{}, errs.Missing("receipt", receiptID)
 	}
 	return n, nil
 }

@@ -167,8 +167,10 @@ func TestNeighborsAreNextInTime(t *testing.T) {
 				}
 			}
 		}
-		_, err := h.http.Neighbors(as(alice), &ReceiptPath{Path{hooks[0].ID}, "x"})
-		mustBe(t, err, errs.NotFound)
+		for _, receiptID := range []string{"", "x", "whrc_", h.accept(hooks[1], alice, "other")[0]} {
+			_, err := h.http.Neighbors(as(alice), &ReceiptPath{Path{hooks[0].ID}, receiptID})
+			mustBe(t, err, errs.NotFound)
+		}
 	})
 }
 

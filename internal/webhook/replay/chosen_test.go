@@ -72,13 +72,19 @@ func TestChosenReceiptsMustExist(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		for fields, want := range map[string]int64{``: 2, `, "since": "2026-01-01"`: 2, `, "until": "2026-01-01"`: 0} {
+			dry, err := f.choose(ids, fields+`, "dry_run": true`)
+			if must(t, err); dry.Total != want {
+				t.Errorf("%s: a dry run counts %d, want %d", fields, dry.Total, want)
+			}
+		}
 		many := slices.Repeat(ids, maxSelected/2+1)
 		for name, wrong := range map[string]struct {
 			ids    []string
 			fields string
 		}{
-			"too many": {many, ""}, "malformed": {[]string{"whrc_x"}, ""}, "with since": {ids, `, "since": "2026-01-01"`},
-			"with until": {ids, `, "until": "2026-01-01"`}, "none": {nil, ""},
+			"too many": {many, ""}, "malformed": {[]string{"whrc_x"}, ""}, "none": {nil, ""}, "none since": {nil, `, "until": "2026-01-01"`},
+			"since the future": {ids, `, "since": "2999-01-01"`},
 		} {
 			if _, err := f.choose(wrong.ids, wrong.fields); errs.KindOf(err) != errs.Invalid {
 				t.Errorf("%s: %v", name, err)

@@ -93,9 +93,9 @@ const maxRate = 10_000
 type NewReplay struct {
 	_ struct{} `goName:"ReplayNewReplay"`
 
-	Since         period.Bound             `json:"since,omitempty" nullable:"false" doc:"Receipts from this time on; required without receiptIds. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
+	Since         period.Bound             `json:"since,omitempty" nullable:"false" doc:"Receipts from this time on; not required with receiptIds. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
 	Until         page.Opt[period.Bound]   `json:"until,omitempty" required:"false" doc:"Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
-	ReceiptIDs    []string                 `json:"receiptIds,omitempty" nullable:"false" maxItems:"1000" doc:"These receipts instead of those from a time" example:"[\"whrc_01jcq45k1n4q7t0w3z6c9f2h5k\"]"`
+	ReceiptIDs    []string                 `json:"receiptIds,omitempty" nullable:"false" maxItems:"1000" doc:"Only these receipts" example:"[\"whrc_01jcq45k1n4q7t0w3z6c9f2h5k\"]"`
 	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,waiting,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending"`
 	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	To            page.Opt[string]         `json:"to,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Destination to send to; by default, where it went" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
@@ -126,18 +126,16 @@ func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 		faults.Check(*rate >= 1 && *rate <= maxRate, "body.rate", "expected 1 to %d", maxRate)
 	}
 	r.Until = min(r.Until, stamp.Of(now)) // later receipts are delivered anyway
+	faults.Check(n.Since != "" || len(n.ReceiptIDs) > 0, "body.since", "expected a time, or receiptIds")
+	faults.Check(r.Since <= r.Until, "body.since", "expected a time before until and not in the future")
 	if len(n.ReceiptIDs) > 0 {
 		n.selectReceipts(&r, faults)
-		return r
 	}
-	faults.Check(n.Since != "", "body.since", "expected a time, or receiptIds")
-	faults.Check(r.Since <= r.Until, "body.since", "expected a time before until and not in the future")
 	return r
 }
 
 // selectReceipts makes a replay one of the receipts with the given ids.
 func (n NewReplay) selectReceipts(r *Replay, faults *errs.Faults) {
-	faults.Check(n.Since == "" && n.Until.Value == "", "body.receiptIds", "expected without since and until")
 	faults.Check(len(n.ReceiptIDs) <= maxSelected, "body.receiptIds", "expected at most %d", maxSelected)
 	for i, receiptID := range n.ReceiptIDs {
 		at := fmt.Sprintf("body.receiptIds[%d]", i)
@@ -151,8 +149,11 @@ func (n NewReplay) selectReceipts(r *Replay, faults *errs.Faults) {
 	if r.Selected == 0 {
 		return
 	}
-	r.Since = timeOf(r.ulids[0])
-	r.Until = timeOf(r.ulids[len(r.ulids)-1]).Add(time.Millisecond)
+	r.Since = max(r.Since, timeOf(r.ulids[0]))
+	last := timeOf(r.ulids[len(r.ulids)-1]).Add(time.Millisecond)
+	if n.Until.Value == "" || last < r.Until {
+		r.Until = last
+	}
 }
 
 // timeOf returns the time in a ULID.

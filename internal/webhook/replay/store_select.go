@@ -32,10 +32,14 @@ func (s *Store) part(ctx context.Context, r Replay, after string, limit int) (pa
 		return p, nil
 	}
 	var receipts []webhook.Redelivery
+	_, before := webhook.ReceiptKeys(r.WebhookID, r.Since, r.Until)
 	if r.Selected > 0 {
 		receipts, p.more, err = selected(q, r, after, limit)
+		if i := slices.IndexFunc(receipts, func(d webhook.Redelivery) bool { return d.ReceiptKey >= before }); i >= 0 {
+			receipts = receipts[:i]
+			p.more = false
+		}
 	} else {
-		_, before := webhook.ReceiptKeys(r.WebhookID, r.Since, r.Until)
 		receipts, err = db.Collect(q, scanReceipt,
 			`SELECT key, size + length(headers) FROM webhook_receipts WHERE key > $1 AND key < $2 ORDER BY key LIMIT $3`, after, before, limit)
 		p.more = len(receipts) == limit
