@@ -1887,6 +1887,9 @@ type Receipt struct {
 	ContentType string                 `json:"content_type"`
 	Deliveries  *WebhookDeliveryStates `json:"deliveries,omitempty"`
 
+	// Destinations whose filter did not match, if any. Lists tell them in deliveries
+	Filtered *int64 `json:"filtered,omitempty"`
+
 	// base64 if the body is not text
 	PayloadEncoding *string `json:"payload_encoding,omitempty"`
 
@@ -1983,10 +1986,10 @@ type ReplayNewReplay struct {
 	// Deliveries per second; by default, as fast as the destinations respond
 	Rate *int64 `json:"rate,omitempty"`
 
-	// These receipts instead of those from a time
+	// Only these receipts
 	ReceiptIDs []string `json:"receiptIds,omitzero"`
 
-	// Receipts from this time on; required without receiptIds. A date means its beginning, 00:00 UTC
+	// Receipts from this time on; not required with receiptIds. A date means its beginning, 00:00 UTC
 	Since *time.Time `json:"since,omitempty"`
 
 	// Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending
@@ -2566,6 +2569,9 @@ type WebhookCounts struct {
 	Received  int64     `json:"received"`
 	Delivered int64     `json:"delivered"`
 	Failed    int64     `json:"failed"`
+
+	// Deliveries that were not made because the destination's filter did not match
+	Filtered int64 `json:"filtered"`
 }
 
 // WebhookDedupe is part of Webhook.
@@ -2792,6 +2798,9 @@ type WebhookSummary struct {
 	TotalReceived  int64 `json:"total_received"`
 	TotalDelivered int64 `json:"total_delivered"`
 	TotalFailed    int64 `json:"total_failed"`
+
+	// Deliveries that were not made because the destination's filter did not match
+	TotalFiltered int64 `json:"total_filtered"`
 }
 
 // WebhookTimeseries is a result of GetWebhookTimeseries.
@@ -4564,4 +4573,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 14474ac661efa2b231f0669cb049213fdd57621acc83c12b15f6b58b0d2b2053
+// Sources: sha256 9673764c6417b4b9cecc82abd28adfbcdfafae8bcd062578752e060a740fbcc8
