@@ -19,6 +19,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/resource"
+	"steward/internal/resource/enginetest"
 	"steward/internal/resource/libsql"
 )
 
@@ -38,13 +39,13 @@ const (
 
 // newLibSQL returns an engine with a database of each of two organizations.
 func newLibSQL() http.Handler {
-	rows := map[string]*resource.Provisioned{
-		libsqlID:   {ID: libsqlID, OrgID: "victim", Password: libsqlToken},
-		attackerID: {ID: attackerID, OrgID: "attacker", Password: libsqlToken},
+	rows := []*resource.Provisioned{
+		{ID: libsqlID, OrgID: "victim", Password: libsqlToken, State: resource.Active},
+		{ID: attackerID, OrgID: "attacker", Password: libsqlToken, State: resource.Active},
 	}
 	e := &libsql.Engine{
 		Dir: os.Getenv("BENCH_DIR"), Log: slog.New(slog.DiscardHandler),
-		Lookup: func(_ context.Context, id string) (*resource.Provisioned, error) { return rows[id], nil },
+		Rows: enginetest.NewRows(rows...),
 	}
 	if err := e.Open(); err != nil {
 		panic(err)

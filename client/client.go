@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -216,9 +217,7 @@ func (c *Client) header(r request, body []byte) http.Header {
 	if r.method == http.MethodPost {
 		h.Set("Idempotency-Key", rand.Text())
 	}
-	for name, values := range c.Header {
-		h[name] = values
-	}
+	maps.Copy(h, c.Header)
 	return h
 }
 
@@ -259,8 +258,7 @@ func (c *Client) open(ctx context.Context, r request, header http.Header, body [
 
 // sendError removes method and URL from http.Client's errors, because failure adds them.
 func sendError(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -128,8 +128,7 @@ func (t *tail) run(ctx context.Context) error {
 
 // isTemporary reports whether another connection may do better.
 func (t *tail) isTemporary(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status == http.StatusTooManyRequests || e.Status >= 500
 	}
 	return errors.Is(err, errIdle) || isNetworkError(err)
@@ -140,8 +139,7 @@ func (t *tail) wait(err error) time.Duration {
 	if t.retry > 0 {
 		wait = min(t.retry, maxReconnectWait)
 	}
-	var e *Error
-	if errors.As(err, &e) && e.RetryAfter > 0 {
+	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
 		wait = e.RetryAfter
 	}
 	return wait + rand.N(wait/4+time.Millisecond)

@@ -9,15 +9,20 @@ package installation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"steward/e2e/process"
 	"steward/internal/app/datadir"
 	"steward/internal/db"
+	"steward/internal/mail/mailtest"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/keys/keystest"
 	"steward/internal/seal"
@@ -186,4 +191,85 @@ func (s *Steward) BalancedReplica() *Steward {
 		s.T.Fatal("the replica has no address of its own")
 	}
 	return r
+}
+
+// Status is the response from GET /status.
+type Status struct {
+	Version  string
+	Replicas int
+	Database struct {
+		Engine string
+		OK     bool
+	}
+	Regions []struct {
+		Region  string
+		Engines map[string]struct {
+			Engine, Error string
+			OK            bool
+		}
+	}
+	Webhooks struct {
+		Pending     int
+		OldestDueAt *string `json:"oldest_due_at"`
+		Failing     []struct {
+			WebhookID     string `json:"webhook_id"`
+			DestinationID string `json:"destination_id"`
+			Host          string
+			Count         int
+			LastError     string `json:"last_error"`
+		}
+	}
+}
+
+// Status returns the installation's status.
+func (s *Steward) Status() (got Status) {
+	s.T.Helper()
+	s.Call("GET", "/status", nil).Want(200).Decode(&got)
+	return got
+}
+
+// StartWithMail starts an installation with an owner and a mail server.
+func StartWithMail(t *testing.T, database string, flags ...string) (*Steward, *mailtest.Server) {
+	t.Helper()
+	mail := mailtest.Prepare(t)
+	mail.User = "steward"
+	mail.Password = "p@ss"
+	mail.Start()
+	s := Prepare(t, database, append(flags, "--mail-from", "Steward <steward@example.com>")...)
+	s.Env = []string{
+		"STEWARD_ADMIN_EMAIL=" + AdminEmail, "STEWARD_ADMIN_PASSWORD=" + AdminPassword,
+		"STEWARD_SMTP_URL=smtp://steward:p%40ss@" + mail.Address,
+	}
+	s.Start()
+	return s, mail
+}
+
+// RunDoctor runs `steward doctor` on the installation and returns its output and its exit code.
+func (s *Steward) RunDoctor(args ...string) (out string, code int) {
+	s.T.Helper()
+	cmd := s.Command(append([]string{"doctor"}, args...)...)
+	text, err := cmd.CombinedOutput()
+	code, err = ExitCode(err)
+	s.Must(err)
+	return string(text), code
+}
+
+// WantChecks requires checks with a status and a detail, such as "database ok .*schema".
+func WantChecks(t *testing.T, out string, checks ...string) {
+	t.Helper()
+	for _, check := range checks {
+		pattern := "(?m)^" + strings.ReplaceAll(check, "  ", " +")
+		if !regexp.MustCompile(pattern).MatchString(out) {
+			t.Errorf("no line matches %s in\n%s", pattern, out)
+		}
+	}
+}
+
+// ExitCode returns a command's exit code, given the error from running it. It returns an error if the
+// command could not run.
+func ExitCode(err error) (int, error) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
+	"testing"
 
 	"steward/e2e/sink"
 	"steward/internal/waittest"
@@ -20,18 +20,6 @@ func Arrived(k *sink.Sink, hooks map[string]Hook) map[string]int {
 		}
 	}
 	return n
-}
-
-// Latest returns the time of the last request for these webhooks.
-func Latest(k *sink.Sink, hooks map[string]Hook) (at time.Time) {
-	for path := range hooks {
-		for _, a := range k.Requests(path) {
-			if a.At.After(at) {
-				at = a.At
-			}
-		}
-	}
-	return at
 }
 
 // WebhookTotals is the summary in the analytics.
@@ -188,5 +176,48 @@ func (s *Steward) CheckCounts(hooks map[string]Hook) {
 	}
 	if counted := s.WebhookTotals(""); counted != rows {
 		s.T.Errorf("analytics %+v, rows %+v", counted, rows)
+	}
+}
+
+// LoadedReplicas are two processes on one database. Both accept events and send to the same sink.
+type LoadedReplicas struct {
+	One, Two *Steward
+	Sink     *sink.Sink
+	Hooks    map[string]Hook // by path on the sink
+	Acked    *Acknowledged
+	Stop     chan struct{} // closing it ends the load
+	Clients  []*sync.WaitGroup
+}
+
+// LoadReplicas sends events for eight webhooks until some have arrived for each. Half of the webhooks use
+// one replica, half the other. The sink responds with 200, except at the paths in handlers.
+func LoadReplicas(t *testing.T, handlers map[string]sink.Handler) *LoadedReplicas {
+	t.Helper()
+	one := Start(t, "postgres")
+	r := &LoadedReplicas{
+		One: one, Two: one.Replica(), Sink: sink.New(t),
+		Hooks: map[string]Hook{}, Acked: NewAcknowledged(), Stop: make(chan struct{}),
+	}
+	for path, respond := range handlers {
+		r.Sink.Handle(path, respond)
+	}
+	for i := range 8 {
+		path := fmt.Sprintf("/shared-%d", i)
+		h := one.NewHook(path)
+		one.NewDestination(h, r.Sink.URL+path)
+		r.Hooks[path] = h
+		r.Clients = append(r.Clients, []*Steward{r.One, r.Two}[i%2].SendLoad(h, path, 2, r.Acked, r.Stop))
+	}
+	for path := range r.Hooks {
+		r.Sink.Wait(path, 100)
+	}
+	return r
+}
+
+// StopLoad ends the load.
+func (r *LoadedReplicas) StopLoad() {
+	close(r.Stop)
+	for _, c := range r.Clients {
+		c.Wait()
 	}
 }

@@ -183,3 +183,23 @@ func (s *Steward) Total(path string) string {
 	s.T.Helper()
 	return s.Call("GET", path, nil).Want(200).Header.Get("X-Total-Count")
 }
+
+// SessionRequest returns the request that starts a session.
+func SessionRequest(s *Steward, id, thread, project string) map[string]any {
+	return map[string]any{
+		"id": id, "threadId": thread, "orgId": s.OrgID, "projectId": project, "routeId": "r",
+		"environment": "production", "devmode": false, "url": "/x?y=1", "method": "POST", "trigger": "api",
+		"metadata": map[string]any{"k": 1}, "timestamp": "2026-01-02T03:04:05+01:00",
+	}
+}
+
+// EvalRun is an eval's run, with the eval's agent.
+type EvalRun struct{ ID, SessionID, EvalID, ProjectID, AgentIdentifier string }
+
+// Body returns the request that starts the run.
+func (r EvalRun) Body(orgID string, at int) map[string]any {
+	return map[string]any{
+		"id": r.ID, "sessionId": r.SessionID, "evalId": r.EvalID, "evalIdentifier": "stable",
+		"orgId": orgID, "projectId": r.ProjectID, "devmode": false, "timestamp": 1763200000000 + at,
+	}
+}

@@ -31,7 +31,7 @@ var commonPasswords = sync.OnceValue(func() map[string]bool {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		for _, password := range strings.Fields(line) {
+		for password := range strings.FieldsSeq(line) {
 			set[password] = true
 		}
 	}

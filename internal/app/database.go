@@ -2,6 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"steward/internal/app/config"
@@ -10,6 +14,7 @@ import (
 	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/disk"
+	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/rotation"
 	"steward/internal/seal"
@@ -84,4 +89,21 @@ func admit(ctx context.Context, p *status.Processes, key masterkey.Start) (unnee
 		return p.Announce(tx)
 	})
 	return unneeded, err
+}
+
+// checkDirectory returns Conflict if we would create a SQLite database in a data directory that
+// belongs to a PostgreSQL database: forgetting --database-url would otherwise give a new, empty
+// installation.
+func checkDirectory(cfg config.Config) error {
+	if cfg.DatabaseURL != "" || cfg.Force {
+		return nil
+	}
+	if _, err := os.Stat(datadir.DatabaseFile(cfg.Data)); !errors.Is(err, fs.ErrNotExist) {
+		return nil // there is one
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data, "node")); err != nil {
+		return nil
+	}
+	return errs.New(errs.Conflict, "the data directory %s was used with a PostgreSQL database: set --database-url, or --force to create "+
+		"a new installation in it", cfg.Data)
 }

@@ -48,14 +48,14 @@ type engineServer struct {
 func (b base) wireEngines(auditLog *audit.Store, active *organization.Active) (*engines, error) {
 	e := &engines{store: &resource.Store{DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog}, log: b.log}
 	e.embeddedDB = &libsql.Engine{
-		Dir: filepath.Join(b.cfg.Data, "databases"), Node: b.node, BaseURL: b.addresses.BaseURL, Lookup: e.store.ByID,
+		Dir: filepath.Join(b.cfg.Data, "databases"), Node: b.node, BaseURL: b.addresses.BaseURL, Rows: e.store,
 		Active: active,
 		Limits: libsql.Limits{Reserve: max(b.cfg.DiskReserve, 1)}, // 0 is the default
 		Memory: budget.NewPool(b.poolSizes.databases, b.poolSizes.databases/8), Log: b.log, Now: b.now,
 	}
 	e.embeddedKV = &embedkv.Engine{
 		Dir: filepath.Join(b.cfg.Data, "stores"), Node: b.node, URL: b.addresses.KVURL,
-		ByID: e.store.ByID, ByPassword: e.store.ByPassword, Active: active,
+		Rows: e.store, Active: active,
 		Connections:     budget.NewPool(min(descriptors()/4, 10_000), 16),
 		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
 		Memory:          budget.NewPool(b.poolSizes.keyValue, b.poolSizes.keyValue/8),

@@ -254,8 +254,7 @@ const maxProblem = 100
 
 // explain says why a certificate was not obtained, without addresses.
 func explain(err error) string {
-	var problem acme.Problem
-	if errors.As(err, &problem) && len(problem.Type) <= maxProblem {
+	if problem, ok := errors.AsType[acme.Problem](err); ok && len(problem.Type) <= maxProblem {
 		return "the CA refused it with " + strings.TrimPrefix(problem.Type, problemPrefix) + "; the log of the server says why"
 	}
 	return "it was not obtained; the log of the server says why"

@@ -18,8 +18,7 @@ import (
 
 // IsUnique reports whether err is a violated primary key or unique index.
 func IsUnique(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "23505"
 	}
 	code := sqliteCode(err)
@@ -58,8 +57,7 @@ func errBadText(cause error) error {
 // sqliteCode returns an error's extended result code, whether it comes from a migration or from this
 // package's connections. It returns ResultError for errors from elsewhere, and ResultOK for nil.
 func sqliteCode(err error) sqlite.ResultCode {
-	var e *driver.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return sqlite.ResultCode(e.Code())
 	}
 	return sqlite.ErrCode(err)
@@ -87,8 +85,7 @@ func explainPostgres(err error) error {
 	if errors.Is(err, errPooler) {
 		return errPooler
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case pg.Code == "22021", pg.Code == "22P05":
 			return errBadText(err)

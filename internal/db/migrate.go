@@ -144,8 +144,7 @@ func appliedMigrations(ctx context.Context, q querier) (map[int64]bool, error) {
 
 // isUndefinedTable reports whether a query named a table that does not exist.
 func isUndefinedTable(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "42P01"
 	}
 	return err != nil && strings.Contains(err.Error(), "no such table")

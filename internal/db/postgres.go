@@ -444,8 +444,7 @@ func (s *postgresSession) commit() error {
 
 // notCommitted reports whether COMMIT's error means that nothing was committed.
 func (s *postgresSession) notCommitted(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// After an ERROR the server goes on, without the transaction. A server that ends the
 		// connection may have committed first; 40003 is statement_completion_unknown, and class 08
 		// comes from a pooler.

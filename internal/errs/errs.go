@@ -119,12 +119,10 @@ var exhausted = map[syscall.Errno]string{
 // Of returns the first *Error in err's chain; err must not be nil. If there is none, Of returns an
 // Unavailable if the operating system has run out of something, and an Internal otherwise.
 func Of(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	var number syscall.Errno
-	if errors.As(err, &number) && exhausted[number] != "" {
+	if number, ok := errors.AsType[syscall.Errno](err); ok && exhausted[number] != "" {
 		return Unavailablef(err, "the server has no %s left at the moment", exhausted[number])
 	}
 	return &Error{Kind: Internal, Message: "internal error", Cause: err}

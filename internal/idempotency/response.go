@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"steward/internal/seal"
@@ -32,9 +33,7 @@ func (r *response) WriteHeader(status int)      { r.status = status }
 func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 func (r *response) writeTo(w http.ResponseWriter) {
-	for name, values := range r.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.header)
 	w.WriteHeader(r.status)
 	w.Write(r.body.Bytes())
 }

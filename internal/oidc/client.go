@@ -111,7 +111,7 @@ func (c *Client) AllowedScopes(requested string) []string {
 		return slices.DeleteFunc(slices.Clone(c.Scopes), func(s string) bool { return c.DocumentURI != nil && auth.IsScope(s) })
 	}
 	var allowed []string
-	for _, s := range strings.Fields(requested) {
+	for s := range strings.FieldsSeq(requested) {
 		if slices.Contains(c.Scopes, s) && !slices.Contains(allowed, s) {
 			allowed = append(allowed, s)
 		}

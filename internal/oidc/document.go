@@ -27,7 +27,7 @@ func IsDocumentURI(clientID string) bool {
 	if err != nil || u.Scheme != "https" || !strings.HasPrefix(clientID, "https://") || u.Path == "" {
 		return false
 	}
-	for _, segment := range strings.Split(u.Path, "/") {
+	for segment := range strings.SplitSeq(u.Path, "/") {
 		if segment == "." || segment == ".." {
 			return false
 		}

@@ -76,6 +76,9 @@ func TestNamesAreCounted(t *testing.T) {
 // TestNamesTakeBoundedMemory has clients subscribe, watch and set prefixes until that is refused. Keys that another client
 // has read make room for them.
 func TestNamesTakeBoundedMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	long := strings.Repeat("x", 3<<20)
 	for what, request := range map[string]func(i int) []string{
 		"channels": func(i int) []string { return []string{"SUBSCRIBE", fmt.Sprint(long, i)} },

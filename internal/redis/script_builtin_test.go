@@ -49,6 +49,9 @@ var largeResults = []string{
 // TestBuiltInsAreBounded calls each function that a script can reach with large arguments. None may run much longer than
 // scripts may, or have the process take several times the memory that scripts may take.
 func TestBuiltInsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	const (
 		memory = 32 << 20
 		most   = 12 * memory

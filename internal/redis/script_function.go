@@ -115,8 +115,7 @@ func (x *call) runLibrary(b *library) error {
 	err = i.protect(func(gopher.LValue) error { return nil }, x, i.Function(proto))
 	i.loading = nil
 	i.Show(nil)
-	var stopped lua.StopError
-	if errors.As(err, &stopped) && stopped.Timeout() {
+	if stopped, ok := errors.AsType[lua.StopError](err); ok && stopped.Timeout() {
 		return errorf("ERR Error registering functions: ERR FUNCTION LOAD timeout")
 	}
 	if err != nil {

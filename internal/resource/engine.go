@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"slices"
 
 	"steward/internal/stamp"
 )
@@ -93,6 +94,14 @@ type Stores interface {
 	Eval(ctx context.Context, p *Provisioned, script Script) (any, error)
 }
 
+// Finder looks up the resources that clients of embedded engines name. It is a Store.
+type Finder interface {
+	// ByID returns a resource that clients may use, or NotFound.
+	ByID(ctx context.Context, id string) (*Provisioned, error)
+	// ByPassword returns the key-value store with a password, given the password's SHA-256, or NotFound.
+	ByPassword(ctx context.Context, hash []byte) (*Provisioned, error)
+}
+
 // Table is a table or view in a database.
 type Table struct {
 	Schema  string   `json:"schema" doc:"Schema of the table; main with libSQL" example:"main"`
@@ -119,4 +128,38 @@ type Rows struct {
 	Truncated bool     `json:"truncated" doc:"Whether there were more rows than shown"`
 	// RowsAffected is nil if the statement returns columns.
 	RowsAffected *int64 `json:"rows_affected,omitempty" doc:"Number of rows that the statement inserted, updated or deleted; only if it returns no columns"`
+}
+
+// Region is a place for resources.
+type Region struct {
+	Region      string `json:"region" example:"local"`
+	Description string `json:"description" example:"This machine"`
+	// S3 reports whether buckets can be created.
+	S3 bool `json:"-"`
+	// DB and KV are the engines for databases and key-value stores; nil if the region has none.
+	DB Databases `json:"-"`
+	KV Stores    `json:"-"`
+}
+
+// engine returns the engine for a type, or nil.
+func (r *Region) engine(t Type) Engine {
+	switch {
+	case t == DB && r.DB != nil:
+		return r.DB
+	case t == KV && r.KV != nil:
+		return r.KV
+	}
+	return nil
+}
+
+// has reports whether you can create resources of a type here.
+func (r *Region) has(t Type) bool { return t == S3 && r.S3 || r.engine(t) != nil }
+
+// find returns the region with a name, or nil.
+func find(regions []Region, name string) *Region {
+	i := slices.IndexFunc(regions, func(r Region) bool { return r.Region == name })
+	if i < 0 {
+		return nil
+	}
+	return &regions[i]
 }

@@ -187,3 +187,70 @@ func (r *Rows) end(err error) {
 	r.ahead = false
 	r.err = r.ended(err)
 }
+
+// Backup copies a database to a new file, as it is at one moment. Others may write to the database
+// meanwhile, if it has a write-ahead log. The copy is not synced.
+func Backup(from, to string) error {
+	source, err := driver.OpenConn(from, driver.OpenReadWrite)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	defer func() { _ = source.Close() }() // we wrote nothing
+	source.SetBusyTimeout(busyTimeout)
+	copied, err := open(to, driver.OpenReadWrite|driver.OpenCreate, []string{"journal_mode(OFF)", "synchronous(OFF)"})
+	if err != nil {
+		return fmt.Errorf("create the copy: %w", err)
+	}
+	return errors.Join(copyPages(copied.Conn, source), copied.Close())
+}
+
+func copyPages(to, from *driver.Conn) error {
+	b, err := driver.NewBackup(to, "main", from, "main")
+	if err != nil {
+		return fmt.Errorf("begin the copy: %w", err)
+	}
+	_, err = b.Step(-1)
+	if err := errors.Join(err, b.Close()); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	return nil
+}
+
+// Statements keeps prepared statements by their texts. Once it has Max of them, it drops one for
+// each new one.
+type Statements[S interface{ Finalize() error }] struct {
+	Max    int
+	byText map[string]S
+}
+
+// Get returns the statement for a text. It reports whether there is one.
+func (s *Statements[S]) Get(text string) (S, bool) {
+	stmt, ok := s.byText[text]
+	return stmt, ok
+}
+
+// Put keeps a statement, and finalizes it when it is removed.
+func (s *Statements[S]) Put(text string, stmt S) {
+	if s.byText == nil {
+		s.byText = map[string]S{}
+	}
+	if len(s.byText) >= s.Max {
+		for other := range s.byText {
+			s.remove(other)
+			break
+		}
+	}
+	s.byText[text] = stmt
+}
+
+// Clear removes all statements.
+func (s *Statements[S]) Clear() {
+	for text := range s.byText {
+		s.remove(text)
+	}
+}
+
+func (s *Statements[S]) remove(text string) {
+	_ = s.byText[text].Finalize() // repeats its last run's error
+	delete(s.byText, text)
+}

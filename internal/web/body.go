@@ -84,8 +84,7 @@ func parseJSON(body []byte) (any, error) {
 	}
 	var tree any
 	err := json.Unmarshal(body, &tree)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return nil, errs.New(errs.Malformed, "the body is not valid JSON: error at byte %d", syntax.Offset)
 	}
 	if err != nil {

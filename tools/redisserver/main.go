@@ -78,8 +78,7 @@ func readRequests(conn net.Conn, client *redis.Client) {
 	in := redis.Reader{In: bufio.NewReaderSize(conn, 64<<10), Args: 1 << 20, Bytes: 1 << 30}
 	for {
 		args, err := in.Next()
-		var malformed redis.ProtocolError
-		if errors.As(err, &malformed) {
+		if malformed, ok := errors.AsType[redis.ProtocolError](err); ok {
 			client.Finish()
 			client.Reply([]byte("-" + malformed.Error() + "\r\n"))
 		}

@@ -134,8 +134,7 @@ func (p *Periodic) create(ctx context.Context) (made, error) {
 // explain returns a problem with its cause if the operating system tells it, without names and
 // addresses, since all organizations see it.
 func explain(problem string, err error) string {
-	var cause syscall.Errno
-	if errors.As(err, &cause) {
+	if cause, ok := errors.AsType[syscall.Errno](err); ok {
 		return problem + ": " + strings.ToLower(cause.Error())
 	}
 	return problem + "; the log of the server says why"

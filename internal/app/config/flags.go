@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
 )
 
 // flagValue keeps a flag's text. Load parses it, so that we report all faults together.
@@ -133,4 +135,46 @@ YAML file (root_key_file: …):
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// NoArguments refuses arguments without repeating them: one may be a secret whose flag is missing.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return exit.Usagef("%s takes flags only; see `%[1]s --help`", cmd.CommandPath())
+}
+
+// OneArgument requires one argument, such as a "name".
+func OneArgument(description string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && args[0] != "" {
+			return nil
+		}
+		return exit.Usagef("%s takes one %s; see `%[1]s --help`", cmd.CommandPath(), description)
+	}
+}
+
+// Command returns the command that shows the settings in force.
+func Command(p session.Program) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings in force and where each came from",
+		Long: `Show the settings that steward serve would use with the same flags and environment, and where each came
+from. Secrets are hidden.`,
+		Args: NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := Explain(Given(cmd), p.Environ)
+			if err != nil {
+				return err
+			}
+			return session.PrintRows(p, format, all, []output.Column{
+				output.Name("SETTING", "name"), {Title: "VALUE", Path: "value"}, {Title: "FROM", Path: "source"},
+			})
+		},
+	}
+	AddFlags(cmd)
+	session.AddFormatFlag(cmd, &format)
+	return cmd
 }

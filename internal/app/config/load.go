@@ -62,8 +62,7 @@ type input struct{ source, text string }
 
 func (l *loader) err() error {
 	err := l.faults.Err()
-	var e *errs.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*errs.Error](err); ok {
 		e.Message = "invalid configuration"
 	}
 	return err
@@ -126,8 +125,7 @@ func (l *loader) findFile(s setting) (input, bool) {
 // withoutPath returns an error without its path, which is a secret if somebody mistook
 // STEWARD_X_FILE for STEWARD_X.
 func withoutPath(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
 	}
 	return err

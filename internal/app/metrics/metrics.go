@@ -3,11 +3,18 @@ package metrics
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"steward/internal/app/tracing"
 	"steward/internal/budget"
@@ -335,4 +342,66 @@ func (m *Metrics) Pool(name string, usage func() budget.Usage) {
 // gauge registers a value that we read at each scrape.
 func (m *Metrics) gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+}
+
+// Backups has the scheduled backups' values. Times are in seconds since 1970.
+type Backups struct {
+	// LastSuccess is 0 before the first backup.
+	LastSuccess float64
+	// Duration and Bytes belong to the last successful backup.
+	Duration, Bytes float64
+	// Due is when a backup is or was due.
+	Due float64
+}
+
+// Backups registers the scheduled backups' gauges, which are read at each scrape.
+func (m *Metrics) Backups(read func() Backups) {
+	m.registry.MustRegister(m.backupFailures)
+	m.gauge("steward_backup_last_success_timestamp_seconds",
+		"When the last backup at a schedule was completed; 0 before the first one.", func() float64 { return read().LastSuccess })
+	m.gauge("steward_backup_last_duration_seconds", "Time that the last backup at a schedule took.", func() float64 { return read().Duration })
+	m.gauge("steward_backup_last_size_bytes", "What the last backup at a schedule has written.", func() float64 { return read().Bytes })
+	m.gauge("steward_backup_due_timestamp_seconds", "When a backup is due by the schedule, or was and is not made yet.",
+		func() float64 { return read().Due })
+}
+
+// BackupFailed counts a scheduled backup that failed, or did not remove older ones.
+func (m *Metrics) BackupFailed() { m.backupFailures.Inc() }
+
+// Server serves metrics and pprof. It has its own listener, so that neither becomes public with the
+// API.
+type Server struct {
+	Address string // it listens here
+	server  *http.Server
+}
+
+// Serve listens on an address and serves until Stop.
+func (m *Metrics) Serve(address string, log *slog.Logger) (*Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("GET "+OrganizationsPath, m.organizations)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	s := &Server{
+		Address: listener.Addr().String(),
+		server:  &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog},
+	}
+	go func() {
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics are not served any more", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Stop closes the listener and its connections; a running profile is cut off.
+func (s *Server) Stop() {
+	_ = s.server.Close()
 }

@@ -162,7 +162,7 @@ func (s *servers) moveAll(ctx context.Context, d *db.DB, node string) *Resources
 		s.manager.Regions = append(s.manager.Regions, region)
 	}
 	s.embedded = &libsql.Engine{
-		Dir: filepath.Join(s.cfg.Data, "databases"), Node: node, Lookup: s.store.ByID,
+		Dir: filepath.Join(s.cfg.Data, "databases"), Node: node, Rows: s.store,
 		Limits: libsql.Limits{Reserve: max(s.cfg.DiskReserve, 1)}, Log: s.log,
 	}
 	failed := errors.Join(s.moveType(ctx, node, resource.DB, done), s.moveType(ctx, node, resource.KV, done))
@@ -273,7 +273,7 @@ const copyInterval = 5 * time.Second
 // copyStore copies an embedded store's keys, and returns their number.
 func (s *servers) copyStore(ctx context.Context, from, to *resource.Provisioned) (keys int64, err error) {
 	engine := &embedkv.Engine{
-		Dir: filepath.Join(s.cfg.Data, "stores"), Node: from.Node, ByID: s.store.ByID,
+		Dir: filepath.Join(s.cfg.Data, "stores"), Node: from.Node, Rows: s.store,
 		KeyMemory: budget.NewPool(max(s.cfg.KVMemory, 8*s.cfg.KVStoreMemory), embedkv.KeyGrant),
 		Limits:    embedkv.Limits{Memory: s.cfg.KVStoreMemory, Loading: 5 * time.Minute}, Log: s.log, Now: time.Now,
 	}

@@ -119,7 +119,7 @@ func parseHeaders(list string) (http.Header, error) {
 func redactor(header http.Header) *strings.Replacer {
 	var pairs []string
 	for _, values := range header {
-		for _, word := range strings.Fields(values[0]) {
+		for word := range strings.FieldsSeq(values[0]) {
 			if len(word) >= 8 { // a shorter one, such as "Bearer", is not a credential
 				pairs = append(pairs, word, "[redacted]")
 			}
@@ -207,8 +207,7 @@ func (e *exporter) send(ctx context.Context, body []byte) error {
 	req.Header = e.header.Clone()
 	res, err := e.client.Do(req)
 	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) && failed.Temporary() {
+		if failed, ok := errors.AsType[*url.Error](err); ok && failed.Temporary() {
 			return &unavailable{error: err}
 		}
 		return err

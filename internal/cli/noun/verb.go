@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -241,9 +242,7 @@ func (v Verb) body(ctx context.Context, s *session.Session, in Input) (any, erro
 			return nil, err
 		}
 	}
-	for name, value := range v.Fixed {
-		body[name] = value
-	}
+	maps.Copy(body, v.Fixed)
 	merge(body, in.Fields)
 	if v.Wrap != nil {
 		return v.Wrap(body), nil

@@ -175,8 +175,7 @@ func (p *Printer) writeFiltered(raw json.RawMessage) error {
 			return nil
 		}
 		if err, failed := result.(error); failed {
-			var halt *gojq.HaltError
-			if errors.As(err, &halt) && halt.Value() == nil {
+			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 				return nil
 			}
 			return fmt.Errorf("--jq: %w", err)

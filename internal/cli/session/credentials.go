@@ -91,8 +91,7 @@ func OAuthConfig(origin string) *oauth2.Config {
 
 // OAuthFailure returns an OAuth request's error for people.
 func OAuthFailure(err error, origin string) error {
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		message := map[string]string{
 			"access_denied": "the request was denied in the browser",
 			"expired_token": "the code was not confirmed in time",
@@ -111,8 +110,7 @@ func Unreachable(err error, origin string) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
 	return &exit.Error{

@@ -106,8 +106,7 @@ func transferFailure(err error) error {
 	if res := minio.ToErrorResponse(err); res.StatusCode != 0 {
 		return &exit.Error{Code: exit.OfStatus(res.StatusCode), Message: err.Error(), RequestID: res.RequestID, Cause: err}
 	}
-	var address *url.Error
-	if errors.As(err, &address) {
+	if address, ok := errors.AsType[*url.Error](err); ok {
 		return session.Unreachable(err, "the S3 listener at "+address.URL)
 	}
 	return err

@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"steward/internal/waittest"
 )
 
 var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: " +
@@ -158,4 +161,87 @@ func unprivileged(dir string) (*syscall.Credential, error) {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
+}
+
+// Kill ends all server processes at once, as a power failure does. Start starts the server again.
+func (s *Server) Kill() {
+	s.t.Helper()
+	pids := s.processes()
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	s.Stop()
+	for _, pid := range pids {
+		waittest.True(s.t, "PostgreSQL to end", func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+}
+
+// copyServer copies a running server to a directory; the copy then follows it as a standby.
+const copyServer = `
+exec "$1/pg_basebackup" -D "$2/data" -d "$3" -R -X stream -c fast --no-sync
+`
+
+// Standby starts a server with settings that follows this one. If this one has
+// synchronous_standby_names=*, it commits nothing that the standby does not have.
+func (s *Server) Standby(set ...string) *Server {
+	s.t.Helper()
+	standby := newFiles(s.t, copyServer, s.URL)
+	standby.listen(set...)
+	return standby
+}
+
+// Promote turns a standby into an independent server.
+func (s *Server) Promote() {
+	s.t.Helper()
+	out, err := s.shell(`exec "$1/pg_ctl" promote -w -D "$2/data"`).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("pg_ctl promote: %v\n%s", err, out)
+	}
+}
+
+// Freeze stops all server processes where they are, as on a hung machine: connections stay open, and
+// new ones get no response. The returned function resumes them; you may call it more than once.
+func (s *Server) Freeze() (thaw func()) {
+	s.t.Helper()
+	pids := s.processes()
+	signal := func(sig syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, sig) // it may have ended
+		}
+	}
+	signal(syscall.SIGSTOP)
+	thaw = func() { signal(syscall.SIGCONT) }
+	s.t.Cleanup(thaw)
+	return thaw
+}
+
+// processes returns the server's process ids, the first process first.
+func (s *Server) processes() []int {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "data", "postmaster.pid"))
+	s.must(err)
+	first, _, _ := strings.Cut(string(text), "\n")
+	postmaster, err := strconv.Atoi(first)
+	s.must(err)
+	all := []int{postmaster}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	s.must(err)
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		s.must(err)
+		if parent(pid) == postmaster {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// parent returns a process's parent, or 0 if it has ended.
+func parent(pid int) (ppid int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, _ = fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+2:]), "%c %d", new(rune), &ppid)
+	return ppid
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -27,9 +28,7 @@ func operations(bucket, upload string) map[string]call {
 	sum := md5.Sum([]byte(deletion))
 	copySource := func(extra map[string]string) map[string]string {
 		h := map[string]string{"X-Amz-Copy-Source": "/" + bucket + "/secret"}
-		for k, v := range extra {
-			h[k] = v
-		}
+		maps.Copy(h, extra)
 		return h
 	}
 	at := "/" + bucket

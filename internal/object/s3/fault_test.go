@@ -103,7 +103,7 @@ func measure(peak *atomic.Uint64) {
 func TestObjectsAreStreamed(t *testing.T) {
 	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
-	const size = 128 << 20
+	const size = 96 << 20
 	runtime.GC()
 	var before, peak atomic.Uint64
 	measure(&before)

@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,9 +45,7 @@ func (c call) with(query, header, value string) call {
 		c.path += separator + url.QueryEscape(query) + "=" + url.QueryEscape(value)
 	}
 	headers := map[string]string{}
-	for name, value := range c.header {
-		headers[name] = value
-	}
+	maps.Copy(headers, c.header)
 	if header != "" {
 		headers[header] = value
 	}

@@ -69,8 +69,7 @@ func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 		return gopher.LNil, true
 	}
 	own.SetTop(0)
-	var failed *gopher.ApiError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*gopher.ApiError](err); ok {
 		return luaError(failed.Object), false
 	}
 	return gopher.LString(err.Error()), false

@@ -198,10 +198,10 @@ func (e *Engine) lookup(address, user string, hash [sha256.Size]byte) (*resource
 
 func (e *Engine) find(ctx context.Context, user string, hash [sha256.Size]byte) (*resource.Provisioned, error) {
 	if user == "default" {
-		return e.ByPassword(ctx, hash[:])
+		return e.Rows.ByPassword(ctx, hash[:])
 	}
 	if !id.Is(id.KVStore, user) {
 		return nil, errs.Missing("key-value store", "")
 	}
-	return e.ByID(ctx, user)
+	return e.Rows.ByID(ctx, user)
 }

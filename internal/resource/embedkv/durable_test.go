@@ -20,6 +20,7 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/resource"
+	"steward/internal/resource/enginetest"
 	"steward/internal/waittest"
 )
 
@@ -34,9 +35,8 @@ func TestMain(m *testing.M) {
 
 // serveProcess serves one store until the process is killed.
 func serveProcess(dir string) error {
-	p := &resource.Provisioned{ID: os.Getenv("EMBEDKV_ID"), Password: os.Getenv("EMBEDKV_PASSWORD"), Node: "local"}
-	find := func(context.Context, string) (*resource.Provisioned, error) { return p, nil }
-	e := &Engine{Dir: dir, Node: "local", ByID: find, Log: slog.Default(), Now: time.Now}
+	p := &resource.Provisioned{ID: os.Getenv("EMBEDKV_ID"), Password: os.Getenv("EMBEDKV_PASSWORD"), Node: "local", State: resource.Active}
+	e := &Engine{Dir: dir, Node: "local", Rows: enginetest.NewRows(p), Log: slog.Default(), Now: time.Now}
 	if err := e.Open(); err != nil {
 		return err
 	}

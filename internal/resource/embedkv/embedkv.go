@@ -41,11 +41,8 @@ type Engine struct {
 	// Nodes connects to the nodes that have other stores' files. If it is nil, we refuse those stores.
 	Nodes Nodes
 	// URL is the address for clients, such as redis://host:port.
-	URL string
-	// ByID returns a store, or NotFound.
-	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
-	// ByPassword returns the store with a password, given the password's SHA-256, or NotFound.
-	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
+	URL  string
+	Rows resource.Finder
 	// Active refuses the stores of deleted organizations.
 	Active *organization.Active
 	// Connections has a slot for each authenticated client. Unauthenticated has a slot for each other
@@ -269,7 +266,7 @@ const verifyAgain = time.Second
 // look up a store, Run verifies again.
 func (e *Engine) verifySessions(ctx context.Context) {
 	for _, id := range e.sessions.stores() {
-		p, err := e.ByID(ctx, id)
+		p, err := e.Rows.ByID(ctx, id)
 		if err == nil {
 			err = e.Active.Check(ctx, p.OrgID)
 		}

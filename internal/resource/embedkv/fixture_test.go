@@ -34,7 +34,7 @@ func start(t testing.TB, change func(*Engine)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, rows: map[string]*resource.Provisioned{}}
 	f.Engine = &Engine{
-		Dir: t.TempDir(), Node: "local", ByID: f.byID, ByPassword: f.byPassword,
+		Dir: t.TempDir(), Node: "local", Rows: f,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: time.Now,
 	}
 	if change != nil {
@@ -65,7 +65,7 @@ func (f *fixture) serve() {
 	})
 }
 
-func (f *fixture) byID(_ context.Context, id string) (*resource.Provisioned, error) {
+func (f *fixture) ByID(_ context.Context, id string) (*resource.Provisioned, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p := f.rows[id]; p != nil {
@@ -74,7 +74,7 @@ func (f *fixture) byID(_ context.Context, id string) (*resource.Provisioned, err
 	return nil, errs.Missing("key-value store", id)
 }
 
-func (f *fixture) byPassword(_ context.Context, hash []byte) (*resource.Provisioned, error) {
+func (f *fixture) ByPassword(_ context.Context, hash []byte) (*resource.Provisioned, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.rows {

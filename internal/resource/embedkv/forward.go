@@ -100,8 +100,7 @@ func (s *session) connect(p *resource.Provisioned) error {
 	}
 	s.forget()
 	message := "the node of the store does not answer now"
-	var known *errs.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*errs.Error](err); ok {
 		message = known.Message
 	}
 	return fmt.Errorf("ERR %s, try again", message)

@@ -17,10 +17,7 @@ func TestEngine(t *testing.T) {
 }
 
 func suiteFixture(t *testing.T, rows *enginetest.Rows) enginetest.Fixture {
-	f := start(t, func(e *Engine) {
-		e.ByID = rows.ByID
-		e.ByPassword = rows.ByPassword
-	})
+	f := start(t, func(e *Engine) { e.Rows = rows })
 	rows.Changed = f.Forget
 	return enginetest.Fixture{Engine: f.Engine, Type: resource.KV, Node: f.Node, Connect: connectOnce}
 }

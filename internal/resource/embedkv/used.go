@@ -65,7 +65,7 @@ func (e *Engine) used(ctx context.Context) []*resource.Provisioned {
 		if err != nil {
 			continue
 		}
-		p, err := e.ByID(ctx, filepath.Base(filepath.Dir(file)))
+		p, err := e.Rows.ByID(ctx, filepath.Base(filepath.Dir(file)))
 		if err != nil || p.Node != e.Node || e.Active.Check(ctx, p.OrgID) != nil {
 			continue // its first client learns why
 		}

@@ -23,8 +23,7 @@ func (f *fixture) again(change func(*Engine)) *fixture {
 	must(f.t, f.Close(context.Background()))
 	return start(f.t, func(e *Engine) {
 		e.Dir = f.Dir
-		e.ByID = f.ByID
-		e.ByPassword = f.ByPassword
+		e.Rows = f.Rows
 		if change != nil {
 			change(e)
 		}

@@ -59,7 +59,7 @@ func Run(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			rows := &Rows{byID: map[string]*resource.Provisioned{}}
+			rows := NewRows()
 			test(&suite{t: t, rows: rows, Fixture: start(t, rows)})
 		})
 	}

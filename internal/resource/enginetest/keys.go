@@ -15,7 +15,7 @@ import (
 
 // RunKeys tests how key-value engines list keys and their values.
 func RunKeys(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
-	rows := &Rows{byID: map[string]*resource.Provisioned{}}
+	rows := NewRows()
 	s := &suite{t: t, rows: rows, Fixture: start(t, rows)}
 	p := s.created()
 	s.fillStore(p)

@@ -18,6 +18,15 @@ type Rows struct {
 	Changed func()
 }
 
+// NewRows returns the rows of resources.
+func NewRows(of ...*resource.Provisioned) *Rows {
+	r := &Rows{byID: map[string]*resource.Provisioned{}}
+	for _, p := range of {
+		r.byID[p.ID] = p
+	}
+	return r
+}
+
 // ByID returns a resource that clients may use.
 func (r *Rows) ByID(_ context.Context, id string) (*resource.Provisioned, error) {
 	r.mu.Lock()

@@ -18,10 +18,10 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/db/dbtest"
-	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/resource/embedkv"
+	"steward/internal/resource/enginetest"
 	"steward/internal/resource/kvcopy"
 	"steward/internal/resource/rediskv"
 	"steward/internal/resource/rediskv/redistest"
@@ -37,14 +37,8 @@ type fixture struct {
 
 func newFixture(t testing.TB, serverURL string) *fixture {
 	t.Helper()
-	p := &resource.Provisioned{ID: id.New(id.KVStore), Type: resource.KV, OrgID: "org_a", Node: "local", Password: id.Secret(43)}
-	find := func(_ context.Context, name string) (*resource.Provisioned, error) {
-		if name != p.ID {
-			return nil, errs.Missing("key-value store", name)
-		}
-		return p, nil
-	}
-	embedded := &embedkv.Engine{Dir: t.TempDir(), Node: "local", ByID: find, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	p := &resource.Provisioned{ID: id.New(id.KVStore), Type: resource.KV, OrgID: "org_a", Node: "local", State: resource.Active, Password: id.Secret(43)}
+	embedded := &embedkv.Engine{Dir: t.TempDir(), Node: "local", Rows: enginetest.NewRows(p), Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	must(t, embedded.Open())
 	t.Cleanup(func() { must(t, embedded.Close(context.Background())) })
 	must(t, embedded.Create(t.Context(), p))

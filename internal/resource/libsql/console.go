@@ -106,8 +106,7 @@ func (e *Engine) inSession(ctx context.Context, p *resource.Provisioned, run fun
 }
 
 func asUnavailable(err error) error {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return errs.Unavailablef(err, "%s", f.Message)
 	}
 	return err

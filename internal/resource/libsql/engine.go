@@ -37,8 +37,7 @@ type Engine struct {
 	Node string
 	// BaseURL is the API's public URL.
 	BaseURL string
-	// Lookup returns a usable database, or NotFound.
-	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
+	Rows    resource.Finder
 	// Active refuses the databases of deleted organizations.
 	Active *organization.Active
 	// Nodes reaches the nodes that have other databases' files. If it is nil, we refuse such requests.

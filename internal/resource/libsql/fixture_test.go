@@ -49,7 +49,7 @@ func startEngine(t testing.TB, e *libsql.Engine, rows ...*resource.Provisioned) 
 		s.set(p)
 	}
 	e.Node = "local"
-	e.Lookup = s.lookup
+	e.Rows = s
 	if e.Log == nil {
 		e.Log = slog.New(slog.DiscardHandler)
 	}
@@ -76,7 +76,7 @@ func (s *server) must(err error) {
 	}
 }
 
-func (s *server) lookup(_ context.Context, databaseID string) (*resource.Provisioned, error) {
+func (s *server) ByID(_ context.Context, databaseID string) (*resource.Provisioned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failures > 0 {
@@ -87,6 +87,10 @@ func (s *server) lookup(_ context.Context, databaseID string) (*resource.Provisi
 		return p, nil
 	}
 	return nil, errs.Missing("database", databaseID)
+}
+
+func (s *server) ByPassword(context.Context, []byte) (*resource.Provisioned, error) {
+	panic("databases have usernames")
 }
 
 func (s *server) set(p *resource.Provisioned) {

@@ -148,7 +148,7 @@ func (e *Engine) authenticate(r *http.Request, databaseID string) (*resource.Pro
 }
 
 func (e *Engine) lookup(ctx context.Context, databaseID string) (*resource.Provisioned, error) {
-	return e.lookups.Get(databaseID, func() (*resource.Provisioned, error) { return e.Lookup(ctx, databaseID) })
+	return e.lookups.Get(databaseID, func() (*resource.Provisioned, error) { return e.Rows.ByID(ctx, databaseID) })
 }
 
 // read reads a request's body. It cuts off clients that send too slowly.
@@ -263,8 +263,7 @@ func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream
 // requestFailure converts an error to a failure for the whole request. It reports whether the failure
 // says everything about the error.
 func requestFailure(err error) (*failure, bool) {
-	var f *failure
-	if errors.As(err, &f) && f.status != 0 {
+	if f, ok := errors.AsType[*failure](err); ok && f.status != 0 {
 		return f, true
 	}
 	if e := errs.Of(err); e.Kind == errs.Unavailable {

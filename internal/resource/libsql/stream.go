@@ -275,8 +275,7 @@ func (s *stream) describe(ctx context.Context, in *stmt, out *response) error {
 
 // invalidJSON explains why a request cannot be decoded.
 func invalidJSON(err error) error {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
 	return failf("HRANA_PROTO_ERROR", "expected a request as Hrana specifies it")

@@ -19,7 +19,7 @@ func TestEngine(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, rows *enginetest.Rows) enginetest.Fixture {
 		e := &libsql.Engine{
 			Dir: t.TempDir(), Node: "local", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-			Lookup: rows.ByID,
+			Rows: rows,
 		}
 		if err := e.Open(); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -87,9 +88,7 @@ func (e *Engine) connectAs(ctx context.Context, p *resource.Provisioned, paramet
 		"application_name": "steward", "client_encoding": "UTF8", "datestyle": "ISO", "bytea_output": "hex",
 		"statement_timeout": strconv.FormatInt(statementTimeout.Milliseconds(), 10),
 	}
-	for name, value := range parameters {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, parameters)
 	return pgx.ConnectConfig(ctx, config)
 }
 

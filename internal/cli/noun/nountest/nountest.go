@@ -3,6 +3,7 @@ package nountest
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -81,9 +82,7 @@ func (d *openapi) check(t *testing.T, v noun.Verb) {
 		t.Fatalf("there is no route %s", v.Route)
 	}
 	body := map[string]any{}
-	for name, value := range v.Fixed {
-		body[name] = value
-	}
+	maps.Copy(body, v.Fixed)
 	for _, f := range append(v.Args, v.Fields...) {
 		place(body, strings.Split(f.Path, "."))
 	}

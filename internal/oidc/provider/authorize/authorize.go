@@ -99,8 +99,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values)
 		return err
 	}
 	req, err := h.parse(r.Context(), c, redirectURI, form)
-	var refused *oauth.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*oauth.Error](err); ok {
 		return h.sendError(w, r, recipientOf(redirectURI, form), refused)
 	}
 	if err != nil {

@@ -46,7 +46,7 @@ func (k *Keys) Document(ctx context.Context, orgID, uri string) (oidc.Document, 
 // freshness returns how long we may use a response, going by its Cache-Control.
 func freshness(header http.Header) time.Duration {
 	fresh := minFresh
-	for _, directive := range strings.Split(strings.Join(header.Values("Cache-Control"), ","), ",") {
+	for directive := range strings.SplitSeq(strings.Join(header.Values("Cache-Control"), ","), ",") {
 		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
 		switch name {
 		case "no-store", "no-cache":

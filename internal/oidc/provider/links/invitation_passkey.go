@@ -71,8 +71,7 @@ func (h *Invitations) RegisterPasskey(w http.ResponseWriter, r *http.Request) er
 		return h.Page(w, r)
 	}
 	err = h.registerPasskey(w, r)
-	var problem passkey.Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[passkey.Problem](err); ok {
 		return h.showPasskey(w, r, invitation, string(problem))
 	}
 	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {

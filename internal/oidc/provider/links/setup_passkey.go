@@ -25,8 +25,7 @@ func (h *Setup) Passkey(w http.ResponseWriter, r *http.Request) error {
 		return h.showSetupPasskey(w, r, choice, "")
 	}
 	err = h.completePasskey(w, r, choice)
-	var problem passkey.Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[passkey.Problem](err); ok {
 		return h.showSetupPasskey(w, r, choice, string(problem))
 	}
 	return err

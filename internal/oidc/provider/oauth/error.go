@@ -82,8 +82,7 @@ var (
 // AsError returns err as an error response. It logs an error that is neither an *Error nor meant for
 // the caller, and returns ServerError instead.
 func AsError(ctx context.Context, err error) *Error {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	switch e := web.Visible(ctx, err); e.Kind {

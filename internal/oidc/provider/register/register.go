@@ -214,8 +214,7 @@ func (h *Handler) Delete(w http.ResponseWriter, r *http.Request) {
 // writeError writes an error response as RFC 7591 defines it: a client's faults are errors in its
 // metadata.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	var known *oauth.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*oauth.Error](err); ok {
 		oauth.WriteError(w, r, known)
 		return
 	}

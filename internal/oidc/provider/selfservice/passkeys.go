@@ -76,8 +76,7 @@ func (s *Passkeys) showNew(w http.ResponseWriter, v visit, problem string) error
 // Add serves POST /account/passkeys.
 func (s *Passkeys) Add(w http.ResponseWriter, v visit) error {
 	err := s.add(v)
-	var problem passkey.Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[passkey.Problem](err); ok {
 		return s.showNew(w, v, string(problem))
 	}
 	if err != nil {

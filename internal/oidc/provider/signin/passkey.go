@@ -25,8 +25,7 @@ func (h *Handler) Passkey(w http.ResponseWriter, r *http.Request) error {
 		return h.Show(w, r, http.StatusTooManyRequests, Form{Flow: f, Problem: TooMany})
 	}
 	err = h.usePasskey(w, r, f)
-	var problem passkey.Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[passkey.Problem](err); ok {
 		return h.Show(w, r, http.StatusBadRequest, Form{Flow: f, Problem: string(problem)})
 	}
 	if err == nil {
@@ -93,8 +92,7 @@ func (h *Handler) EnrolPasskey(w http.ResponseWriter, r *http.Request) error {
 	}
 	e := enrolment{flow: f, user: user}
 	err = h.enrolPasskey(w, r, e)
-	var problem passkey.Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[passkey.Problem](err); ok {
 		e.problem = string(problem)
 		return h.showEnrolPasskey(w, r, e)
 	}

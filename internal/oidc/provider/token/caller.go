@@ -43,8 +43,7 @@ func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string)
 		return nil, err
 	}
 	err = h.checkBinding(r, oauth.DPoP, a, token)
-	var refused *oauth.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*oauth.Error](err); ok {
 		return nil, unauthorized(a.TokenType(), refused)
 	}
 	if err != nil {

@@ -127,8 +127,7 @@ func (h *Handler) checkBinding(r *http.Request, scheme string, a *jwt.AccessClai
 		return errBound
 	}
 	err := h.useProof(r, a.Confirm.JKT, token)
-	var refused *oauth.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*oauth.Error](err); ok {
 		return &oauth.Error{
 			Status: http.StatusUnauthorized, Code: refused.Code, Description: refused.Description,
 		}

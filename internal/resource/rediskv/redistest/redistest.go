@@ -69,10 +69,8 @@ func program(t testing.TB) string {
 
 // withPassword adds the password, unless the server reads its users from a file. Redis does not allow both.
 func withPassword(args []string) []string {
-	for _, arg := range args {
-		if arg == "--aclfile" {
-			return args
-		}
+	if slices.Contains(args, "--aclfile") {
+		return args
 	}
 	return append([]string{"--requirepass", Password}, args...)
 }
