@@ -1870,6 +1870,9 @@ type Receipt struct {
 	ContentType string                 `json:"content_type"`
 	Deliveries  *WebhookDeliveryStates `json:"deliveries,omitempty"`
 
+	// Destinations whose filter did not match, if any. Lists tell them in deliveries
+	Filtered *int64 `json:"filtered,omitempty"`
+
 	// base64 if the body is not text
 	PayloadEncoding *string `json:"payload_encoding,omitempty"`
 
@@ -2543,6 +2546,9 @@ type WebhookCounts struct {
 	Received  int64     `json:"received"`
 	Delivered int64     `json:"delivered"`
 	Failed    int64     `json:"failed"`
+
+	// Deliveries that were not made because the destination's filter did not match
+	Filtered int64 `json:"filtered"`
 }
 
 // WebhookDedupe is part of Webhook.
@@ -2760,6 +2766,9 @@ type WebhookSummary struct {
 	TotalReceived  int64 `json:"total_received"`
 	TotalDelivered int64 `json:"total_delivered"`
 	TotalFailed    int64 `json:"total_failed"`
+
+	// Deliveries that were not made because the destination's filter did not match
+	TotalFiltered int64 `json:"total_filtered"`
 }
 
 // WebhookTimeseries is a result of GetWebhookTimeseries.
@@ -4473,4 +4482,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 1cc164813f4d93d60005582a81ba6623e2cf8c3760f530afc73bac31e4fcb530
+// Sources: sha256 2ded41092b2a7e60d56e7cf2f1e8d7ddb3027e80ee72ab0fa39b09718c66b0b8

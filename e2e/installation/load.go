@@ -27,6 +27,7 @@ type WebhookTotals struct {
 	Received  int `json:"total_received"`
 	Delivered int `json:"total_delivered"`
 	Failed    int `json:"total_failed"`
+	Filtered  int `json:"total_filtered"`
 }
 
 // WebhookTotals returns the summary in the analytics for a query.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -288,6 +289,35 @@ func TestDedupeKeys(t *testing.T) {
 	}
 	if key(Dedupe{By: "header", Header: "X-Other"}, "", map[string]string{"x-other": "v"}) == key(Dedupe{By: "header", Header: "X-Id"}, "", map[string]string{"x-id": "v"}) {
 		t.Error("two headers share keys")
+	}
+}
+
+// TestHostileBodiesMakeKeysInBoundedMemory counts what is allocated in total for bodies of a mebibyte.
+func TestHostileBodiesMakeKeysInBoundedMemory(t *testing.T) {
+	const n = 1 << 20
+	for name, c := range map[string]struct{ path, body string }{
+		"elements":     {"$[500000]", "[" + strings.Repeat("1,", n/2-1) + "1]"},
+		"arrays":       {"$[349524]", "[" + strings.Repeat("[],", n/3-1) + "1]"},
+		"members":      {"$.b", "{" + strings.Repeat(`"a":1,`, n/6-1) + `"b":7}`},
+		"the name":     {"$.a", "{" + strings.Repeat(`"a":1,`, n/6-1) + `"a":7}`},
+		"nested names": {"$.a.a", "{" + strings.Repeat(`"a":{"a":1},`, n/12-1) + `"a":{"a":7}}`},
+		"depth":        {"$.a", `{"a":1,"b":` + strings.Repeat("[", 9_990) + strings.Repeat("]", 9_990) + "}"},
+		"too deep":     {"$.a", `{"a":1,"b":` + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "}"},
+		"text":         {"$.a", `{"a":"` + strings.Repeat(`\u0061`, n/6) + `"}`},
+		"digits":       {"$.a", `{"a":` + strings.Repeat("9", n) + `}`},
+	} {
+		path, err := parsePath(c.path)
+		must(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		value := valueAt([]byte(c.body), path)
+		runtime.ReadMemStats(&after)
+		if total := after.TotalAlloc - before.TotalAlloc; total > 16<<20 {
+			t.Errorf("%s: allocated %d MiB in total", name, total>>20)
+		}
+		if (value == "") != (name == "too deep") {
+			t.Errorf("%s: the value is %.40q", name, value)
+		}
 	}
 }
 

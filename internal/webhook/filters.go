@@ -92,12 +92,15 @@ func (s *Store) filtersOf(ctx context.Context, r *Receipt) ([]string, error) {
 	return filters, nil
 }
 
-// decide evaluates filters for a receipt that is not stored yet.
-func (s *Store) decide(a *arrival, filters []string) {
-	a.decided = make(map[string]bool, len(filters))
-	for _, text := range filters {
-		a.decided[text] = s.matches(text, &a.event)
+// decide evaluates a filter for a receipt that is not stored yet.
+func (s *Store) decide(a *arrival, text string) {
+	if _, decided := a.decided[text]; decided {
+		return
 	}
+	if a.decided == nil {
+		a.decided = map[string]bool{}
+	}
+	a.decided[text] = s.matches(text, &a.event)
 }
 
 // isUndecided reports whether a receipt is too large to evaluate a filter that was not evaluated before.

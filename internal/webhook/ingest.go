@@ -150,13 +150,20 @@ func (in *Ingest) store(ctx context.Context, a *arrival, hasFilters bool) error 
 	return errs.Unavailablef(nil, "the filters of this webhook are changing")
 }
 
-// filter evaluates the filters of a receipt's webhook.
+// filter evaluates the filters of a receipt's webhook. It takes a turn for each one, so that an organization
+// with many slow filters does not hold up others.
 func (in *Ingest) filter(ctx context.Context, a *arrival) error {
 	filters, err := in.Store.filtersOf(ctx, a.receipt)
 	if err != nil {
 		return err
 	}
-	return in.inTurn(ctx, a.receipt.orgID, len(a.receipt.body)*len(filters), func() { in.Store.decide(a, filters) })
+	for _, text := range filters {
+		decide := func() { in.Store.decide(a, text) }
+		if err := in.inTurn(ctx, a.receipt.orgID, len(a.receipt.body)*len(filters), decide); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inTurn does something that reads so many bytes of JSON. If they are many, it waits for the

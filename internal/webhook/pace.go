@@ -284,6 +284,26 @@ func (s *Store) RotateDestinationSecret(ctx context.Context, to DestinationRef, 
 	return secret, err
 }
 
+// sweepSecrets removes secrets that no longer sign.
+func (r *Retention) sweepSecrets(ctx context.Context) error {
+	const ended = `SELECT id FROM webhook_destinations WHERE previous_until <= $1 ORDER BY previous_until LIMIT $2`
+	now := stamp.Of(r.Store.Now())
+	first, err := db.Collect(r.Store.DB.Read(ctx), db.Value[string], ended, now, 1)
+	if err != nil {
+		return fmt.Errorf("find ended secrets: %w", err)
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	n, err := r.Store.DB.Exec(ctx, `UPDATE webhook_destinations SET previous_secret = NULL, previous_until = NULL
+		WHERE id IN (`+ended+db.SkipLocked(r.Store.DB.Dialect())+`) AND previous_until <= $1`, now, sweepRows)
+	if err != nil {
+		return fmt.Errorf("delete ended secrets: %w", err)
+	}
+	r.more = r.more || n == sweepRows
+	return nil
+}
+
 // DestinationSecret is the response to a rotation.
 type DestinationSecret struct {
 	_ struct{} `goName:"WebhookDestinationSecret"`

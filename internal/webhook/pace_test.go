@@ -209,10 +209,24 @@ func TestDestinationSecretIsReplaced(t *testing.T) {
 		want("after a rotation", second, to.Secret)
 		third := rotate()
 		want("after another one", third, second)
+		stored := func() (secrets int) {
+			must(t, h.db.Read(t.Context()).Row(`SELECT count(previous_secret) FROM webhook_destinations`).Scan(&secrets))
+			return secrets
+		}
+		retention := &Retention{Store: h.store, Keep: 30 * 24 * time.Hour}
 		h.clock.advance(secretOverlap - time.Minute)
+		must(t, retention.Run(t.Context()))
 		want("within a day", third, second)
 		h.clock.advance(time.Minute)
 		want("after a day", third)
+		if stored() != 1 {
+			t.Error("the sweep has removed a secret that signed")
+		}
+		must(t, retention.Run(t.Context()))
+		want("after the sweep", third)
+		if stored() != 0 {
+			t.Error("a secret is stored that no longer signs")
+		}
 
 		for _, c := range []string{to.Secret, second, third} {
 			all, err := h.http.Destinations(as(alice), &Path{w.ID})

@@ -29,6 +29,7 @@ type Receipt struct {
 	Size        int64             `json:"size" doc:"Bytes of the body" example:"31"`
 	ContentType string            `json:"content_type" example:"application/json"`
 	Deliveries  *DeliveryStates   `json:"deliveries,omitempty" doc:"In lists, how its deliveries stand"`
+	Filtered    int64             `json:"filtered,omitempty" doc:"Destinations whose filter did not match, if any. Lists tell them in deliveries" example:"1"`
 
 	orgID string
 	body  []byte
@@ -108,6 +109,9 @@ func (r Receipt) AppendJSON(to []byte) ([]byte, error) {
 		to = strconv.AppendInt(append(to, `,"failing":`...), s.Failing, 10)
 		to = strconv.AppendInt(append(to, `,"pending":`...), s.Pending, 10)
 		to = append(strconv.AppendInt(append(to, `,"filtered":`...), s.Filtered, 10), '}')
+	}
+	if r.Filtered > 0 {
+		to = strconv.AppendInt(append(to, `,"filtered":`...), r.Filtered, 10)
 	}
 	return append(to, '}'), nil
 }

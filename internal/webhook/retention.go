@@ -26,7 +26,7 @@ const (
 )
 
 // Retention removes receipts and deliveries after their retention, rejected requests after a day, expired
-// dedupe keys, and everything a deleted webhook left. An organization's counters stay forever; a webhook's go with it.
+// dedupe keys, signing secrets that no longer sign, and everything a deleted webhook left. An organization's counters stay forever; a webhook's go with it.
 type Retention struct {
 	Store *Store
 	// Keep is the retention for webhooks without their own.
@@ -74,6 +74,9 @@ func (r *Retention) sweep(ctx context.Context) error {
 		}
 		if len(some) == 0 {
 			if err := r.sweepDedupe(ctx); err != nil {
+				return err
+			}
+			if err := r.sweepSecrets(ctx); err != nil {
 				return err
 			}
 			return r.sweepLog(ctx)

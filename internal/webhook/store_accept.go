@@ -144,7 +144,6 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 			Key: key, Date: r.Date, Method: r.Method, Query: r.Query, RemoteAddr: r.RemoteAddr, ContentType: r.ContentType,
 			Size: r.Size, Headers: r.headerText, Body: r.body,
 		})
-		sums.received(r)
 		refused := 0
 		for _, to := range enabled[r.hook()] {
 			if to.filter != nil && !s.wants(*to.filter, a) {
@@ -158,6 +157,7 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 			sums.scheduled(d)
 			woken[to.id] = true
 		}
+		sums.received(r, refused)
 		if refused > 0 {
 			filtered = append(filtered, filteredRow{Key: key, Destinations: refused})
 		}

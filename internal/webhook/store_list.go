@@ -167,6 +167,9 @@ const (
 // The body follows receiptColumns.
 const receiptColumns = receiptIDColumn + `, date, method, query, remote_addr, content_type, size, headers`
 
+// filteredColumn is how many destinations' filters did not match. Lists read it in addStates.
+const filteredColumn = `COALESCE((SELECT f.destinations FROM webhook_filtered f WHERE f.key = webhook_receipts.key), 0), `
+
 // listedBody leaves out a body that is too large for a list.
 const listedBody = `, CASE WHEN size <= 65536 THEN body END`
 
@@ -223,7 +226,8 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 		return Receipt{}, err
 	}
 	r := Receipt{WebhookID: webhookID}
-	err := q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE key = $1`, rowKey(webhookID, receiptID)).Scan(r.columns()...)
+	err := q.Row(`SELECT `+filteredColumn+receiptColumns+`, body FROM webhook_receipts WHERE key = $1`,
+		rowKey(webhookID, receiptID)).Scan(append([]any{&r.Filtered}, r.columns()...)...)
 	if errors.Is(err, db.ErrNoRows) || err == nil && !id.Is(id.Receipt, receiptID) {
 		return r, errs.Missing("receipt", receiptID)
 	}

@@ -58,13 +58,13 @@ func (s *Store) ReceiptsByKey(ctx context.Context, orgID string, keys []string) 
 	found := make(map[string]Receipt, len(keys))
 	_, err := db.CollectBulk(s.DB.Read(ctx), keysToLoad(orgID, keys), func(row db.Row) (key string, err error) {
 		var r Receipt
-		if err := row.Scan(append([]any{&key, &r.WebhookID}, r.columns()...)...); err != nil {
+		if err := row.Scan(append([]any{&key, &r.WebhookID, &r.Filtered}, r.columns()...)...); err != nil {
 			return "", err
 		}
 		s.openListed(&r)
 		found[key] = r.withPayload()
 		return key, nil
-	}, `SELECT v.key, v.webhook_id, `+receiptColumns+listedBody+` FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.webhook_id
+	}, `SELECT v.key, v.webhook_id, `+filteredColumn+receiptColumns+listedBody+` FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.webhook_id
 		JOIN webhook_receipts ON key = v.key`)
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)

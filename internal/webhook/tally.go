@@ -41,6 +41,7 @@ func (t *tally) event(orgID, webhookID string, at stamp.Time, n stats.Count) {
 	sum.Received += n.Received
 	sum.Delivered += n.Delivered
 	sum.Failed += n.Failed
+	sum.Filtered += n.Filtered
 	t.events[key] = sum
 }
 
@@ -53,8 +54,8 @@ func (t *tally) total(orgID, webhookID string, n total) {
 	t.totals[key] = sum
 }
 
-func (t *tally) received(r *Receipt) {
-	t.event(r.orgID, r.WebhookID, r.Date, stats.Count{Received: 1})
+func (t *tally) received(r *Receipt, filtered int) {
+	t.event(r.orgID, r.WebhookID, r.Date, stats.Count{Received: 1, Filtered: int64(filtered)})
 	t.total(r.orgID, r.WebhookID, total{receipts: 1})
 }
 

@@ -187,7 +187,7 @@ func receiptNoun() noun.Noun {
 			output.Handle("ID", "id"), noun.Column("METHOD", "method"), noun.Column("CONTENT TYPE", "content_type"),
 			{Title: "SIZE", Path: "size", Kind: output.Bytes},
 			noun.TimeColumn("RECEIVED", "date"),
-		}, noun.Wide(noun.Column("FROM", "remote_addr"), noun.Column("QUERY", "query"))...),
+		}, noun.Wide(noun.Column("FROM", "remote_addr"), noun.Column("QUERY", "query"), noun.Column("FILTERED", "deliveries.filtered"))...),
 		Verbs: []noun.Verb{
 			{
 				Name: "list", Short: "List receipts, newest first", Route: "GET /webhook/receipt-list/{webhook}", List: true,

@@ -281,8 +281,12 @@ func (t *follow) showReceipt(ctx context.Context, r *client.Receipt) error {
 	if r.Query != "" {
 		target += "?" + r.Query
 	}
-	err := t.line("%s  → %-6s %s  %s  %s  %s", t.clock(r.Date), output.Clean(r.Method), output.Clean(target),
-		output.ByteSize(r.Size), output.Clean(r.ContentType), t.Printer.Faint(r.ID))
+	filtered := ""
+	if r.Filtered != nil {
+		filtered = fmt.Sprintf("  %d filtered", *r.Filtered)
+	}
+	err := t.line("%s  → %-6s %s  %s  %s%s  %s", t.clock(r.Date), output.Clean(r.Method), output.Clean(target),
+		output.ByteSize(r.Size), output.Clean(r.ContentType), filtered, t.Printer.Faint(r.ID))
 	if err != nil || !t.Verbose || r.PayloadOmitted {
 		return err
 	}

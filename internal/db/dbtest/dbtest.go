@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -225,18 +226,30 @@ func withDatabase(server, name string) string {
 	return u.String()
 }
 
+// admin is this process's connection for creating and dropping databases. A new one for each would take
+// the server a fifth of the CPU time.
+var admin struct {
+	sync.Mutex
+	server string
+	conn   *pgx.Conn
+}
+
 func command(t testing.TB, server, sql string) {
 	t.Helper()
+	admin.Lock()
+	defer admin.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatalf("PostgreSQL for tests: %v", err)
+	if admin.conn == nil || admin.conn.IsClosed() || admin.server != server {
+		conn, err := pgx.Connect(ctx, server)
+		if err != nil {
+			t.Fatalf("PostgreSQL for tests: %v", err)
+		}
+		admin.server, admin.conn = server, conn
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, sql)
+	_, err := admin.conn.Exec(ctx, sql)
 	for isInUse(err) { // the server waits only five seconds for connections to end
-		_, err = conn.Exec(ctx, sql)
+		_, err = admin.conn.Exec(ctx, sql)
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)

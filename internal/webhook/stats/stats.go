@@ -1,5 +1,5 @@
-// Package stats counts receipts, successful deliveries and failed ones over time, for each
-// organization and each webhook. It owns the tables webhook_counts and webhook_counts_each.
+// Package stats counts receipts, successful deliveries, failed ones and those that filters prevented over
+// time, for each organization and each webhook. It owns the tables webhook_counts and webhook_counts_each.
 //
 // The transaction that writes a receipt or ends a delivery also adds to the counts for its minute,
 // hour and day (Add). Store reads them: it sums them up over a period, or returns a series of buckets.
@@ -21,6 +21,7 @@ type Count struct {
 	Received  int64 `json:"received" example:"120"`
 	Delivered int64 `json:"delivered" example:"117"`
 	Failed    int64 `json:"failed" example:"3"`
+	Filtered  int64 `json:"filtered" doc:"Deliveries that were not made because the destination's filter did not match" example:"12"`
 }
 
 // Analytics is a period's summary.
@@ -38,6 +39,7 @@ type Summary struct {
 	Received  int64 `json:"total_received" example:"1200"`
 	Delivered int64 `json:"total_delivered" example:"1170"`
 	Failed    int64 `json:"total_failed" example:"30"`
+	Filtered  int64 `json:"total_filtered" doc:"Deliveries that were not made because the destination's filter did not match" example:"120"`
 }
 
 // SDK returns the form that SDK clients read.
@@ -60,7 +62,7 @@ type Bucket struct {
 }
 
 // bucketSize estimates a bucket's length in JSON.
-const bucketSize = 96
+const bucketSize = 112
 
 // AppendJSON implements encode.Appender.
 func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
@@ -82,6 +84,8 @@ func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
 		to = strconv.AppendInt(to, b.Delivered, 10)
 		to = append(to, `,"failed":`...)
 		to = strconv.AppendInt(to, b.Failed, 10)
+		to = append(to, `,"filtered":`...)
+		to = strconv.AppendInt(to, b.Filtered, 10)
 		to = append(to, '}')
 	}
 	return append(to, "]}"...), nil

@@ -17,7 +17,7 @@ func TestTimeseriesEncodesLikeJSON(t *testing.T) {
 	number := rapid.Int64Range(0, 1<<40)
 	bucket := rapid.Custom(func(t *rapid.T) Bucket {
 		return Bucket{Timestamp: stamp.Time(number.Draw(t, "timestamp")), Count: Count{
-			Received: number.Draw(t, "received"), Delivered: number.Draw(t, "delivered"), Failed: number.Draw(t, "failed"),
+			Received: number.Draw(t, "received"), Delivered: number.Draw(t, "delivered"), Failed: number.Draw(t, "failed"), Filtered: number.Draw(t, "filtered"),
 		}}
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -42,11 +42,11 @@ func TestTimeseriesEncodesLikeJSON(t *testing.T) {
 func TestJSON(t *testing.T) {
 	counted := period.Period{Start: 0, End: stamp.Time(3600 * 1_000_000), Granularity: period.Hour}
 	const periodText = `{"start":"1970-01-01T00:00:00.000Z","end":"1970-01-01T01:00:00.000Z","granularity":"hour"}`
-	sums := Analytics{Period: counted, Summary: Summary{Received: 1, Delivered: 2, Failed: 3}}
-	series := Timeseries{Period: counted, Series: []Bucket{{Count: Count{1, 2, 3}}}}
-	const sumsText = `{"period":` + periodText + `,"summary":{"total_received":1,"total_delivered":2,"total_failed":3}}`
+	sums := Analytics{Period: counted, Summary: Summary{Received: 1, Delivered: 2, Failed: 3, Filtered: 4}}
+	series := Timeseries{Period: counted, Series: []Bucket{{Count: Count{1, 2, 3, 4}}}}
+	const sumsText = `{"period":` + periodText + `,"summary":{"total_received":1,"total_delivered":2,"total_failed":3,"total_filtered":4}}`
 	const seriesText = `{"period":` + periodText +
-		`,"series":[{"timestamp":"1970-01-01T00:00:00.000Z","received":1,"delivered":2,"failed":3}]}`
+		`,"series":[{"timestamp":"1970-01-01T00:00:00.000Z","received":1,"delivered":2,"failed":3,"filtered":4}]}`
 	for want, value := range map[string]any{
 		sumsText:                            sums,
 		`{"analytics":` + sumsText + `}`:    sums.SDK(),

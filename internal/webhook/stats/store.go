@@ -14,9 +14,9 @@ import (
 // counts has an organization's events in each unit of time, hookCounts a webhook's.
 var (
 	counts = db.NewCounters("webhook_counts",
-		[]string{"org_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
+		[]string{"org_id", "unit", "bucket"}, []string{"received", "delivered", "failed", "filtered"})
 	hookCounts = db.NewCounters("webhook_counts_each",
-		[]string{"org_id", "webhook_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
+		[]string{"org_id", "webhook_id", "unit", "bucket"}, []string{"received", "delivered", "failed", "filtered"})
 )
 
 // Events counts a webhook's events at one time.
@@ -30,10 +30,10 @@ type Events struct {
 func Add(tx *db.Tx, e Events) error {
 	for _, unit := range period.Units() {
 		bucket := period.BucketOf(e.At, unit)
-		if err := counts.Add(tx, []any{e.OrgID, unit, bucket}, e.Received, e.Delivered, e.Failed); err != nil {
+		if err := counts.Add(tx, []any{e.OrgID, unit, bucket}, e.Received, e.Delivered, e.Failed, e.Filtered); err != nil {
 			return fmt.Errorf("count webhook events: %w", err)
 		}
-		if err := hookCounts.Add(tx, []any{e.OrgID, e.WebhookID, unit, bucket}, e.Received, e.Delivered, e.Failed); err != nil {
+		if err := hookCounts.Add(tx, []any{e.OrgID, e.WebhookID, unit, bucket}, e.Received, e.Delivered, e.Failed, e.Filtered); err != nil {
 			return fmt.Errorf("count events of a webhook: %w", err)
 		}
 	}
@@ -115,13 +115,13 @@ func (s *Store) sum(ctx context.Context, from source, r period.Range) (Summary, 
 	args := from.args
 	for _, part := range r.Split() {
 		var text string
-		text, args = from.rows(`received, delivered, failed`, part, args)
+		text, args = from.rows(`received, delivered, failed, filtered`, part, args)
 		parts = append(parts, text)
 	}
 	text := `SELECT CAST(COALESCE(SUM(received), 0) AS BIGINT), CAST(COALESCE(SUM(delivered), 0) AS BIGINT),
-		CAST(COALESCE(SUM(failed), 0) AS BIGINT) FROM (` + strings.Join(parts, " UNION ALL ") + `) AS counted`
+		CAST(COALESCE(SUM(failed), 0) AS BIGINT), CAST(COALESCE(SUM(filtered), 0) AS BIGINT) FROM (` + strings.Join(parts, " UNION ALL ") + `) AS counted`
 	var sum Summary
-	if err := s.DB.Read(ctx).Row(text, args...).Scan(&sum.Received, &sum.Delivered, &sum.Failed); err != nil {
+	if err := s.DB.Read(ctx).Row(text, args...).Scan(&sum.Received, &sum.Delivered, &sum.Failed, &sum.Filtered); err != nil {
 		return Summary{}, fmt.Errorf("sum webhook counts: %w", err)
 	}
 	return sum, nil
@@ -133,13 +133,13 @@ func (s *Store) series(ctx context.Context, from source, r period.Range) ([]Buck
 	for i := range series {
 		series[i].Timestamp = r.Start(int64(i))
 	}
-	text, args := from.rows(`bucket, received, delivered, failed`, r, from.args)
+	text, args := from.rows(`bucket, received, delivered, failed, filtered`, r, from.args)
 	type counted struct {
 		bucket int64
 		Count
 	}
 	all, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (c counted, err error) {
-		return c, row.Scan(&c.bucket, &c.Received, &c.Delivered, &c.Failed)
+		return c, row.Scan(&c.bucket, &c.Received, &c.Delivered, &c.Failed, &c.Filtered)
 	}, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook counts: %w", err)

@@ -51,7 +51,7 @@ func TestCountsMatchModel(t *testing.T) {
 	few := rapid.Int64Range(0, 3)
 	hooks := rapid.SampledFrom([]string{"wh_a", "wh_b"})
 	events := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event {
-		return event{hooks.Draw(t, "webhook"), times.Draw(t, "at"), Count{few.Draw(t, "received"), few.Draw(t, "delivered"), few.Draw(t, "failed")}}
+		return event{hooks.Draw(t, "webhook"), times.Draw(t, "at"), Count{few.Draw(t, "received"), few.Draw(t, "delivered"), few.Draw(t, "failed"), few.Draw(t, "filtered")}}
 	}), 0, 12)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &Store{DB: d, Now: now}
@@ -114,6 +114,7 @@ func compare(ctx context.Context, t rapid.TB, store *Store, orgID string, q Quer
 			want.Received += e.n.Received
 			want.Delivered += e.n.Delivered
 			want.Failed += e.n.Failed
+			want.Filtered += e.n.Filtered
 		}
 	}
 	if diff := cmp.Diff(want, sums.Summary); diff != "" {
@@ -135,6 +136,7 @@ func compare(ctx context.Context, t rapid.TB, store *Store, orgID string, q Quer
 			buckets[i].Received += e.n.Received
 			buckets[i].Delivered += e.n.Delivered
 			buckets[i].Failed += e.n.Failed
+			buckets[i].Filtered += e.n.Filtered
 		}
 	}
 	if diff := cmp.Diff(buckets, series.Series); diff != "" {
@@ -173,7 +175,7 @@ func TestConcurrentWriters(t *testing.T) {
 
 func TestCountsOfOtherOrganizationsAreNotIncluded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		writeEvents(t.Context(), t, d, "org_a", []event{{"wh_a", stamp.Of(now()), Count{1, 1, 1}}}, nil)
+		writeEvents(t.Context(), t, d, "org_a", []event{{"wh_a", stamp.Of(now()), Count{1, 1, 1, 0}}}, nil)
 		store := &Store{DB: d, Now: now}
 		for _, webhookID := range []string{"", "wh_a"} {
 			compare(t.Context(), t, store, "org_b", Query{webhookID, period.Query{Granularity: period.Hour}}, nil)
@@ -184,8 +186,8 @@ func TestCountsOfOtherOrganizationsAreNotIncluded(t *testing.T) {
 func TestRemoveDeletesTheCountsOfAWebhookAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := stamp.Of(now())
-		kept := []event{{"wh_b", at, Count{1, 2, 3}}}
-		gone := event{"wh_a", at, Count{1, 1, 1}}
+		kept := []event{{"wh_b", at, Count{1, 2, 3, 0}}}
+		gone := event{"wh_a", at, Count{1, 1, 1, 0}}
 		writeEvents(t.Context(), t, d, "org_a", append(kept, gone), nil)
 		for _, want := range []int64{2, 1, 0} { // one for each unit
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {

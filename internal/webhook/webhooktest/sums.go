@@ -18,11 +18,13 @@ func SumsHold(t testing.TB, d *db.DB, orgID string) {
 	q := d.Read(t.Context())
 	for _, unit := range []int64{60, 3600, 86400} {
 		diffs, err := db.Collect(q, db.Value[string], `SELECT 'unit ' || CAST(unit AS TEXT) || ' bucket ' || CAST(bucket AS TEXT) FROM (
-			SELECT unit, bucket, received AS a, delivered AS b, failed AS c FROM webhook_counts WHERE org_id = $1 AND unit = $2
-			UNION ALL SELECT $2, date / ($2 * 1000000), -1, 0, 0 FROM webhook_receipts WHERE `+OfOrg+`
+			SELECT unit, bucket, received AS a, delivered AS b, failed AS c, filtered AS d FROM webhook_counts WHERE org_id = $1 AND unit = $2
+			UNION ALL SELECT $2, date / ($2 * 1000000), -1, 0, 0, 0 FROM webhook_receipts WHERE `+OfOrg+`
+			UNION ALL SELECT $2, date / ($2 * 1000000), 0, 0, 0, -destinations FROM webhook_receipts JOIN
+				(SELECT key AS of, destinations FROM webhook_filtered) f ON f.of = key WHERE `+OfOrg+`
 			UNION ALL SELECT $2, finished_at / ($2 * 1000000), 0, CASE status WHEN 'success' THEN -1 ELSE 0 END,
-				CASE status WHEN 'failed' THEN -1 ELSE 0 END FROM webhook_deliveries WHERE status <> 'pending' AND `+OfOrg+`
-			) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0`, orgID, unit)
+				CASE status WHEN 'failed' THEN -1 ELSE 0 END, 0 FROM webhook_deliveries WHERE status <> 'pending' AND `+OfOrg+`
+			) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0 OR SUM(d) <> 0`, orgID, unit)
 		must(t, err)
 		if len(diffs) > 0 {
 			t.Fatalf("counters differ from rows: %v", diffs)
@@ -37,9 +39,9 @@ func SumsHold(t testing.TB, d *db.DB, orgID string) {
 func hookCountsHold(t testing.TB, d *db.DB, orgID string) {
 	t.Helper()
 	diffs, err := db.Collect(d.Read(t.Context()), db.Value[string], `SELECT 'unit ' || CAST(unit AS TEXT) FROM (
-		SELECT unit, bucket, received AS a, delivered AS b, failed AS c FROM webhook_counts WHERE org_id = $1
-		UNION ALL SELECT unit, bucket, -received, -delivered, -failed FROM webhook_counts_each WHERE org_id = $1
-		) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0`, orgID)
+		SELECT unit, bucket, received AS a, delivered AS b, failed AS c, filtered AS d FROM webhook_counts WHERE org_id = $1
+		UNION ALL SELECT unit, bucket, -received, -delivered, -failed, -filtered FROM webhook_counts_each WHERE org_id = $1
+		) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0 OR SUM(d) <> 0`, orgID)
 	must(t, err)
 	if len(diffs) > 0 {
 		t.Fatalf("counts of webhooks differ from those of the organization: %v", diffs)

@@ -13,6 +13,7 @@ export interface Row {
   preview: string;
   from: string;
   size: number;
+  filtered: number; // destinations whose filter did not match
 }
 
 const previewLength = 160;
@@ -24,6 +25,7 @@ export const rowOf = (r: Receipt): Row => ({
   preview: preview(r),
   from: r.remote_addr,
   size: r.size,
+  filtered: r.filtered ?? r.deliveries?.filtered ?? 0,
 });
 
 // delivered returns what a list shows of the receipt of a delivery.

@@ -1,43 +1,50 @@
-package session
+package session_test
 
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"steward/internal/oidc/provider/providertest"
 	"steward/internal/webhook/send"
 )
 
-// TestLogoutTokensPassTheEgressCheck posts a logout token to a loopback address, which is refused unless it is allowed.
+// TestLogoutTokensPassTheEgressCheck has a client at a loopback address, which is refused unless it is allowed.
 func TestLogoutTokensPassTheEgressCheck(t *testing.T) {
 	var got []http.Header
 	status := http.StatusOK
 	client := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil || r.PostForm.Get("logout_token") != "a.b.c" {
-			t.Errorf("got form %v, %v", r.PostForm, err)
+		if r.PostFormValue("logout_token") == "" {
+			t.Errorf("got form %v", r.PostForm)
 		}
 		got = append(got, r.Header)
 		w.WriteHeader(status)
 	}))
 	defer client.Close()
-	form := url.Values{"logout_token": {"a.b.c"}}
-	if status, err := (&LogoutWorker{Sender: send.New(send.Egress{}, time.Now)}).post(t.Context(), client.URL, form); err == nil ||
-		status != 0 || !strings.Contains(err.Error(), "loopback") || len(got) > 0 {
-		t.Errorf("got %d, %v", status, err)
+	f := providertest.OnSQLite(t)
+	end := func(e send.Egress) (attempts, left int) {
+		p := f.NewProvider()
+		p.Sender = send.New(e, time.Now)
+		f.Serve(p)
+		app := f.NewApp(strings.Replace(providertest.Confidential, "{", `{"backchannel_logout_uri": "`+client.URL+`", `, 1))
+		endSessions(relyingParty{app, client.URL}, 1)
+		before := len(got)
+		sendDue(f)
+		return len(got) - before, count(f)
 	}
-	allowed := &LogoutWorker{Sender: send.New(send.Egress{Loopback: true}, time.Now)}
-	if status, err := allowed.post(t.Context(), client.URL, form); err != nil || status != http.StatusOK {
-		t.Errorf("got %d, %v", status, err)
+	if attempts, left := end(send.Egress{}); attempts != 0 || left != 1 {
+		t.Errorf("%d attempts at an address that is not allowed, %d logouts are left", attempts, left)
 	}
-	if len(got) != 1 || got[0].Get("Content-Type") != "application/x-www-form-urlencoded" ||
-		got[0].Get("Webhook-Id") != "" || got[0].Get("Steward-Attempt") != "" {
-		t.Errorf("got headers %v", got)
+	if attempts, left := end(send.Egress{Loopback: true}); attempts != 1 || left != 1 {
+		t.Errorf("%d attempts, %d logouts are left", attempts, left)
+	}
+	if h := got[0]; h.Get("Content-Type") != "application/x-www-form-urlencoded" || h.Get("Webhook-Id") != "" || h.Get("Steward-Attempt") != "" {
+		t.Errorf("got headers %v", h)
 	}
 	status = http.StatusBadRequest
-	if status, err := allowed.post(t.Context(), client.URL, form); err == nil || status != http.StatusBadRequest {
-		t.Errorf("got %d, %v", status, err)
+	if attempts, left := end(send.Egress{Loopback: true}); attempts != 1 || left != 2 {
+		t.Errorf("%d attempts at a client that refuses, %d logouts are left", attempts, left)
 	}
 }

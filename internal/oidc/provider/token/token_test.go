@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
@@ -85,5 +86,17 @@ func TestTokenResponsesAreCounted(t *testing.T) {
 	}
 	if lines := f.Observed.Take(); !slices.Equal(lines, want) {
 		t.Errorf("got %q, want %q", lines, want)
+	}
+}
+
+// TestEachGrantTypeIsServed checks that the endpoint knows each grant type that clients may have and the
+// discovery document lists.
+func TestEachGrantTypeIsServed(t *testing.T) {
+	f := providertest.OnSQLite(t)
+	a := f.NewApp(providertest.Confidential)
+	for _, name := range oidc.GrantTypes() {
+		if got := a.Post("/oauth/token", "grant_type", name).JSON()["error"]; got == oauth.UnsupportedGrantType {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
