@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"runtime"
 	"time"
 
 	"steward/internal/apikey"
@@ -90,7 +91,7 @@ type Provider struct {
 
 // New returns a provider that nobody observes. The caller sets the other fields.
 func New(stores *Stores, issuer string) *Provider {
-	return &Provider{Stores: stores, Issuer: issuer, Passwords: signin.NewHasher(), Observer: oauth.NewObserver()}
+	return &Provider{Stores: stores, Issuer: issuer, Passwords: signin.NewHasher(runtime.GOMAXPROCS(0)), Observer: oauth.NewObserver()}
 }
 
 // Open reads the installation's secret, connects the provider's parts and registers its caches. Call it

@@ -3,7 +3,6 @@ package signin
 import (
 	"context"
 	"net/http"
-	"runtime"
 	"sync"
 	"time"
 
@@ -25,9 +24,12 @@ type Hasher struct {
 	slots *slots
 }
 
-// NewHasher returns a Hasher that works on one password for each core at a time.
-func NewHasher() *Hasher {
-	return &Hasher{Compare: account.CheckPassword, Cost: account.UsualCost, slots: newSlots(runtime.GOMAXPROCS(0))}
+// NewHasher returns a Hasher that works on atOnce passwords at a time.
+func NewHasher(atOnce int) *Hasher {
+	return &Hasher{
+		Compare: account.CheckPassword, Cost: account.UsualCost,
+		slots: &slots{free: make(chan struct{}, atOnce), average: firstEstimate},
+	}
 }
 
 // Check reports whether a password matches a hash. It returns ErrBusy if too many passwords are being
@@ -71,8 +73,6 @@ type slots struct {
 	// average is a moving average over the time that one takes.
 	average time.Duration
 }
-
-func newSlots(n int) *slots { return &slots{free: make(chan struct{}, n), average: firstEstimate} }
 
 // do calls f in a slot. It returns ErrBusy if none will be free in time.
 func (s *slots) do(ctx context.Context, f func()) error {

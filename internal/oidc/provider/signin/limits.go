@@ -76,9 +76,9 @@ func knownAddressLimits(email, network string) []oauth.Limit {
 	}
 }
 
-// passwordLimits returns the limits for guessing a password from anywhere. They add one for the account,
+// PasswordLimits returns the limits for guessing a password from anywhere. They add one for the account,
 // across all networks.
-func passwordLimits(email, network string) []oauth.Limit {
+func PasswordLimits(email, network string) []oauth.Limit {
 	account := oauth.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
 	return append(knownAddressLimits(email, network), account)
 }
@@ -180,7 +180,7 @@ func (h *Handler) takeTry(
 		taken = DeviceLimits(device, network)
 		return taken, h.Attempts.Take(taken...), nil
 	}
-	taken = passwordLimits(email, network)
+	taken = PasswordLimits(email, network)
 	wait = h.Attempts.Take(taken...)
 	if wait == 0 {
 		return taken, 0, nil

@@ -1,4 +1,4 @@
-package signin
+package signin_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/signin"
 )
 
 func same(text string) func(int) string { return func(int) string { return text } }
@@ -19,7 +20,7 @@ func eachEmail(i int) string { return fmt.Sprintf("u%d@example.com", i) }
 // guess tries n passwords and returns how many tries were allowed.
 func guess(l *oauth.Throttle, now time.Time, n int, email, address func(i int) string) (allowed int) {
 	for i := range n {
-		if l.Take(now, passwordLimits(email(i), oauth.Network(address(i)))...) == 0 {
+		if l.Take(now, signin.PasswordLimits(email(i), oauth.Network(address(i)))...) == 0 {
 			allowed++
 		}
 	}

@@ -1,4 +1,4 @@
-package signin
+package signin_test
 
 import (
 	"errors"
@@ -6,11 +6,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"steward/internal/oidc/provider/signin"
 )
 
-// burst calls do n times at the same time, with an f that takes a while, and returns how many were called
+const (
+	estimate = 25 * time.Millisecond // for a password before one was hashed
+	timeout  = 3 * time.Second       // for a request that was promised less
+)
+
+// burst checks n passwords at the same time, each of which takes a while, and returns how many were called
 // and how many refused. It fails if one has waited for longer than promised.
-func burst(t *testing.T, s *slots, n int, each, promised time.Duration) (called, refused int) {
+func burst(t *testing.T, h *signin.Hasher, n int, each, promised time.Duration) (called, refused int) {
 	t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -18,15 +25,18 @@ func burst(t *testing.T, s *slots, n int, each, promised time.Duration) (called,
 	for range n {
 		all.Go(func() {
 			var waited time.Duration
-			err := s.do(t.Context(), func() {
+			h := *h
+			h.Compare = func(string, string) bool {
 				waited = time.Since(start)
 				time.Sleep(each)
-			})
+				return true
+			}
+			_, err := h.Check(t.Context(), "hash", "password")
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				called++
-			} else if refused++; !errors.Is(err, ErrBusy) {
+			} else if refused++; !errors.Is(err, signin.ErrBusy) {
 				t.Error(err)
 			} else {
 				waited = time.Since(start)
@@ -42,12 +52,12 @@ func burst(t *testing.T, s *slots, n int, each, promised time.Duration) (called,
 
 func TestBurstIsServedWithinTwoSecondsOrRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(2)
-		called, refused := burst(t, s, 1000, firstEstimate, MaxWait)
+		h := signin.NewHasher(2)
+		called, refused := burst(t, h, 1000, estimate, signin.MaxWait)
 		if called < 160 || called > 164 || called+refused != 1000 {
 			t.Errorf("%d were called and %d refused, want as many as two slots can serve in two seconds", called, refused)
 		}
-		if called, _ := burst(t, s, 100, firstEstimate, MaxWait); called != 100 {
+		if called, _ := burst(t, h, 100, estimate, signin.MaxWait); called != 100 {
 			t.Errorf("%d of 100 were called after the burst", called)
 		}
 	})
@@ -55,12 +65,12 @@ func TestBurstIsServedWithinTwoSecondsOrRefusedAtOnce(t *testing.T) {
 
 func TestSlowHashingShortensTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1)
-		burst(t, s, 80, time.Second, slotTimeout) // the estimate is wrong at first
+		h := signin.NewHasher(1)
+		burst(t, h, 80, time.Second, timeout) // the estimate is wrong at first
 		for range 20 {
-			burst(t, s, 1, time.Second, 0)
+			burst(t, h, 1, time.Second, 0)
 		}
-		if called, _ := burst(t, s, 80, time.Second, slotTimeout); called > 4 {
+		if called, _ := burst(t, h, 80, time.Second, timeout); called > 4 {
 			t.Errorf("%d were called, although each takes a second", called)
 		}
 	})
