@@ -135,12 +135,15 @@ func (p *parts) connectDeletions() {
 // it after the callers' caches are registered, so that those are emptied first.
 func (p *parts) connectTails() {
 	tails := p.webhooks.tails
-	tails.Authorize = func(r *http.Request) (*auth.Caller, error) {
-		return p.authenticator.Reauthorize(r, auth.ReadWebhooks)
-	}
+	tails.Authorize = p.mayReadWebhooks
 	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} {
 		p.db.Watch(name, tails.Recheck)
 	}
+}
+
+// mayReadWebhooks returns the caller behind a stream, or an error if they may no longer read webhooks.
+func (p *parts) mayReadWebhooks(r *http.Request) (*auth.Caller, error) {
+	return p.authenticator.Reauthorize(r, auth.ReadWebhooks)
 }
 
 // newServer returns the API's server, with the handlers from all slices.
@@ -149,7 +152,8 @@ func (p *parts) newServer() *server.Server {
 	socket := thread.NewSocket(p.threads, p.authenticator.IdentifyActive, min(descriptors()/2, 16_384), p.poolSizes.threads)
 	socket.Disk = p.databaseDisk
 	states := p.wireStatus()
-	p.alerts = p.wireAlerts(states.Processes)
+	hooks := p.webhooks.handler(p.base, p.mayReadWebhooks)
+	p.alerts = p.wireAlerts(states.Processes, hooks)
 	return &server.Server{
 		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL, Passkeys: p.provider.HasPasskeys},
 		Org:         &organization.Handler{Store: p.orgRemover.Store, Open: p.cfg.OpenOrganizations},
@@ -166,7 +170,7 @@ func (p *parts) newServer() *server.Server {
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
 		Thread:      &thread.Handler{Store: p.threads, Evals: p.evals},
 		Socket:      socket,
-		Webhook:     p.webhooks.handler(p.base),
+		Webhook:     hooks,
 		Ingest:      p.webhooks.ingest,
 		Tail:        p.webhooks.tails,
 		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},

@@ -1,1 +1,0 @@
-import{$ as e,Nt as t,Zt as n,_t as r,kt as i,ut as a,yt as o}from"./Page-CqINR8b0.js";var s=o(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(o,c){var l=s(),u=t(l);a(u,()=>c.children),n(l),i(()=>e(l,`aria-label`,c.label)),r(o,l)}export{c as t};
