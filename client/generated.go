@@ -18,6 +18,51 @@ const (
 	APIKeyTypeUser    APIKeyType = "user"
 )
 
+// Values of AlertKind.
+const (
+	AlertKindBackupFailed       AlertKind = "backup_failed"
+	AlertKindDeliveryOverdue    AlertKind = "delivery_overdue"
+	AlertKindDeliveryPassRate   AlertKind = "delivery_pass_rate"
+	AlertKindDestinationFailing AlertKind = "destination_failing"
+	AlertKindDiskLow            AlertKind = "disk_low"
+	AlertKindRequestsRejected   AlertKind = "requests_rejected"
+	AlertKindRunPassRate        AlertKind = "run_pass_rate"
+)
+
+// Values of AlertState.
+const (
+	AlertStateFiring AlertState = "firing"
+	AlertStateOk     AlertState = "ok"
+)
+
+// Values of AlertNoticeEvent.
+const (
+	AlertNoticeEventFiring    AlertNoticeEvent = "firing"
+	AlertNoticeEventRecovered AlertNoticeEvent = "recovered"
+	AlertNoticeEventRepeated  AlertNoticeEvent = "repeated"
+)
+
+// Values of AlertNoticeState.
+const (
+	AlertNoticeStateFailed  AlertNoticeState = "failed"
+	AlertNoticeStatePending AlertNoticeState = "pending"
+	AlertNoticeStateSent    AlertNoticeState = "sent"
+)
+
+// Values of AlertPatchTargetType.
+const (
+	AlertPatchTargetTypeMail    AlertPatchTargetType = "mail"
+	AlertPatchTargetTypeSlack   AlertPatchTargetType = "slack"
+	AlertPatchTargetTypeWebhook AlertPatchTargetType = "webhook"
+)
+
+// Values of AlertTargetType.
+const (
+	AlertTargetTypeMail    AlertTargetType = "mail"
+	AlertTargetTypeSlack   AlertTargetType = "slack"
+	AlertTargetTypeWebhook AlertTargetType = "webhook"
+)
+
 // Values of ClientType.
 const (
 	ClientTypeConfidential ClientType = "confidential"
@@ -48,6 +93,17 @@ const (
 	GranularityDay    Granularity = "day"
 	GranularityHour   Granularity = "hour"
 	GranularityMinute Granularity = "minute"
+)
+
+// Values of NewAlertKind.
+const (
+	NewAlertKindBackupFailed       NewAlertKind = "backup_failed"
+	NewAlertKindDeliveryOverdue    NewAlertKind = "delivery_overdue"
+	NewAlertKindDeliveryPassRate   NewAlertKind = "delivery_pass_rate"
+	NewAlertKindDestinationFailing NewAlertKind = "destination_failing"
+	NewAlertKindDiskLow            NewAlertKind = "disk_low"
+	NewAlertKindRequestsRejected   NewAlertKind = "requests_rejected"
+	NewAlertKindRunPassRate        NewAlertKind = "run_pass_rate"
 )
 
 // Values of NewValueType.
@@ -423,6 +479,146 @@ type AccessLevel struct {
 	// Whether it allows data to be deleted or roles to be granted
 	Warning      bool    `json:"warning,omitempty"`
 	WarningTitle *string `json:"warningTitle,omitempty"`
+}
+
+// Alert is a result of CreateAlert, ListAlerts and UpdateAlert.
+type Alert struct {
+	ID     string      `json:"id"`
+	Name   string      `json:"name"`
+	Kind   AlertKind   `json:"kind"`
+	Params AlertParams `json:"params"`
+	Target AlertTarget `json:"target"`
+
+	// After how many hours a notice is sent again while the alert is firing; 0 for never
+	RepeatHours int64 `json:"repeat_hours"`
+
+	// Whether the rule is not measured
+	Disabled bool       `json:"disabled"`
+	State    AlertState `json:"state"`
+
+	// Since when it has this state
+	Since time.Time `json:"since"`
+
+	// What was found when the last notice was made; empty if the state is ok
+	Summary string `json:"summary"`
+
+	// null before the first one
+	LastNotice *AlertNotice `json:"last_notice"`
+	CreatedBy  string       `json:"created_by"`
+	CreatedAt  time.Time    `json:"created_at"`
+	UpdatedAt  time.Time    `json:"updated_at"`
+}
+
+// AlertKind is a type of the API.
+type AlertKind string
+
+// AlertState is a type of the API.
+type AlertState string
+
+// AlertNotice is part of Alert.
+type AlertNotice struct {
+	// Repeated attempts to send it have the same id
+	ID    string           `json:"id"`
+	Event AlertNoticeEvent `json:"event"`
+	At    time.Time        `json:"at"`
+
+	// sent also means that a mail is in the queue
+	State AlertNoticeState `json:"state"`
+
+	// Why the last attempt to send it failed
+	Error *string `json:"error,omitempty"`
+}
+
+// AlertNoticeEvent is a type of the API.
+type AlertNoticeEvent string
+
+// AlertNoticeState sent also means that a mail is in the queue
+type AlertNoticeState string
+
+// AlertParams is part of Alert and NewAlert.
+type AlertParams struct {
+	// How many requests must be rejected, or of how many events a rate is taken at least
+	Count *int64 `json:"count,omitempty"`
+
+	// Only this evaluation
+	EvalID *string `json:"eval_id,omitempty"`
+
+	// How long it must last, or the window in which events are counted
+	Minutes *int64 `json:"minutes,omitempty"`
+
+	// The rate, or the free part of the disk, below which it fires
+	Percent *int64 `json:"percent,omitempty"`
+
+	// Only this webhook
+	WebhookID *string `json:"webhook_id,omitempty"`
+}
+
+// AlertPatch is the body of UpdateAlert.
+type AlertPatch struct {
+	Disabled *bool   `json:"disabled,omitempty"`
+	Name     *string `json:"name,omitempty"`
+
+	// Replaces all params
+	Params      *AlertPatchParams `json:"params,omitempty"`
+	RepeatHours *int64            `json:"repeat_hours,omitempty"`
+
+	// Replaces the target; a URL as responses show it stays as it is
+	Target *AlertPatchTarget `json:"target,omitempty"`
+}
+
+// AlertPatchParams is part of AlertPatch.
+type AlertPatchParams struct {
+	// How many requests must be rejected, or of how many events a rate is taken at least
+	Count *int64 `json:"count,omitempty"`
+
+	// Only this evaluation
+	EvalID *string `json:"eval_id,omitempty"`
+
+	// How long it must last, or the window in which events are counted
+	Minutes *int64 `json:"minutes,omitempty"`
+
+	// The rate, or the free part of the disk, below which it fires
+	Percent *int64 `json:"percent,omitempty"`
+
+	// Only this webhook
+	WebhookID *string `json:"webhook_id,omitempty"`
+}
+
+// AlertPatchTarget is part of AlertPatch.
+type AlertPatchTarget struct {
+	Type AlertPatchTargetType `json:"type"`
+
+	// For mail, addresses of members
+	To []string `json:"to,omitzero"`
+
+	// For webhook and slack, an http or https URL; responses show only its host
+	URL *string `json:"url,omitempty"`
+}
+
+// AlertPatchTargetType is a type of the API.
+type AlertPatchTargetType string
+
+// AlertTarget is part of Alert and NewAlert.
+type AlertTarget struct {
+	Type AlertTargetType `json:"type"`
+
+	// For mail, addresses of members
+	To []string `json:"to,omitzero"`
+
+	// For webhook and slack, an http or https URL; responses show only its host
+	URL *string `json:"url,omitempty"`
+}
+
+// AlertTargetType is a type of the API.
+type AlertTargetType string
+
+// AlertTest is a result of TestAlert.
+type AlertTest struct {
+	// Why a notice would not be sent; null if it was, or a mail is in the queue
+	Error *string `json:"error"`
+
+	// Status of the target's response; absent if there was none, and for mail
+	Status *int64 `json:"status,omitempty"`
 }
 
 // AuditEntry is a result of ListAuditEntries.
@@ -1157,6 +1353,23 @@ type NewAPIKey struct {
 	Scopes []string `json:"scopes,omitzero"`
 }
 
+// NewAlert is the body of CreateAlert.
+type NewAlert struct {
+	Name     string       `json:"name"`
+	Kind     NewAlertKind `json:"kind"`
+	Target   AlertTarget  `json:"target"`
+	Disabled *bool        `json:"disabled,omitempty"`
+
+	// Each kind has defaults
+	Params *AlertParams `json:"params,omitempty"`
+
+	// By default 24; 0 for never
+	RepeatHours *int64 `json:"repeat_hours,omitempty"`
+}
+
+// NewAlertKind is a type of the API.
+type NewAlertKind string
+
 // NewDestination is the body of CreateDestination.
 type NewDestination struct {
 	// url; http and webhook mean the same
@@ -1382,6 +1595,9 @@ type NewWebhook struct {
 	// Do not store repeated requests: they get the id of the first receipt, with Steward-Duplicate: true
 	Dedupe      *NewWebhookDedupe `json:"dedupe,omitempty"`
 	Description *string           `json:"description,omitempty"`
+
+	// Make it a system webhook that receives each entry of the audit log; requires the right to read the audit log, as do its changes and destinations. Whoever may read webhooks sees its receipts
+	Events *string `json:"events,omitempty"`
 
 	// Create a system webhook, which users cannot change or delete; requires the role owner or admin
 	Internal *bool `json:"internal,omitempty"`
@@ -3464,6 +3680,32 @@ func (v *DestinationConfig) UnmarshalJSON(text []byte) error {
 	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "filter", "headers", "max_retries", "paused", "rate", "retry", "timeout_seconds")
 }
 
+// ListAlerts calls GET /alert: List alerts, oldest first. Requires the role owner or admin; access tokens require the scope `webhook:read`; not available to keys of a project.
+func (c *Client) ListAlerts(ctx context.Context) ([]Alert, error) {
+	return decode[[]Alert](c.send(ctx, request{method: http.MethodGet, path: path("/alert"), repeatable: true}))
+}
+
+// CreateAlert calls POST /alert: Create an alert. Requires the role owner or admin; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) CreateAlert(ctx context.Context, body NewAlert) (*Alert, error) {
+	return decode[*Alert](c.send(ctx, request{method: http.MethodPost, path: path("/alert"), repeatable: true, body: body}))
+}
+
+// DeleteAlert calls DELETE /alert/{id}: Delete an alert. Requires the role owner or admin; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) DeleteAlert(ctx context.Context, id string) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/alert/{id}", id), repeatable: true})
+	return err
+}
+
+// UpdateAlert calls PUT /alert/{id}: Update an alert. Requires the role owner or admin; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) UpdateAlert(ctx context.Context, id string, body AlertPatch) (*Alert, error) {
+	return decode[*Alert](c.send(ctx, request{method: http.MethodPut, path: path("/alert/{id}", id), repeatable: true, body: body}))
+}
+
+// TestAlert calls POST /alert/{id}/test: Send a test notice to the target of an alert. Requires the role owner or admin; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) TestAlert(ctx context.Context, id string) (*AlertTest, error) {
+	return decode[*AlertTest](c.send(ctx, request{method: http.MethodPost, path: path("/alert/{id}/test", id), repeatable: true}))
+}
+
 // ListAuditEntries calls GET /audit: List audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
 func (c *Client) ListAuditEntries(ctx context.Context, params *ListAuditEntriesParams) ([]AuditEntry, error) {
 	return decode[[]AuditEntry](c.send(ctx, request{method: http.MethodGet, path: path("/audit"), repeatable: true, query: params.query()}))
@@ -4573,4 +4815,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 9673764c6417b4b9cecc82abd28adfbcdfafae8bcd062578752e060a740fbcc8
+// Sources: sha256 e46bf143af8201d0f4f7343b0c21f14ff5f27370c096fec70dda111b56273e8d

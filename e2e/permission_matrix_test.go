@@ -125,6 +125,8 @@ func (m *matrix) create() {
 	m.ids["/oidc/clients"] = s.NewApplication(object{}).ID
 	anUpstream := object{"name": "u", "issuer": "https://u.example", "client_id": "c"}
 	m.ids["/oidc/upstream"] = s.Call("POST", "/oidc/upstream", anUpstream).Want(201).Text("id")
+	anAlert := object{"name": "a", "kind": "destination_failing", "target": object{"type": "slack", "url": "https://a.example"}}
+	m.ids["/alert"] = s.Call("POST", "/alert", anAlert).Want(201).Text("id")
 	m.ids["/oidc/registration-token"] = s.Call("POST", "/oidc/registration-token", object{}).Want(201).Text("id")
 	resources := object{"resources": []object{
 		{"type": "s3", "name": "matrix-bucket"}, {"type": "db", "name": "matrix"}, {"type": "kv", "name": "matrix"},

@@ -43,6 +43,7 @@ export function commands(): Command[] {
     ...(session.manages
       ? [
           create('Create OAuth app', '/oauth/clients/new'),
+          create('Create alert', '/alerts?new=1'),
           create('Invite member', '/members?new=1'),
         ]
       : []),

@@ -99,6 +99,12 @@ export const routes: Route[] = [
     nav: { label: 'Projects', icon: 'box', group: 'Organization' },
   },
   {
+    pattern: '/alerts',
+    load: () => import('./pages/Alerts.svelte'),
+    nav: { label: 'Alerts', icon: 'bell', group: 'Organization' },
+    needs: 'manages',
+  },
+  {
     pattern: '/audit',
     load: () => import('./pages/Audit.svelte'),
     nav: { label: 'Audit log', icon: 'audit', group: 'Organization' },

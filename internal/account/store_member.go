@@ -36,6 +36,16 @@ func (s *Store) Members(ctx context.Context, orgID string) ([]Member, error) {
 	return append(members, pending...), nil
 }
 
+// HasAddress reports whether an organization has an active member with an address, which is in lower
+// case.
+func (s *Store) HasAddress(q db.Querier, orgID, email string) (has bool, err error) {
+	if err := q.Row(`SELECT EXISTS (SELECT 1 FROM users u JOIN members m ON m.user_id = u.id
+		WHERE u.email = $2 AND m.org_id = $1 AND NOT m.disabled)`, orgID, email).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for address: %w", err)
+	}
+	return has, nil
+}
+
 // member returns a member, or NotFound.
 func member(q db.Querier, orgID, userID string) (Member, error) {
 	m, err := scanMember(q.Row(selectMember+`WHERE m.org_id = $1 AND m.user_id = $2`, orgID, userID))

@@ -34,6 +34,7 @@ func TestLosersOfADeletionGet404(t *testing.T) {
 			{"POST /oidc/org/members", `{"email":"a@example.com","role":"viewer"}`, "id", "/oidc/org/members/%s", ""},
 			{"POST /oidc/clients", `{"name":"a","description":"","homepage_url":"https://a.example"}`, "client.id", "/oidc/clients/%s", ""},
 			{"POST /oidc/upstream", `{"name":"a","issuer":"https://a.example","client_id":"c","client_secret":"s"}`, "id", "/oidc/upstream/%s", ""},
+			{"POST /alert", `{"name":"a","kind":"destination_failing","target":{"type":"slack","url":"https://a.example"}}`, "id", "/alert/%s", ""},
 			{"POST /oidc/registration-token", `{"name":"a","expires_in":3600,"uses":5}`, "id", "/oidc/registration-token/%s", ""},
 			{"POST /cli/apikey", `{"name":"a"}`, "id", "/cli/apikey/%s", ""},
 			{"PUT /thread/", `{"project_id":"prj_test"}`, "id", "/thread/%s", ""},

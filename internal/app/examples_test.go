@@ -43,6 +43,11 @@ var steps = []struct{ request, body, save string }{
 	{"GET /oidc/upstream/$upstream", "", ""},
 	{"PUT /oidc/upstream/$upstream", `{"default_role":"viewer","client_secret":null}`, ""},
 	{"DELETE /oidc/upstream/$upstream", "", ""},
+	{"POST /alert", `{"name":"walk","kind":"destination_failing","target":{"type":"webhook","url":"http://127.0.0.1:9/private"}}`, "$alert id"},
+	{"GET /alert", "", ""},
+	{"PUT /alert/$alert", `{"params":{"minutes":30},"repeat_hours":1}`, ""},
+	{"POST /alert/$alert/test", "", ""},
+	{"DELETE /alert/$alert", "", ""},
 	{"POST /oidc/registration-token", `{"name":"walk","expires_in":3600,"uses":5}`, "$registration id"},
 	{"GET /oidc/registration-token", "", ""},
 	{"DELETE /oidc/registration-token/$registration", "", ""},
@@ -244,6 +249,18 @@ func (f *faultFixture) bodyFaultsOf() []bodyFaults {
 		{
 			"PUT /oidc/upstream/{id}", "/oidc/upstream/" + f.upstream, `{"name":"a","scopes":["openid"]}`, upstreamFaults(),
 		},
+		{
+			"POST /alert", "/alert",
+			`{"name":"a","kind":"delivery_pass_rate","params":{"minutes":5},"target":{"type":"slack","url":"https://a.example"}}`,
+			[]fault{
+				{at: "name", value: control},
+				{at: "params.minutes", value: "1441"},
+				{at: "params.webhook_id", value: `"wh_1"`},
+				{at: "params.eval_id", value: `"e"`, needs: []string{"kind"}},
+				{at: "target.url", value: `"ftp://a.example"`, needs: []string{"target.type"}},
+			},
+		},
+		{"PUT /alert/{id}", "/alert/" + f.alert, `{"name":"a","params":{"minutes":5}}`, []fault{{at: "name", value: control}}},
 		{
 			"POST /oidc/registration-token", "/oidc/registration-token", `{"name":"a","expires_in":60,"uses":1}`,
 			[]fault{{at: "name", value: `"a\u0007"`}, {at: "expires_in", value: "59"}, {at: "uses", value: "0"}},

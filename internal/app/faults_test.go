@@ -23,7 +23,7 @@ type faultFixture struct {
 	*fixture
 	schemas                                           map[string]schema
 	member, client, bucket, hook, destination, failed string
-	upstream                                          string
+	upstream, alert                                   string
 }
 
 func newFaultFixture(t *testing.T, d *db.DB) *faultFixture {
@@ -33,6 +33,7 @@ func newFaultFixture(t *testing.T, d *db.DB) *faultFixture {
 	f.member = f.create("/oidc/org/members", `{"email":"a@a.example","role":"viewer"}`, "id")
 	f.client = f.create("/oidc/clients", `{"name":"a","description":"b","homepage_url":"https://a.example"}`, "client", "id")
 	f.upstream = f.create("/oidc/upstream", `{"name":"a","issuer":"https://a.example","client_id":"c"}`, "id")
+	f.alert = f.create("/alert", `{"name":"a","kind":"destination_failing","target":{"type":"slack","url":"https://a.example"}}`, "id")
 	f.bucket = f.create("/resource/"+f.orgID+"/local", `{"resources":[{"type":"s3"}]}`, "created", "0", "name")
 	f.hook = f.create("/webhook/create", `{"name":"a"}`, "id")
 	f.destination = f.create("/webhook/destination-create/"+f.hook, `{"type":"url","config":{"url":"https://a.example"}}`, "id")

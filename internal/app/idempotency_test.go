@@ -20,7 +20,7 @@ import (
 // effectsElsewhere lists the POST routes whose effects, if any, are not in the database.
 var effectsElsewhere = []string{
 	"POST /resource/{orgId}/{region}/{name}/query", "POST /webhook/destination-test/{webhookId}/{destinationId}",
-	"POST /webhook/filter-test/{webhookId}",
+	"POST /webhook/filter-test/{webhookId}", "POST /alert/{id}/test",
 }
 
 func startSession(orgID, metadata string) string {

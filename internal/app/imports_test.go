@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"thread"},
 	{"resource"},
 	{"rotation", "certificate", "status", "search"},
+	{"alert"},
 	{"sdk", "console"},
 	{"server"},
 	{"cli"},

@@ -61,6 +61,12 @@ func (p *parts) start(watch, work *job.Group) {
 			Do: p.mail.worker.Run,
 		}).Run)
 	}
+	one(time.Minute, "measure alerts", "alerts", p.alerts.evaluator.Run)
+	notices := job.Lease{DB: p.db, Now: p.now, Name: "alert notices", Owner: owner, TTL: leaseFor}
+	work.Go((&job.Job{
+		Lease: notices, Log: p.log, Title: "send notices of alerts", Interval: time.Second, Pending: p.alerts.evaluator.Store.HasDue,
+		Do: p.alerts.worker.Run,
+	}).Run)
 	if p.backups != nil {
 		work.Go(p.backups.Job(owner).Run)
 	}

@@ -44,6 +44,7 @@ var owners = map[string][]string{
 	},
 	"resource": {"resources"},
 	"node":     {"nodes", "processes"},
+	"alert":    {"alerts", "alert_notices"},
 	"app":      {"backup_schedule"},
 }
 

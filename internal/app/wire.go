@@ -62,6 +62,7 @@ type parts struct {
 	mail          *mailing   // nil if no mail server is set
 	backups       *scheduled // nil if backups have no target
 	resources     *resource.Manager
+	alerts        alerts
 	console       *console.Console
 	authenticator *server.Authenticator
 	server        *server.Server
@@ -89,6 +90,7 @@ func wire(b base) (*parts, error) {
 	b.db.Watch(auth.Callers, p.apiKeys.Forget)
 
 	p.webhooks = b.wireWebhooks(p.auditLog)
+	p.auditLog.Recorded = p.webhooks.store.AcceptAuditTx
 	p.storage = b.wireObjects(p.auditLog, active, p.webhooks.store)
 	engines, err := b.wireEngines(p.auditLog, active)
 	if err != nil {
@@ -149,13 +151,16 @@ func (p *parts) newServer() *server.Server {
 	baseURL := p.addresses.BaseURL
 	socket := thread.NewSocket(p.threads, p.authenticator.IdentifyActive, min(descriptors()/2, 16_384), p.poolSizes.threads)
 	socket.Disk = p.databaseDisk
+	states := p.wireStatus()
+	p.alerts = p.wireAlerts(states.Processes)
 	return &server.Server{
 		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL, Passkeys: p.provider.HasPasskeys},
 		Org:         &organization.Handler{Store: p.orgRemover.Store, Open: p.cfg.OpenOrganizations},
 		Key:         &apikey.Handler{Store: p.apiKeys},
 		Audit:       &audit.Handler{Store: p.auditLog},
 		Search:      &search.Handler{Sources: p.searchSources()},
-		Status:      p.wireStatus(),
+		Status:      states,
+		Alert:       p.alerts.handler,
 		Eval:        &eval.Handler{Store: p.evals},
 		OIDC:        &oidc.Handler{Store: p.oauth.Clients, Keys: p.oauth.Keys, BaseURL: baseURL},
 		Upstream:    &upstream.Handler{Store: p.oauth.Upstreams.Store, BaseURL: baseURL},

@@ -60,8 +60,24 @@ func (m *mailing) compose(ctx context.Context, r mail.Request) (mail.Letter, err
 			Name: r.Notice, Email: r.To, RemoteAddr: r.RemoteAddr, At: r.At, Link: m.baseURL + protocol.PathAccount,
 		}
 		return mail.Letter{To: r.To, Content: content.Content()}, nil
+	case mail.KindAlert:
+		return m.alert(ctx, r)
 	}
 	return mail.Letter{}, errs.New(errs.Invalid, "mail of an unknown kind")
+}
+
+// alert makes the mail about an alert, which only a member gets.
+func (m *mailing) alert(ctx context.Context, r mail.Request) (mail.Letter, error) {
+	isMember, err := m.accounts.HasAddress(m.store.DB.Read(ctx), r.OrgID, r.To)
+	if err != nil {
+		return mail.Letter{}, err
+	}
+	if !isMember || r.Alert == nil {
+		return mail.Letter{}, errs.Missing("member", r.To)
+	}
+	content := *r.Alert
+	content.Link = m.baseURL + "/console/alerts"
+	return mail.Letter{To: r.To, Content: content.Content()}, nil
 }
 
 func (m *mailing) invitation(ctx context.Context, r mail.Request) (mail.Letter, error) {

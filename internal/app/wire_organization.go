@@ -44,6 +44,8 @@ var orgTables = []organization.Table{
 	{Name: "webhook_counts", Key: "unit, bucket"},
 	{Name: "webhook_counts_each", Key: "webhook_id, unit, bucket"},
 	{Name: "webhook_totals", Key: "webhook_id"},
+	{Name: "alert_notices", Key: "id"},
+	{Name: "alerts", Key: "id"},
 	{Name: "bucket_totals", Key: "bucket_id, tier"},
 	{Name: "object_usage", Key: "day, tier"},
 	{Name: "projects", Key: "id"},

@@ -16,7 +16,7 @@ func (p *parts) wireStatus() *status.Handler {
 	b := p.base
 	h := &status.Handler{
 		Version: Version(), StartedAt: stamp.Of(b.now()),
-		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: b.processID, KeyID: b.ring.KeyID()},
+		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: b.processID, KeyID: b.ring.KeyID(), Dir: b.cfg.Data},
 		Disk:      b.dataDisk, Accounts: p.accounts,
 		Nodes: p.nodes.directory, Resources: p.engines.store, Webhooks: p.webhooks.store,
 		Engines: &status.Engines{All: b.engineChecks(p.engines.regions), Log: b.log},

@@ -21,6 +21,8 @@ type Store struct {
 	Now func() time.Time
 	// Retention is how long we keep entries.
 	Retention time.Duration
+	// Recorded, if not nil, is called with each entry, in its transaction.
+	Recorded func(tx *db.Tx, orgID string, e Entry) error
 }
 
 // Record writes an entry about an action by the transaction's caller. A caller with neither user nor
@@ -33,18 +35,24 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	}
 	requestID, remoteAddr := source(tx.Context())
 	now := s.Now()
+	e := Entry{
+		ID: id.At(id.Audit, now), At: stamp.Of(now), UserID: db.Null(caller.UserID), KeyID: db.Null(caller.KeyID),
+		ClientID: db.Null(caller.ClientID), Action: action, Target: target, RemoteAddr: remoteAddr, RequestID: requestID,
+	}
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target,
 		remote_addr, request_id) VALUES (@org_id, @id, @at, @user_id, @key_id, @client_id, @thing, @action, @target,
 		@remote_addr, @request_id)`,
 		db.Args{
-			"org_id": caller.OrgID, "id": id.At(id.Audit, now), "at": stamp.Of(now), "user_id": db.Null(caller.UserID),
-			"key_id": db.Null(caller.KeyID), "client_id": db.Null(caller.ClientID), "thing": thingOf(action),
-			"action": action, "target": target, "remote_addr": remoteAddr, "request_id": requestID,
+			"org_id": caller.OrgID, "id": e.ID, "at": e.At, "user_id": e.UserID, "key_id": e.KeyID, "client_id": e.ClientID,
+			"thing": thingOf(action), "action": action, "target": target, "remote_addr": remoteAddr, "request_id": requestID,
 		})
 	if err != nil {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
-	return nil
+	if s.Recorded == nil {
+		return nil
+	}
+	return s.Recorded(tx, caller.OrgID, e)
 }
 
 // List returns a page of an organization's entries that match a filter, newest first. It returns Invalid
@@ -100,15 +108,31 @@ func firstID(t time.Time) string {
 func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
 	requestID, remoteAddr := source(tx.Context())
 	now := s.Now()
+	e := Entry{
+		ID: id.At(id.Audit, now), At: stamp.Of(now), UserID: db.Null(by), Action: action, Target: userID, RemoteAddr: remoteAddr,
+		RequestID: requestID,
+	}
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, thing, action, target, remote_addr, request_id)
 		SELECT org_id, @id, @at, @by, @thing, @action, @target, @remote_addr, @request_id
 		FROM active_members WHERE user_id = @target`,
 		db.Args{
-			"id": id.At(id.Audit, now), "at": stamp.Of(now), "by": db.Null(by), "thing": thingOf(action), "action": action,
+			"id": e.ID, "at": e.At, "by": e.UserID, "thing": thingOf(action), "action": action,
 			"target": userID, "remote_addr": remoteAddr, "request_id": requestID,
 		})
 	if err != nil {
 		return fmt.Errorf("insert audit entries of user: %w", err)
+	}
+	if s.Recorded == nil {
+		return nil
+	}
+	orgIDs, err := db.Collect(tx, db.Value[string], `SELECT org_id FROM active_members WHERE user_id = $1 ORDER BY org_id`, userID)
+	if err != nil {
+		return fmt.Errorf("list organizations of user: %w", err)
+	}
+	for _, orgID := range orgIDs {
+		if err := s.Recorded(tx, orgID, e); err != nil {
+			return err
+		}
 	}
 	return nil
 }

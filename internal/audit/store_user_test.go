@@ -13,6 +13,14 @@ import (
 func TestEntryOfUserIsInTheLogOfEachOrganization(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, ctx := newStore(d), requested(t)
+		told := map[string]int{}
+		s.Recorded = func(_ *db.Tx, orgID string, e audit.Entry) error {
+			told[orgID]++
+			if e.Target != "usr_1" || e.ID == "" || e.RemoteAddr != "192.0.2.1" {
+				t.Errorf("told of %+v", e)
+			}
+			return nil
+		}
 		err := d.Write(ctx, func(tx *db.Tx) error {
 			for _, m := range [][2]string{{"org_1", "usr_1"}, {"org_2", "usr_1"}, {"org_2", "usr_2"}, {"org_3", "usr_2"}} {
 				_, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
@@ -33,6 +41,9 @@ func TestEntryOfUserIsInTheLogOfEachOrganization(t *testing.T) {
 			result, err := s.List(t.Context(), org, audit.Filter{}, page.Paging{Limit: 10})
 			if err != nil || len(result.Items) != want {
 				t.Fatalf("%s has %+v, %v; want %d entries", org, result.Items, err, want)
+			}
+			if told[org] != want {
+				t.Errorf("%s was told of %d entries, want %d", org, told[org], want)
 			}
 		}
 		got := entries(t, s)

@@ -166,6 +166,9 @@ var (
 	ReadWebhooks  = Permission{Name: "read webhooks", Roles: everybody, Scope: "webhook:read"}
 	WriteWebhooks = Permission{Name: "manage webhooks", Roles: writers, Scope: "webhook:write"}
 
+	ReadAlerts  = Permission{Name: "read alerts", Roles: managers, Scope: "webhook:read"}
+	WriteAlerts = Permission{Name: "manage alerts", Roles: managers, Scope: "webhook:write"}
+
 	Search     = Permission{Name: "search", Roles: everybody, Project: true, Scope: "account:read"}
 	ReadStatus = Permission{Name: "read the status", Roles: everybody, Scope: "account:read"}
 

@@ -23,6 +23,15 @@ func Free(dir string) (int64, error) {
 	return int64(stat.Bavail) * int64(stat.Bsize), nil
 }
 
+// FreePercent returns how much of the file system of a directory is free, in percent.
+func FreePercent(dir string) (int64, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return 0, fmt.Errorf("read the free space of %s: %w", dir, err)
+	}
+	return int64(float64(stat.Bavail) / float64(max(stat.Blocks, 1)) * 100), nil
+}
+
 // Space knows whether the file system of a directory is almost full. It is safe for concurrent use, and
 // cheap enough to be asked for every request.
 type Space struct {

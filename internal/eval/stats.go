@@ -161,3 +161,17 @@ func statsQuery(dialect db.Dialect, orgID string, f Filter, r period.Range) (tex
 	return list.Text(`WITH RECURSIVE b(n) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT n + 1 FROM b WHERE n + 1 < ?)
 		SELECT b.n, ?, ?, ? FROM b`, r.Len(), count(f), count(failed), count(pending)).Statement()
 }
+
+// LastRuns counts an organization's or eval's runs since a time that have ended, and how many of them
+// passed. It looks at the last runs only, up to a limit.
+func (s *Store) LastRuns(ctx context.Context, orgID, evalID string, since stamp.Time, limit int64) (ended, passed int64, err error) {
+	f := Filter{EvalID: evalID, Since: &since}
+	text, args := list.Text(`SELECT count(*), CAST(COALESCE(SUM(CASE WHEN passed = false THEN 0 ELSE 1 END), 0) AS BIGINT)
+		FROM (SELECT pending, COALESCE(passed, success) AS passed FROM eval_runs WHERE ?
+		ORDER BY created_at DESC, id DESC LIMIT ?) AS latest WHERE pending = false`,
+		f.runs(s.DB.Dialect(), orgID), limit).Statement()
+	if err := s.DB.Read(ctx).Row(text, args...).Scan(&ended, &passed); err != nil {
+		return 0, 0, fmt.Errorf("count last runs: %w", err)
+	}
+	return ended, passed, nil
+}

@@ -35,6 +35,8 @@ const (
 	Database    = "db"
 	KVStore     = "kv"
 	Node        = "node"
+	Alert       = "alr"
+	AlertNotice = "alrn"
 )
 
 // counter starts at a random number and advances in random steps. It is the high part of the random

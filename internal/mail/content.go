@@ -184,6 +184,22 @@ func (n Notice) Content() Content {
 	}
 }
 
+// Alert is the mail about an alert.
+type Alert struct {
+	Title string `json:"title"`
+	Text  string `json:"text"`
+	// Link is the page of alerts.
+	Link string `json:"-"`
+}
+
+// Content returns the mail's text.
+func (a Alert) Content() Content {
+	return Content{
+		Subject: a.Title, Paragraphs: []string{a.Text}, Action: "Open the alerts", Link: a.Link,
+		Footnotes: []string{"An owner or admin of your organization has chosen that you get its alerts."},
+	}
+}
+
 // Preview is a mail with examples.
 type Preview struct {
 	Name string
@@ -200,6 +216,10 @@ func Previews() []Preview {
 			Org: "Acme", Role: "member", Inviter: "Ada Lovelace", Link: base + "/invite/" + token, Expires: at,
 		}.Content()},
 		{"reset", Reset{Email: "grace@example.com", Link: base + "/reset/" + token, Expires: at}.Content()},
+		{"alert", Alert{
+			Title: "Firing: Orders", Link: base + "/console/alerts",
+			Text: `Deliveries to hooks.example.com of the webhook orders have been failing since 15 November 2026, 08:30 UTC: the destination answered 503`,
+		}.Content()},
 		{"email", NewEmail{Email: "grace@example.com", Link: base + "/account/email/" + token, Expires: at}.Content()},
 	}
 	for _, name := range slices.Sorted(maps.Keys(notices)) {

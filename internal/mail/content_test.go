@@ -8,7 +8,7 @@ import (
 
 func TestPreviewsAreComplete(t *testing.T) {
 	list := Previews()
-	if len(list) != 3+len(notices) {
+	if len(list) != 4+len(notices) {
 		t.Errorf("%d previews", len(list))
 	}
 	for _, p := range list {

@@ -26,6 +26,7 @@ const (
 	KindReset      Kind = "reset"      // a link to set a new password
 	KindEmail      Kind = "email"      // a link that proves a new address
 	KindNotice     Kind = "notice"     // something has happened to the account
+	KindAlert      Kind = "alert"      // an alert of an organization
 )
 
 // Event is a change to an account. We send its user a notice, so that a stranger's change does not go
@@ -59,6 +60,8 @@ type Request struct {
 	Notice     Event      `json:"notice,omitempty"`
 	RemoteAddr string     `json:"remote_addr,omitempty"`
 	At         stamp.Time `json:"at,omitzero"`
+	// Alert is an alert's text, for a member of OrgID with the address To.
+	Alert *Alert `json:"alert,omitempty"`
 }
 
 // Letter is a mail that is ready to send.

@@ -36,25 +36,32 @@ func (s *Store) Add(tx *db.Tx, r Request) error {
 	return nil
 }
 
-// maxInvitations bounds the invitations that we mail for an organization per day. Members who invite
-// choose the addresses, and must not be able to send any amount of mail through the operator's server.
-const maxInvitations = 500
+// maxForOrg bounds the mails that we send for an organization per day. Its members choose who gets
+// them, and must not be able to send any amount of mail through the operator's server.
+const maxForOrg = 500
 
-// AddInvitation queues a mail with an invitation's link, unless the organization has reached its limit
-// for today. The inviter sees a link too, and can pass it on.
-func (s *Store) AddInvitation(tx *db.Tx, orgID, invitationID string) error {
+// AddForOrg queues a mail that an organization's members have caused, and reports whether it did: it
+// does not if the organization has reached its limit for today.
+func (s *Store) AddForOrg(tx *db.Tx, r Request) (added bool, err error) {
 	var mails int64
 	day := s.Now().Unix() / (24 * 60 * 60)
 	if err := tx.Row(`INSERT INTO mail_quotas (org_id, day, mails) VALUES ($1, $2, 1)
 		ON CONFLICT (org_id) DO UPDATE SET day = excluded.day,
 			mails = CASE WHEN mail_quotas.day = excluded.day THEN mail_quotas.mails + 1 ELSE 1 END
-		RETURNING mails`, orgID, day).Scan(&mails); err != nil {
-		return fmt.Errorf("count invitation: %w", err)
+		RETURNING mails`, r.OrgID, day).Scan(&mails); err != nil {
+		return false, fmt.Errorf("count mail: %w", err)
 	}
-	if mails > maxInvitations {
-		return nil
+	if mails > maxForOrg {
+		return false, nil
 	}
-	return s.Add(tx, Request{Kind: KindInvitation, OrgID: orgID, InvitationID: invitationID})
+	return true, s.Add(tx, r)
+}
+
+// AddInvitation queues a mail with an invitation's link, unless the organization has reached its limit
+// for today. The inviter sees a link too, and can pass it on.
+func (s *Store) AddInvitation(tx *db.Tx, orgID, invitationID string) error {
+	_, err := s.AddForOrg(tx, Request{Kind: KindInvitation, OrgID: orgID, InvitationID: invitationID})
+	return err
 }
 
 type queued struct {

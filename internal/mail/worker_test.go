@@ -221,13 +221,13 @@ func TestInvitationsOfAnOrganizationAreBounded(t *testing.T) {
 				return nil
 			}))
 		}
-		invite("org_1", maxInvitations+10)
-		f.wantQueued(maxInvitations)
+		invite("org_1", maxForOrg+10)
+		f.wantQueued(maxForOrg)
 		invite("org_2", 1)
-		f.wantQueued(maxInvitations + 1)
+		f.wantQueued(maxForOrg + 1)
 		f.advance(24 * time.Hour)
 		invite("org_1", 1)
-		f.wantQueued(maxInvitations + 2)
+		f.wantQueued(maxForOrg + 2)
 	})
 }
 

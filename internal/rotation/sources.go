@@ -56,6 +56,7 @@ func sources() []source {
 			sealed("config", "webhook.destination.config"), sealed("secret", "webhook.destination.secret"),
 			sealed("previous_secret", "webhook.destination.secret"),
 		}},
+		{table: "alerts", key: texts("org_id", "id"), columns: []column{sealed("target", "alert.target")}},
 		{table: "certificates", key: texts("name"), columns: []column{
 			{"value", nil, func(key [][]byte) string { return "certificate:" + string(key[0]) }},
 		}},

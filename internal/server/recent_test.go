@@ -44,6 +44,7 @@ func TestRoutesThatNeedARecentSignIn(t *testing.T) {
 	}
 	want := []string{
 		"updateOrganization", "deleteOrganization",
+		"createAlert", "updateAlert",
 		"inviteMember", "updateMember", "renewInvitation", "resetMemberPassword", "clearMemberFactors", "removeMember",
 		"createOAuthClient", "updateOAuthClient", "deleteOAuthClient", "rotateOAuthClientSecret", "rotateSigningKeys",
 		"createUpstream", "updateUpstream", "deleteUpstream", "createRegistrationToken", "deleteRegistrationToken",

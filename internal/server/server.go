@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/account/organization"
+	"steward/internal/alert"
 	"steward/internal/apikey"
 	"steward/internal/audit"
 	"steward/internal/budget"
@@ -42,6 +43,7 @@ type Server struct {
 	Key      *apikey.Handler
 	Audit    *audit.Handler
 	Status   *status.Handler
+	Alert    *alert.Handler
 	Search   *search.Handler
 	Eval     *eval.Handler
 	OIDC     *oidc.Handler

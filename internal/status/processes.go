@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/stamp"
 )
 
@@ -31,6 +32,8 @@ type Processes struct {
 	ID string
 	// KeyID is the master key that this process seals with.
 	KeyID string
+	// Dir is the data directory.
+	Dir string
 }
 
 // Process is a live process. KeyID is "" if its version does not report it.
@@ -87,12 +90,38 @@ func (p *Processes) Announce(tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Send(`INSERT INTO processes (id, seen_at, key_id, schema) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, key_id = excluded.key_id, schema = excluded.schema`,
-		p.ID, stamp.Of(p.Now()), p.KeyID, schema); err != nil {
+	if err := tx.Send(`INSERT INTO processes (id, seen_at, key_id, schema, disk_free) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, key_id = excluded.key_id, schema = excluded.schema,
+			disk_free = COALESCE(excluded.disk_free, processes.disk_free)`,
+		p.ID, stamp.Of(p.Now()), p.KeyID, schema, p.free()); err != nil {
 		return fmt.Errorf("note process: %w", err)
 	}
 	return nil
+}
+
+// free returns how much of the data directory's volume is free, in percent, or nil if that is unknown.
+func (p *Processes) free() *int64 {
+	if p.Dir == "" {
+		return nil
+	}
+	percent, err := disk.FreePercent(p.Dir)
+	if err != nil {
+		return nil
+	}
+	return &percent
+}
+
+// DiskFree returns how much of the fullest volume of a live process is free, in percent, or nil if that
+// is unknown.
+func (p *Processes) DiskFree(ctx context.Context) (least *int64, err error) {
+	if p.DB.Dialect() == db.SQLite {
+		return p.free(), nil
+	}
+	if err := p.DB.Read(ctx).Row(`SELECT MIN(disk_free) FROM processes WHERE seen_at > $1`,
+		stamp.Of(p.Now()).Add(-aliveFor)).Scan(&least); err != nil {
+		return nil, fmt.Errorf("read the free space of processes: %w", err)
+	}
+	return least, nil
 }
 
 // Alive returns the processes that were alive shortly before now. On SQLite there are none.

@@ -53,6 +53,7 @@ func newDocument() *huma.OpenAPI {
 		{Name: "Object storage", Description: "Objects, presigned URLs, usage and configuration of buckets."},
 		{Name: "Resources", Description: "Regions and their databases, buckets and key-value stores."},
 		{Name: "Audit", Description: "Audit log."},
+		{Name: "Alerts", Description: "Rules that send notices when something goes wrong."},
 		{Name: "Other", Description: "Other operations."},
 	}
 	config.Security = []map[string][]string{{"key": {}}}

@@ -197,9 +197,8 @@ func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 		return Health{}, err
 	}
 	h := Health{Pending: sums[2]}
-	if err := q.Row(`SELECT MIN(due) FROM (SELECT (SELECT q.due_at FROM webhook_queue q WHERE q.destination_id = d.id
-		ORDER BY q.due_at LIMIT 1) AS due FROM webhook_destinations d WHERE d.org_id = $1 AND NOT d.paused) AS heads`, orgID).Scan(&h.OldestDueAt); err != nil {
-		return Health{}, fmt.Errorf("find oldest delivery: %w", err)
+	if h.OldestDueAt, err = oldestDue(q, orgID, ""); err != nil {
+		return Health{}, err
 	}
 	if err := q.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND failing_since IS NOT NULL`,
 		orgID).Scan(&h.FailingTotal); err != nil {

@@ -64,12 +64,17 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (We
 	if err != nil {
 		return Webhook{}, err
 	}
+	if err := w.checkReader(ctx); err != nil {
+		return Webhook{}, err
+	}
 	return idempotency.Once(ctx, func(ctx context.Context) (Webhook, error) {
 		token, err := h.Store.Create(ctx, caller, w)
 		created := w
 		created.CreatedBy = caller.Actor()
-		created.URL = h.url(w.ID, token)
-		created.Metadata = rawOf(nil)
+		if !w.isAudit() {
+			created.URL = h.url(w.ID, token)
+			created.Metadata = rawOf(nil)
+		}
 		return created, err
 	})
 }

@@ -92,6 +92,11 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (tok
 	w.orgID = caller.OrgID
 	w.CreatedBy = caller.Actor()
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		if w.isAudit() {
+			if err := s.checkAudit(tx, w.orgID); err != nil {
+				return err
+			}
+		}
 		if token, err = s.insert(tx, w); err != nil {
 			return err
 		}
@@ -194,7 +199,10 @@ func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook,
 	if err != nil {
 		return w, err
 	}
-	if err := checkUserChange(w.Internal, "webhook"); err != nil {
+	if err := checkUserChange(w.Internal && !w.isAudit(), "webhook"); err != nil {
+		return w, err
+	}
+	if err := w.checkReader(tx.Context()); err != nil {
 		return w, err
 	}
 	return w, match.Check(w)
@@ -238,6 +246,9 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.
 	token = id.Secret(tokenSize)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if w, err = forChange(tx, orgID, webhookID, match); err != nil {
+			return err
+		}
+		if err := checkUserChange(w.isAudit(), "webhook's URL"); err != nil {
 			return err
 		}
 		w.UpdatedAt = stamp.Of(s.Now())

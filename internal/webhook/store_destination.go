@@ -96,7 +96,11 @@ func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webh
 	d.WebhookID = webhookID
 	d.CreatedBy = caller.Actor()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := get(tx, d.orgID, webhookID); err != nil {
+		w, err := get(tx, d.orgID, webhookID)
+		if err != nil {
+			return err
+		}
+		if err := w.checkReader(ctx); err != nil {
 			return err
 		}
 		if err := s.insertDestination(tx, d); err != nil {
@@ -193,6 +197,13 @@ func (s *Store) destinationForChange(tx *db.Tx, to DestinationRef, match page.If
 		return d, err
 	}
 	if err := checkUserChange(d.Internal, "destination"); err != nil {
+		return d, err
+	}
+	w, err := get(tx, to.OrgID, to.WebhookID)
+	if err != nil {
+		return d, err
+	}
+	if err := w.checkReader(tx.Context()); err != nil {
 		return d, err
 	}
 	return d, match.Check(d)

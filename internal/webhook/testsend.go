@@ -97,15 +97,24 @@ func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (Tes
 	if err := idempotency.Claim(ctx); err != nil {
 		return TestResponse{}, err
 	}
+	began := time.Now()
+	result, err := h.SendTest(ctx, orgID, request)
+	if err != nil {
+		return TestResponse{}, err
+	}
+	return testResponse(result, time.Since(began)), nil
+}
+
+// SendTest sends a request for an organization at once. It returns RateLimited if too many tests are
+// running.
+func (h *Handler) SendTest(ctx context.Context, orgID string, r send.Request) (send.Result, error) {
 	if !h.tests.begin(orgID) {
-		return TestResponse{}, &errs.Error{
-			Kind: errs.RateLimited, Message: "too many tests of destinations are running; try again when one has ended", RetryAfter: time.Second,
+		return send.Result{}, &errs.Error{
+			Kind: errs.RateLimited, Message: "too many tests are running; try again when one has ended", RetryAfter: time.Second,
 		}
 	}
 	defer h.tests.end(orgID)
-	began := time.Now()
-	result := h.Network.Send(ctx, request)
-	return testResponse(result, time.Since(began)), nil
+	return h.Network.Send(ctx, r), nil
 }
 
 // running counts the tests or exports that are running. The zero value is ready to use.

@@ -68,6 +68,7 @@ type NewWebhook struct {
 	Name         string                    `json:"name" minLength:"1" maxLength:"256" example:"Orders"`
 	Description  page.Opt[string]          `json:"description,omitempty" required:"false" maxLength:"1024" example:"Orders of the shop"`
 	Internal     bool                      `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
+	Events       string                    `json:"events,omitempty" enum:"audit" doc:"Make it a system webhook that receives each entry of the audit log; requires the right to read the audit log, as do its changes and destinations. Whoever may read webhooks sees its receipts"`
 	Retention    page.Opt[int64]           `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
 	Verification page.Opt[verify.Settings] `json:"verification,omitempty" required:"false" doc:"Refuse requests that do not prove where they come from" example:"{\"type\":\"stripe\",\"secrets\":[\"whsec_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8\"]}"`
 	Dedupe       page.Opt[Dedupe]          `json:"dedupe,omitempty" required:"false" doc:"Do not store repeated requests: they get the id of the first receipt, with Steward-Duplicate: true" example:"{\"by\":\"header\",\"header\":\"x-event-id\"}"`
@@ -78,9 +79,11 @@ type NewWebhook struct {
 func (n NewWebhook) build(now time.Time) (Webhook, error) {
 	w := Webhook{
 		ID: id.At(id.Webhook, now), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), Name: n.Name, Description: n.Description.Ptr(),
-		Internal: n.Internal, Retention: n.Retention.Ptr(), Dedupe: n.Dedupe.Ptr().complete(), version: 1,
+		Internal: n.Internal || n.Events != "", Retention: n.Retention.Ptr(), Dedupe: n.Dedupe.Ptr().complete(), version: 1,
 	}
-	if n.Metadata != nil {
+	if n.Events == AuditEvents {
+		w.Metadata = json.RawMessage(auditMetadata)
+	} else if n.Metadata != nil {
 		text, err := json.Marshal(n.Metadata)
 		if err != nil {
 			return Webhook{}, err

@@ -86,6 +86,10 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
     verbs: { create: 'created', delete: 'deleted' },
   },
   thread: { label: 'Thread', verbs: { create: 'created', update: 'changed', delete: 'deleted' } },
+  alert: {
+    label: 'Alert',
+    verbs: { create: 'created', update: 'changed', delete: 'deleted', test: 'tested' },
+  },
   upstream: {
     label: 'Sign-in provider',
     verbs: { create: 'added', update: 'changed', delete: 'deleted' },

@@ -48,6 +48,7 @@ func lookups() map[string]lookup {
 		"eval":        {thing: "evaluation", path: "/cli/eval", id: "id"},
 		"run":         {thing: "evaluation run", path: "/cli/eval-run", id: "id"},
 		"region":      {thing: "region", path: "/cli/region", id: "region"},
+		"alert":       {thing: "alert", path: "/alert", prefix: "alr_", id: "id", label: "name"},
 		"upstream":    {thing: "sign-in provider", path: "/oidc/upstream", prefix: "ups_", id: "id", label: "name"},
 
 		"registration": {thing: "registration token", path: "/oidc/registration-token", prefix: "rgt_", id: "id", label: "name"},

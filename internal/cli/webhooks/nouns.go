@@ -28,7 +28,7 @@ import (
 )
 
 // Commands returns the commands.
-func Commands(e *session.Env) []*cobra.Command { return noun.Commands(e, webhookNoun()) }
+func Commands(e *session.Env) []*cobra.Command { return noun.Commands(e, webhookNoun(), alertNoun()) }
 
 func webhookNoun() noun.Noun {
 	fields := []noun.Field{
@@ -53,7 +53,10 @@ func webhookNoun() noun.Noun {
 			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
 			{
 				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
-				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields, Wrap: splitSecrets,
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Wrap: splitSecrets,
+				Fields: append([]noun.Field{{
+					Name: "events", Path: "events", Values: []string{"audit"}, Usage: "`audit`: make it a system webhook that receives the entries of the audit log",
+				}}, fields...),
 				Note: "Send requests to the url. `steward webhook url` shows it again.",
 			},
 			{

@@ -40,7 +40,7 @@ func Tables() []string {
 		"webhook_recoveries", "webhook_rejected", "webhook_filtered", "webhook_dedupe",
 		"buckets", "bucket_states", "bucket_totals", "object_usage", "objects", "object_blocks", "object_uploads", "object_parts",
 		"object_completions", "bucket_purges", "blobs",
-		"resources",
+		"resources", "alerts", "alert_notices",
 	}
 }
 

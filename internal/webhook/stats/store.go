@@ -98,6 +98,14 @@ func (s *Store) Analytics(ctx context.Context, orgID string, q Query) (Analytics
 	return Analytics{Period: span.Period(minutes), Summary: sum}, err
 }
 
+// Since returns an organization's or webhook's totals from the minute of a time until now.
+func (s *Store) Since(ctx context.Context, orgID, webhookID string, since stamp.Time) (Summary, error) {
+	minute := period.Units()[0]
+	now := stamp.Of(s.Now())
+	return s.sum(ctx, sourceOf(orgID, webhookID),
+		period.Range{Unit: minute, From: period.BucketOf(since, minute), To: period.BucketOf(now, minute) + 1})
+}
+
 // Timeseries returns an organization's or webhook's counts, in whole buckets.
 func (s *Store) Timeseries(ctx context.Context, orgID string, q Query) (Timeseries, error) {
 	span, err := q.Span(s.Now())
