@@ -195,7 +195,7 @@ func (s *process) run(ctx context.Context) error {
 func (s *process) prepare(ctx context.Context, p *parts) error {
 	p.measure(s.metrics)
 	s.secure.measure(s.metrics)
-	s.metrics.Ready(succeeds(p.server.Ready))
+	s.metrics.Read(metrics.Ready, succeeds(p.server.Ready))
 	p.storage.server.TLS = s.secure.s3()
 	p.server.Status.Certificates = s.secure.states
 	p.server.Done = func(served web.Served) {

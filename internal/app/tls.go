@@ -111,7 +111,7 @@ func (t *secure) measure(m *metrics.Metrics) {
 		return
 	}
 	m.Pool("tls_handshakes", t.tls.Handshakes.Usage)
-	m.CertificatesFailing(fromDatabase(func(ctx context.Context) (n int, err error) {
+	m.Read(metrics.CertificatesFailing, fromDatabase(func(ctx context.Context) (n int, err error) {
 		states, err := t.certificates.States(ctx)
 		for _, s := range states {
 			if s.LastError != "" {

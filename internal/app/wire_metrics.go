@@ -25,39 +25,42 @@ func (p *parts) measure(m *metrics.Metrics) {
 	p.webhooks.sender.Delivered = m.Delivered
 	if p.mail != nil {
 		p.mail.worker.Tried = func(k mail.Kind, sent, dropped bool) { m.MailTried(string(k), sent, dropped) }
-		m.MailQueued(fromDatabase(p.mail.store.Queued))
+		m.Read(metrics.MailQueued, fromDatabase(p.mail.store.Queued))
 	}
 	if p.backups != nil {
 		p.backups.measure(m)
 	}
 	stats := p.webhooks.scheduler.Stats
-	m.InFlightBytes(func() float64 { return float64(stats().Bytes) })
-	m.InFlightSockets(func() float64 { return float64(stats().Sockets) })
-	m.OldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
-	m.OpenSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
-	m.OpenTails(func() float64 { return float64(p.webhooks.tails.Open()) })
-	m.TailLag(fromDatabase(p.webhooks.store.TailLag))
-	m.Disk(func() float64 {
+	m.Read(metrics.InFlightBytes, func() float64 { return float64(stats().Bytes) })
+	m.Read(metrics.InFlightSockets, func() float64 { return float64(stats().Sockets) })
+	m.Read(metrics.OldestDueAge, func() float64 { return stats().OldestDue.Seconds() })
+	m.Read(metrics.OpenSockets, func() float64 { return float64(p.server.Socket.OpenSockets()) })
+	m.Read(metrics.OpenTails, func() float64 { return float64(p.webhooks.tails.Open()) })
+	m.Read(metrics.TailLag, fromDatabase(p.webhooks.store.TailLag))
+	m.Read(metrics.DiskFree, func() float64 {
 		free, err := disk.Free(p.cfg.Data)
 		if err != nil {
 			return math.NaN()
 		}
 		return float64(free)
-	}, p.cfg.DiskReserve)
-	m.DatabaseReachable(succeeds(p.db.Ping))
-	m.FailingDestinations(fromDatabase(p.webhooks.store.CountFailing))
-	m.Connections(func() float64 { return float64(p.db.Connections().Used) }, func() float64 { return float64(p.db.Connections().Limit) })
-	m.QueueDepth(fromDatabase(p.webhooks.store.QueueDepth))
+	})
+	m.Read(metrics.DiskReserve, func() float64 { return float64(p.cfg.DiskReserve) })
+	m.Read(metrics.DatabaseReachable, succeeds(p.db.Ping))
+	m.Read(metrics.FailingDestinations, fromDatabase(p.webhooks.store.CountFailing))
+	m.Read(metrics.ConnectionsUsed, func() float64 { return float64(p.db.Connections().Used) })
+	m.Read(metrics.ConnectionsLimit, func() float64 { return float64(p.db.Connections().Limit) })
+	m.Read(metrics.QueueDepth, fromDatabase(p.webhooks.store.QueueDepth))
 	for name, pool := range p.pools() {
 		m.Pool(name, pool.Usage)
 	}
 	m.Databases(p.engines.embeddedDB.Usage)
 	m.Stores(p.engines.embeddedKV.Usage)
 	held := p.storage.totals.All
-	m.Stored(fromDatabase(func(ctx context.Context) (int64, error) {
+	m.Read(metrics.StoredObjects, fromDatabase(func(ctx context.Context) (int64, error) {
 		u, err := held(ctx)
 		return u.Objects, err
-	}), fromDatabase(func(ctx context.Context) (int64, error) {
+	}))
+	m.Read(metrics.StoredBytes, fromDatabase(func(ctx context.Context) (int64, error) {
 		u, err := held(ctx)
 		return u.Bytes, err
 	}))

@@ -149,9 +149,7 @@ func clusterShards(x *call) error {
 	x.out.mapOf(2)
 	x.out.bulk("slots")
 	x.out.array(2)
-	x.out.int(0)
-	x.out.int(slots - 1)
-	x.out.bulk("nodes")
+	x.out.values(0, slots-1, "nodes")
 	x.out.array(1)
 	x.out.mapOf(7)
 	x.out.bulk("id")
@@ -162,16 +160,9 @@ func clusterShards(x *call) error {
 		x.out.bulk("port")
 	}
 	x.appendPort(n)
-	x.out.bulk("ip")
-	x.out.bulk(n.host)
-	x.out.bulk("endpoint")
-	x.out.bulk(n.host)
-	x.out.bulk("role")
-	x.out.bulk("master")
-	x.out.bulk("replication-offset")
-	x.out.int(0)
-	x.out.bulk("health")
-	x.out.bulk("online")
+	x.out.values(
+		"ip", n.host, "endpoint", n.host, "role", "master", "replication-offset", 0, "health", "online",
+	)
 	return nil
 }
 

@@ -118,19 +118,10 @@ func hello(x *call) error {
 		x.client.out.resp3 = h.Protocol == 3
 	}
 	x.out.mapOf(7)
-	x.out.bulk("server")
-	x.out.bulk("redis")
-	x.out.bulk("version")
-	x.out.bulk(redisVersion)
-	x.out.bulk("proto")
-	x.out.int(x.client.protocol())
-	x.out.bulk("id")
-	x.out.int(x.client.ID)
-	x.out.bulk("mode")
-	x.out.bulk(x.mode())
-	x.out.bulk("role")
-	x.out.bulk("master")
-	x.out.bulk("modules")
+	x.out.values(
+		"server", "redis", "version", redisVersion, "proto", x.client.protocol(), "id", x.client.ID,
+		"mode", x.mode(), "role", "master", "modules",
+	)
 	x.out.array(0)
 	return nil
 }

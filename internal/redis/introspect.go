@@ -97,9 +97,7 @@ func (x *call) replyCommand(cmd *command) {
 		x.out.simple(name)
 	}
 	first, last, step := cmd.keyRange()
-	x.out.len(first)
-	x.out.len(last)
-	x.out.len(step)
+	x.out.values(first, last, step)
 	categories := cmd.categoryNames()
 	x.out.set(len(categories))
 	for _, name := range categories {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -92,6 +93,24 @@ func (r *reply) bytes(s []byte) {
 	r.header('$', int64(len(s)))
 	r.b = append(r.b, s...)
 	r.b = append(r.b, '\r', '\n')
+}
+
+// values appends strings, numbers and IDs, such as the names and values of a map.
+func (r *reply) values(all ...any) {
+	for _, v := range all {
+		switch v := v.(type) {
+		case string:
+			r.bulk(v)
+		case int:
+			r.len(v)
+		case int64:
+			r.int(v)
+		case streamID:
+			r.streamID(v)
+		default:
+			panic(fmt.Sprintf("a reply cannot have a %T", v))
+		}
+	}
 }
 
 // null appends a missing value.

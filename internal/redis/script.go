@@ -275,8 +275,7 @@ func scriptLoad(x *call) error {
 	if err != nil {
 		return err
 	}
-	x.out.bulk(s.sha)
-	return nil
+	return x.replyBulk(s.sha)
 }
 
 func scriptExists(x *call) error {
@@ -294,14 +293,12 @@ func scriptFlush(x *call) error {
 	}
 	x.scripts.cache = scriptCache{}
 	x.scripts.forget(x.scripts.lua)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func scriptDebug(x *call) error {
 	if x.is(2, "NO") {
-		x.out.ok()
-		return nil
+		return x.replyOK()
 	}
 	if !x.is(2, "YES") && !x.is(2, "SYNC") {
 		return errorf("ERR Use SCRIPT DEBUG YES/SYNC/NO")

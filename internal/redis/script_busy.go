@@ -89,6 +89,5 @@ func (x *call) kill(command string, function bool) error {
 		return r.busyError()
 	}
 	r.killed = lua.StopError("Script killed by user with " + command + ".")
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }

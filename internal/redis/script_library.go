@@ -19,8 +19,7 @@ func functionLoad(x *call) error {
 		return err
 	}
 	x.effect("function", "load", "replace", b.text)
-	x.out.bulk(b.name)
-	return nil
+	return x.replyBulk(b.name)
 }
 
 func functionDelete(x *call) error {
@@ -29,8 +28,7 @@ func functionDelete(x *call) error {
 	}
 	delete(x.scripts.libraries, x.args[2])
 	x.effect("function", "delete", x.args[2])
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func functionFlush(x *call) error {
@@ -41,8 +39,7 @@ func functionFlush(x *call) error {
 		return errorf("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
 	}
 	x.flushLibraries()
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // flushLibraries deletes all libraries.
@@ -85,11 +82,7 @@ func (x *call) replyLibrary(b *library, withCode bool) {
 	} else {
 		x.out.mapOf(3)
 	}
-	x.out.bulk("library_name")
-	x.out.bulk(b.name)
-	x.out.bulk("engine")
-	x.out.bulk("LUA")
-	x.out.bulk("functions")
+	x.out.values("library_name", b.name, "engine", "LUA", "functions")
 	x.out.array(len(b.functions))
 	for _, f := range b.functions {
 		x.replyFunction(f)
@@ -102,9 +95,7 @@ func (x *call) replyLibrary(b *library, withCode bool) {
 
 func (x *call) replyFunction(f *function) {
 	x.out.mapOf(3)
-	x.out.bulk("name")
-	x.out.bulk(f.name)
-	x.out.bulk("description")
+	x.out.values("name", f.name, "description")
 	if f.hasDescription {
 		x.out.bulk(f.description)
 	} else {
@@ -133,9 +124,7 @@ func functionStats(x *call) error {
 	x.out.bulk("running_script")
 	if r := x.scripts.running; r != nil && r.isFunction() {
 		x.out.mapOf(3)
-		x.out.bulk("name")
-		x.out.bulk(r.name)
-		x.out.bulk("command")
+		x.out.values("name", r.name, "command")
 		x.out.bulks(r.x.args)
 		x.out.bulk("duration_ms")
 		x.out.int(r.polled.Milliseconds())
@@ -146,10 +135,7 @@ func functionStats(x *call) error {
 	x.out.mapOf(1)
 	x.out.bulk("LUA")
 	x.out.mapOf(2)
-	x.out.bulk("libraries_count")
-	x.out.len(len(all))
-	x.out.bulk("functions_count")
-	x.out.len(functions)
+	x.out.values("libraries_count", len(all), "functions_count", functions)
 	return nil
 }
 
@@ -202,6 +188,5 @@ func functionRestore(x *call) error {
 	for _, args := range x.preamble() {
 		x.effect(args...)
 	}
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }

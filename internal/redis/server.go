@@ -53,16 +53,12 @@ func ping(x *call) error {
 }
 
 func echo(x *call) error {
-	x.out.bulk(x.args[1])
-	return nil
+	return x.replyBulk(x.args[1])
 }
 
 func timeNow(x *call) error {
 	now := x.options.Now()
-	x.out.array(2)
-	x.out.bulk(formatInt(now.Unix()))
-	x.out.bulk(strconv.Itoa(now.Nanosecond() / 1000))
-	return nil
+	return x.replyBulks([]string{formatInt(now.Unix()), strconv.Itoa(now.Nanosecond() / 1000)})
 }
 
 // wait replies that no replica has the changes: there are no replicas, and the changes are on disk
@@ -78,20 +74,17 @@ func wait(x *call) error {
 	if timeout < 0 {
 		return errorf("ERR timeout is negative")
 	}
-	x.out.int(0)
-	return nil
+	return x.replyInt(0)
 }
 
 func lastSave(x *call) error {
-	x.out.int(x.now / 1000)
-	return nil
+	return x.replyInt(x.now / 1000)
 }
 
 // save replies at once, because acknowledged changes are already on disk.
 func save(x *call) error {
 	x.stats.changes = 0
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func bgSave(x *call) error {
@@ -130,11 +123,9 @@ func memoryUsage(x *call) error {
 	}
 	e := x.peek(x.args[2])
 	if e == nil {
-		x.out.null()
-		return nil
+		return x.replyNull()
 	}
-	x.out.int(e.charged)
-	return nil
+	return x.replyInt(e.charged)
 }
 
 // infoSections has INFO's sections in order. Each returns names and values.
@@ -316,6 +307,5 @@ func resetStat(x *call) error {
 	x.report()
 	x.Store.stats = stats{changes: x.stats.changes}
 	x.reported.commands = 0
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }

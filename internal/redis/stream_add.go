@@ -222,8 +222,7 @@ func xAdd(x *call) error {
 		return err
 	}
 	if s == nil && o.noMkStream {
-		x.out.null()
-		return nil
+		return x.replyNull()
 	}
 	if s == nil {
 		s = &stream{}
@@ -242,8 +241,7 @@ func xAdd(x *call) error {
 		x.trimmed = x.trim(e, s, &o.trimming) > 0
 	}
 	x.changed(e)
-	x.out.bulk(text)
-	return nil
+	return x.replyBulk(text)
 }
 
 // newStreamID returns the ID for XADD's entry.
@@ -291,15 +289,13 @@ func xTrim(x *call) error {
 		return err
 	}
 	if s == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	removed := x.trim(e, s, &o.trimming)
 	if removed > 0 {
 		x.updated(e)
 	}
-	x.out.len(removed)
-	return nil
+	return x.replyLen(removed)
 }
 
 func xLen(x *call) error {
@@ -308,11 +304,9 @@ func xLen(x *call) error {
 		return err
 	}
 	if s == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
-	x.out.len(s.length)
-	return nil
+	return x.replyLen(s.length)
 }
 
 func xDel(x *call) error {
@@ -321,8 +315,7 @@ func xDel(x *call) error {
 		return err
 	}
 	if s == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	ids, err := parseIDs(x.args[2:])
 	if err != nil {
@@ -337,8 +330,7 @@ func xDel(x *call) error {
 	if removed > 0 {
 		x.updated(e)
 	}
-	x.out.len(removed)
-	return nil
+	return x.replyLen(removed)
 }
 
 func xSetID(x *call) error {
@@ -368,8 +360,7 @@ func xSetID(x *call) error {
 		s.deleted = deleted
 	}
 	x.groupsChanged(e)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // setIDOptions reads XSETID's options: the number of entries ever added, or -1, and the greatest

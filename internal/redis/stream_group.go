@@ -258,8 +258,7 @@ func xGroupCreate(x *call) error {
 	}
 	s.addGroup(x.args[3], id, read)
 	x.groupsChanged(e)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 // lookupGroup returns the stream and the group that an XGROUP subcommand names.
@@ -294,8 +293,7 @@ func xGroupSetID(x *call) error {
 	g.last = id
 	g.read = read
 	x.groupsChanged(e)
-	x.out.ok()
-	return nil
+	return x.replyOK()
 }
 
 func xGroupDestroy(x *call) error {
@@ -314,8 +312,7 @@ func xGroupDestroy(x *call) error {
 			x.signal(e.key) // tell the group's blocked readers that it is gone
 		}
 	}
-	x.out.flag(g != nil)
-	return nil
+	return x.replyFlag(g != nil)
 }
 
 func xGroupCreateConsumer(x *call) error {
@@ -329,8 +326,7 @@ func xGroupCreateConsumer(x *call) error {
 		x.effectSeen(e.key, g, c)
 		x.groupsChanged(e)
 	}
-	x.out.flag(!found)
-	return nil
+	return x.replyFlag(!found)
 }
 
 func xGroupDelConsumer(x *call) error {
@@ -340,8 +336,7 @@ func xGroupDelConsumer(x *call) error {
 	}
 	c, found := g.consumers[x.args[4]]
 	if !found {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	c.pending.Scan(func(p *pendingEntry) bool {
 		g.pending.Delete(p)
@@ -350,8 +345,7 @@ func xGroupDelConsumer(x *call) error {
 	delete(g.consumers, c.name)
 	s.bytes -= int64(c.pending.Len())*pendingEntryOverhead + streamGroupOverhead + int64(len(c.name))
 	x.groupsChanged(e)
-	x.out.len(c.pending.Len())
-	return nil
+	return x.replyLen(c.pending.Len())
 }
 
 func xAck(x *call) error {
@@ -364,8 +358,7 @@ func xAck(x *call) error {
 		g = s.group(x.args[2])
 	}
 	if g == nil {
-		x.out.int(0)
-		return nil
+		return x.replyInt(0)
 	}
 	ids, err := parseIDs(x.args[3:])
 	if err != nil {
@@ -380,8 +373,7 @@ func xAck(x *call) error {
 	if acknowledged > 0 {
 		x.groupsChanged(e)
 	}
-	x.out.len(acknowledged)
-	return nil
+	return x.replyLen(acknowledged)
 }
 
 // effectSeen writes the times a consumer was last seen and active. Replaying it creates a missing

@@ -40,28 +40,17 @@ func xInfoStream(x *call) error {
 // streamFacts appends the seven pairs that XINFO STREAM shows with and without FULL. We have no radix
 // tree, so we make up the number of its nodes.
 func (r *reply) streamFacts(s *stream) {
-	r.bulk("length")
-	r.len(s.length)
-	r.bulk("radix-tree-keys")
-	r.len(len(s.nodes))
-	r.bulk("radix-tree-nodes")
-	r.len(len(s.nodes) + 1)
-	r.bulk("last-generated-id")
-	r.streamID(s.last)
-	r.bulk("max-deleted-entry-id")
-	r.streamID(s.deleted)
-	r.bulk("entries-added")
-	r.int(s.added)
-	r.bulk("recorded-first-entry-id")
-	r.streamID(s.firstID())
+	r.values(
+		"length", s.length, "radix-tree-keys", len(s.nodes), "radix-tree-nodes", len(s.nodes)+1,
+		"last-generated-id", s.last, "max-deleted-entry-id", s.deleted, "entries-added", s.added,
+		"recorded-first-entry-id", s.firstID(),
+	)
 }
 
 func (r *reply) streamSummary(s *stream) {
 	r.mapOf(10)
 	r.streamFacts(s)
-	r.bulk("groups")
-	r.len(len(s.groups))
-	r.bulk("first-entry")
+	r.values("groups", len(s.groups), "first-entry")
 	r.streamEntryOrNull(s.first())
 	r.bulk("last-entry")
 	r.streamEntryOrNull(s.final())
@@ -93,16 +82,11 @@ func (r *reply) fullGroup(s *stream, g *streamGroup, count int64) {
 	r.bulk("name")
 	r.bulk(g.name)
 	r.groupProgress(s, g)
-	r.bulk("pel-count")
-	r.len(g.pending.Len())
-	r.bulk("pending")
+	r.values("pel-count", g.pending.Len(), "pending")
 	r.array(limited(g.pending.Len(), count))
 	g.pending.Scan(limit(count, func(p *pendingEntry) {
 		r.array(4)
-		r.streamID(p.id)
-		r.bulk(p.consumer.name)
-		r.int(p.delivered)
-		r.int(int64(p.count))
+		r.values(p.id, p.consumer.name, p.delivered, int64(p.count))
 	}))
 	r.bulk("consumers")
 	r.array(len(g.consumers))
@@ -113,21 +97,14 @@ func (r *reply) fullGroup(s *stream, g *streamGroup, count int64) {
 
 func (r *reply) fullConsumer(c *streamConsumer, count int64) {
 	r.mapOf(5)
-	r.bulk("name")
-	r.bulk(c.name)
-	r.bulk("seen-time")
-	r.int(c.seen)
-	r.bulk("active-time")
-	r.int(c.active)
-	r.bulk("pel-count")
-	r.len(c.pending.Len())
-	r.bulk("pending")
+	r.values(
+		"name", c.name, "seen-time", c.seen, "active-time", c.active, "pel-count", c.pending.Len(),
+		"pending",
+	)
 	r.array(limited(c.pending.Len(), count))
 	c.pending.Scan(limit(count, func(p *pendingEntry) {
 		r.array(3)
-		r.streamID(p.id)
-		r.int(p.delivered)
-		r.int(int64(p.count))
+		r.values(p.id, p.delivered, int64(p.count))
 	}))
 }
 
@@ -151,9 +128,7 @@ func limit(count int64, visit func(*pendingEntry)) func(*pendingEntry) bool {
 
 // groupProgress appends a group's progress: three pairs.
 func (r *reply) groupProgress(s *stream, g *streamGroup) {
-	r.bulk("last-delivered-id")
-	r.streamID(g.last)
-	r.bulk("entries-read")
+	r.values("last-delivered-id", g.last, "entries-read")
 	if g.read == unknownRead {
 		r.null()
 	} else {
@@ -175,12 +150,7 @@ func xInfoGroups(x *call) error {
 	x.out.array(len(s.groups))
 	for g := range ordered(s.groups) {
 		x.out.mapOf(6)
-		x.out.bulk("name")
-		x.out.bulk(g.name)
-		x.out.bulk("consumers")
-		x.out.len(len(g.consumers))
-		x.out.bulk("pending")
-		x.out.len(g.pending.Len())
+		x.out.values("name", g.name, "consumers", len(g.consumers), "pending", g.pending.Len())
 		x.out.groupProgress(s, g)
 	}
 	return nil
@@ -198,14 +168,10 @@ func xInfoConsumers(x *call) error {
 	x.out.array(len(g.consumers))
 	for c := range ordered(g.consumers) {
 		x.out.mapOf(4)
-		x.out.bulk("name")
-		x.out.bulk(c.name)
-		x.out.bulk("pending")
-		x.out.len(c.pending.Len())
-		x.out.bulk("idle")
-		x.out.int(max(x.now-c.seen, 0))
-		x.out.bulk("inactive")
-		x.out.int(c.inactive(x.now))
+		x.out.values(
+			"name", c.name, "pending", c.pending.Len(), "idle", max(x.now-c.seen, 0),
+			"inactive", c.inactive(x.now),
+		)
 	}
 	return nil
 }

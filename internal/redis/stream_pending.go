@@ -2,18 +2,16 @@ package redis
 
 import "math"
 
-func errNoGroup(key, group string) error {
-	return errorf("NOGROUP No such key '%s' or consumer group '%s'", key, group)
-}
-
-// streamOfGroup returns a key's stream and one of its groups, or nil if the key or the group is
-// missing.
-func (x *call) streamOfGroup(key, group string) (*entry, *stream, *streamGroup, error) {
-	e, s, err := x.lookupStream(key)
-	if s == nil || err != nil {
+// streamOfGroup returns the stream and the group that a command's first arguments name.
+func (x *call) streamOfGroup() (*entry, *stream, *streamGroup, error) {
+	e, s, err := x.lookupStream(x.args[1])
+	if err != nil {
 		return nil, nil, nil, err
 	}
-	return e, s, s.group(group), nil
+	if s == nil || s.groups[x.args[2]] == nil {
+		return nil, nil, nil, errorf("NOGROUP No such key '%s' or consumer group '%s'", x.args[1], x.args[2])
+	}
+	return e, s, s.groups[x.args[2]], nil
 }
 
 // pendingRange has the arguments with which XPENDING selects entries.
@@ -36,12 +34,9 @@ func xPending(x *call) error {
 			return err
 		}
 	}
-	_, _, g, err := x.streamOfGroup(x.args[1], x.args[2])
+	_, _, g, err := x.streamOfGroup()
 	if err != nil {
 		return err
-	}
-	if g == nil {
-		return errNoGroup(x.args[1], x.args[2])
 	}
 	if len(x.args) == 3 {
 		x.out.pendingSummary(g)
@@ -133,10 +128,7 @@ func (x *call) pendingEntries(g *streamGroup, r *pendingRange) {
 	x.out.array(len(all))
 	for _, p := range all {
 		x.out.array(4)
-		x.out.streamID(p.id)
-		x.out.bulk(p.consumer.name)
-		x.out.int(max(x.now-p.delivered, 0))
-		x.out.int(int64(p.count))
+		x.out.values(p.id, p.consumer.name, max(x.now-p.delivered, 0), int64(p.count))
 	}
 }
 
@@ -154,12 +146,9 @@ type claiming struct {
 }
 
 func xClaim(x *call) error {
-	e, s, g, err := x.streamOfGroup(x.args[1], x.args[2])
+	e, s, g, err := x.streamOfGroup()
 	if err != nil {
 		return err
-	}
-	if g == nil {
-		return errNoGroup(x.args[1], x.args[2])
 	}
 	q := &claiming{delivered: -1, count: -1, seen: x.now, active: x.now}
 	if err := q.parse(x); err != nil {
@@ -381,12 +370,9 @@ func xAutoClaim(x *call) error {
 	if err := q.parse(x); err != nil {
 		return err
 	}
-	e, s, g, err := x.streamOfGroup(x.args[1], x.args[2])
+	e, s, g, err := x.streamOfGroup()
 	if err != nil {
 		return err
-	}
-	if g == nil {
-		return errNoGroup(x.args[1], x.args[2])
 	}
 	found, gone, next := x.idle(s, g, q)
 	for _, id := range gone {

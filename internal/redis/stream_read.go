@@ -127,8 +127,7 @@ func (x *call) readStreams(r *streamRead) error {
 	case r.blocks:
 		return x.block(r.blockedArgs(x), r.keys, r.timeout, (*reply).nullArray)
 	}
-	x.out.nullArray()
-	return nil
+	return x.replyNullArray()
 }
 
 // parse reads the options.

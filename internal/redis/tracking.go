@@ -418,9 +418,7 @@ func clientTrackingInfo(x *call) error {
 	for _, name := range names {
 		x.out.bulk(name)
 	}
-	x.out.bulk("redirect")
-	x.out.int(x.client.redirection())
-	x.out.bulk("prefixes")
+	x.out.values("redirect", x.client.redirection(), "prefixes")
 	prefixes := slices.Sorted(slices.Values(t.prefixes))
 	return x.replyBulks(prefixes)
 }

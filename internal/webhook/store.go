@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"steward/internal/audit"
@@ -333,7 +334,14 @@ func (s *Store) token(ctx context.Context, webhookID string) (t token, err error
 		return t, err
 	}
 	t.hash = [sha256.Size]byte(hash)
-	t.hasFilters = filters > 0
+	if t.hasFilters = filters > 0; t.hasFilters {
+		if t.filters, err = s.filtersOf(ctx, hookKey{t.orgID, webhookID}); err != nil {
+			return t, err
+		}
+		if len(strings.Join(t.filters, "")) > maxKnown {
+			t.filters = nil
+		}
+	}
 	if t.verifier, err = s.verifier(verification); err != nil {
 		return t, err
 	}

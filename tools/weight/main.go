@@ -24,7 +24,7 @@ func main() {
 	list := flag.Bool("fields", false, "list the function fields")
 	flag.Parse()
 	root := cmp.Or(flag.Arg(0), ".")
-	w := weight{packages: map[string]bool{}, calls: map[string]int{}}
+	w := weight{root: root, packages: map[string]int{}, imports: map[string][]string{}, calls: map[string]int{}}
 	if err := filepath.WalkDir(root, w.visit); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -38,8 +38,10 @@ func main() {
 
 // weight sums up the code without tests and generated files.
 type weight struct {
+	root             string
 	lines, testLines int
-	packages         map[string]bool
+	packages         map[string]int      // the lines of each
+	imports          map[string][]string // by package
 	functions        int
 	functionLines    int
 	clocks           int            // function fields in structs that are named Now or now
@@ -73,8 +75,9 @@ func (w *weight) visit(path string, entry fs.DirEntry, err error) error {
 		w.testLines += strings.Count(string(text), "\n")
 		return nil
 	}
-	w.lines += strings.Count(string(text), "\n")
-	w.packages[filepath.Dir(path)] = true
+	lines := strings.Count(string(text), "\n")
+	w.lines += lines
+	w.packages[filepath.Dir(path)] += lines
 	return w.parse(path, text)
 }
 
@@ -83,6 +86,11 @@ func (w *weight) parse(path string, text []byte) error {
 	file, err := parser.ParseFile(files, path, text, parser.ParseComments)
 	if err != nil {
 		return err
+	}
+	for _, i := range file.Imports {
+		if name, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "steward/"); ok {
+			w.imports[filepath.Dir(path)] = append(w.imports[filepath.Dir(path)], name)
+		}
 	}
 	for _, group := range file.Comments {
 		w.comments.WriteString(group.Text() + "\n")
@@ -126,6 +134,19 @@ var habits = []struct{ name, pattern string }{
 	{`"we", "you"`, `\b(?:we|you|our|your)\b`},
 }
 
+// used returns the lines of a package and of those that it imports, except the ones seen before.
+func (w *weight) used(name string, seen map[string]bool) int {
+	if seen[name] {
+		return 0
+	}
+	seen[name] = true
+	lines := w.packages[filepath.Join(w.root, name)]
+	for _, imported := range w.imports[filepath.Join(w.root, name)] {
+		lines += w.used(imported, seen)
+	}
+	return lines
+}
+
 func (w *weight) print() {
 	once := 0
 	for _, name := range w.short {
@@ -135,6 +156,8 @@ func (w *weight) print() {
 	}
 	row := func(name string, value any) { fmt.Printf("| %s | %v |\n", name, value) }
 	row("lines without tests and generated code", w.lines)
+	seen := map[string]bool{}
+	row("of these, in packages that neither the program nor the client uses", w.lines-w.used("cmd/steward", seen)-w.used("client", seen))
 	row("lines of tests", w.testLines)
 	row("packages", len(w.packages))
 	row("mean function, lines", fmt.Sprintf("%.1f", float64(w.functionLines)/float64(w.functions)))

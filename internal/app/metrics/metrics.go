@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"steward/internal/app/tracing"
@@ -56,22 +57,30 @@ type Metrics struct {
 
 // New returns the metrics for a process that runs this version of the program.
 func New(version string) *Metrics {
+	registry := prometheus.NewRegistry()
+	add := promauto.With(registry)
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return add.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return add.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	}
 	m := &Metrics{
-		registry:      prometheus.NewRegistry(),
+		registry:      registry,
 		organizations: newOrganizations(time.Now),
 		requests: counters("steward_http_requests_total",
 			"HTTP requests served, by route pattern and status.", "route", "status"),
-		requestDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		requestDuration: add.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "steward_http_request_duration_seconds", Help: "Time to serve an HTTP request, by route pattern.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}, []string{"route"}),
 		s3Requests: counters("steward_s3_requests_total",
 			"S3 requests served, by method and status.", "method", "status"),
-		s3Duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		s3Duration: add.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "steward_s3_request_duration_seconds", Help: "Time from the headers of an S3 request to the beginning of its response, by method.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10),
 		}, []string{"method"}),
-		accepted: prometheus.NewCounter(prometheus.CounterOpts{
+		accepted: add.NewCounter(prometheus.CounterOpts{
 			Name: "steward_webhook_ingest_accepted_total", Help: "Webhook requests stored and acknowledged.",
 		}),
 		refused: counters("steward_webhook_ingest_refused_total",
@@ -97,20 +106,17 @@ func New(version string) *Metrics {
 		logoutTokens: counters("steward_oauth_logout_tokens_total",
 			"Attempts to send a logout token to a client, by result.", "result"),
 		mailSent: counters("steward_mail_sent_total", "Mails that the mail server has taken, by kind.", "kind"),
-		mailFailed: prometheus.NewCounter(prometheus.CounterOpts{
+		mailFailed: add.NewCounter(prometheus.CounterOpts{
 			Name: "steward_mail_failures_total", Help: "Attempts to send a mail that failed.",
 		}),
-		mailDropped: prometheus.NewCounter(prometheus.CounterOpts{
+		mailDropped: add.NewCounter(prometheus.CounterOpts{
 			Name: "steward_mail_dropped_total", Help: "Mails that were given up.",
 		}),
 		backupFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "steward_backup_failures_total", Help: "Backups at a schedule that failed, or did not remove older ones.",
 		}),
 	}
-	m.registry.MustRegister(
-		m.requests, m.requestDuration, m.s3Requests, m.s3Duration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
-		m.commitWrites, m.commitWait, m.slowWrites, m.invalidationLag, m.tokensIssued, m.tokensRefused, m.logoutTokens,
-		m.mailSent, m.mailFailed, m.mailDropped,
+	registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "steward_build_info", Help: "1, with the version as a label.",
@@ -118,14 +124,6 @@ func New(version string) *Metrics {
 		}, func() float64 { return 1 }),
 	)
 	return m
-}
-
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 }
 
 // Served counts an HTTP request.
@@ -231,85 +229,34 @@ func (m *Metrics) MailTried(kind string, sent, dropped bool) {
 	}
 }
 
-// MailQueued registers the number of mails that wait to be sent.
-func (m *Metrics) MailQueued(read func() float64) {
-	m.gauge("steward_mail_queued", "Mails that wait to be sent or tried again.", read)
-}
+// Gauge is a value that we read at each scrape.
+type Gauge struct{ name, help string }
 
-// QueueDepth registers the number of waiting deliveries.
-func (m *Metrics) QueueDepth(read func() float64) {
-	m.gauge("steward_webhook_queue_depth", "Deliveries in the queue, due or waiting for a retry.", read)
-}
+// The gauges of which each process has one.
+var (
+	MailQueued          = Gauge{"steward_mail_queued", "Mails that wait to be sent or tried again."}
+	QueueDepth          = Gauge{"steward_webhook_queue_depth", "Deliveries in the queue, due or waiting for a retry."}
+	OldestDueAge        = Gauge{"steward_webhook_oldest_due_age_seconds", "Time since the oldest delivery in the queue became due; 0 if none is due."}
+	FailingDestinations = Gauge{"steward_webhook_failing_destinations", "Destinations whose last attempts failed; counted up to 10,000."}
+	ConnectionsUsed     = Gauge{"steward_db_connections_used", "Connections to the database in use; on SQLite, those that read."}
+	ConnectionsLimit    = Gauge{"steward_db_connections_limit", "Connections to the database that may be in use at a time."}
+	InFlightBytes       = Gauge{"steward_webhook_in_flight_bytes", "Memory reserved for deliveries that are being sent."}
+	InFlightSockets     = Gauge{"steward_webhook_in_flight_sockets", "Connections in use for deliveries."}
+	OpenSockets         = Gauge{"steward_thread_open_sockets", "WebSockets of runtimes that are open."}
+	OpenTails           = Gauge{"steward_webhook_open_tails", "Live tails that are open."}
+	TailLag             = Gauge{"steward_webhook_tail_lag_seconds", "Age of the oldest event that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server."}
+	Ready               = Gauge{"steward_ready", "1 if /readyz is 200, so that a load balancer sends requests here."}
+	DatabaseReachable   = Gauge{"steward_db_reachable", "1 if the database responds within two seconds."}
+	DiskFree            = Gauge{"steward_disk_free_bytes", "Free space on the disk of the data directory."}
+	DiskReserve         = Gauge{"steward_disk_reserve_bytes", "Free space below which nothing is added (--disk-reserve)."}
+	CertificatesFailing = Gauge{"steward_tls_certificates_failing", "TLS certificates that could not be read, obtained or renewed when that was last tried."}
+	StoredObjects       = Gauge{"steward_storage_objects", "Objects in all buckets."}
+	StoredBytes         = Gauge{"steward_storage_bytes", "Size of the objects in all buckets."}
+)
 
-// OldestDueAge registers how long the oldest due delivery has been waiting, in seconds.
-func (m *Metrics) OldestDueAge(read func() float64) {
-	m.gauge("steward_webhook_oldest_due_age_seconds",
-		"Time since the oldest delivery in the queue became due; 0 if none is due.", read)
-}
-
-// FailingDestinations registers the number of failing destinations.
-func (m *Metrics) FailingDestinations(read func() float64) {
-	m.gauge("steward_webhook_failing_destinations", "Destinations whose last attempts failed; counted up to 10,000.", read)
-}
-
-// Connections registers the connections to the database: on SQLite, the readers.
-func (m *Metrics) Connections(used, limit func() float64) {
-	m.gauge("steward_db_connections_used", "Connections to the database in use; on SQLite, those that read.", used)
-	m.gauge("steward_db_connections_limit", "Connections to the database that may be in use at a time.", limit)
-}
-
-// InFlightBytes registers the memory of the deliveries being sent.
-func (m *Metrics) InFlightBytes(read func() float64) {
-	m.gauge("steward_webhook_in_flight_bytes", "Memory reserved for deliveries that are being sent.", read)
-}
-
-// InFlightSockets registers the connections in use for deliveries.
-func (m *Metrics) InFlightSockets(read func() float64) {
-	m.gauge("steward_webhook_in_flight_sockets", "Connections in use for deliveries.", read)
-}
-
-// OpenSockets registers the open WebSockets.
-func (m *Metrics) OpenSockets(read func() float64) {
-	m.gauge("steward_thread_open_sockets", "WebSockets of runtimes that are open.", read)
-}
-
-// OpenTails registers the open live tails.
-func (m *Metrics) OpenTails(read func() float64) {
-	m.gauge("steward_webhook_open_tails", "Live tails that are open.", read)
-}
-
-// TailLag registers how far live tails are behind the log.
-func (m *Metrics) TailLag(read func() float64) {
-	m.gauge("steward_webhook_tail_lag_seconds",
-		"Age of the oldest event that live tails cannot show yet, because an older transaction is still open on the PostgreSQL server.", read)
-}
-
-// Ready registers whether the process is ready to serve: 1 or 0.
-func (m *Metrics) Ready(read func() float64) {
-	m.gauge("steward_ready", "1 if /readyz is 200, so that a load balancer sends requests here.", read)
-}
-
-// DatabaseReachable registers whether the database responds: 1 or 0.
-func (m *Metrics) DatabaseReachable(read func() float64) {
-	m.gauge("steward_db_reachable", "1 if the database responds within two seconds.", read)
-}
-
-// Disk registers the free space on the data directory's disk, and the space below which we add
-// nothing.
-func (m *Metrics) Disk(free func() float64, reserve int64) {
-	m.gauge("steward_disk_free_bytes", "Free space on the disk of the data directory.", free)
-	m.gauge("steward_disk_reserve_bytes", "Free space below which nothing is added (--disk-reserve).", func() float64 { return float64(reserve) })
-}
-
-// CertificatesFailing registers how many TLS certificates could not be read, obtained or renewed.
-func (m *Metrics) CertificatesFailing(read func() float64) {
-	m.gauge("steward_tls_certificates_failing", "TLS certificates that could not be read, obtained or renewed when that was last tried.", read)
-}
-
-// Stored registers the number and size of all objects.
-func (m *Metrics) Stored(objects, bytes func() float64) {
-	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)
-	m.gauge("steward_storage_bytes", "Size of the objects in all buckets.", bytes)
+// Read registers a gauge, and the function that returns its value.
+func (m *Metrics) Read(g Gauge, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, value))
 }
 
 // CertificateExpiry registers when a domain's TLS certificate ends, in seconds since 1970.
@@ -339,11 +286,6 @@ func (m *Metrics) Pool(name string, usage func() budget.Usage) {
 	)
 }
 
-// gauge registers a value that we read at each scrape.
-func (m *Metrics) gauge(name, help string, read func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
-}
-
 // Backups has the scheduled backups' values. Times are in seconds since 1970.
 type Backups struct {
 	// LastSuccess is 0 before the first backup.
@@ -357,11 +299,11 @@ type Backups struct {
 // Backups registers the scheduled backups' gauges, which are read at each scrape.
 func (m *Metrics) Backups(read func() Backups) {
 	m.registry.MustRegister(m.backupFailures)
-	m.gauge("steward_backup_last_success_timestamp_seconds",
-		"When the last backup at a schedule was completed; 0 before the first one.", func() float64 { return read().LastSuccess })
-	m.gauge("steward_backup_last_duration_seconds", "Time that the last backup at a schedule took.", func() float64 { return read().Duration })
-	m.gauge("steward_backup_last_size_bytes", "What the last backup at a schedule has written.", func() float64 { return read().Bytes })
-	m.gauge("steward_backup_due_timestamp_seconds", "When a backup is due by the schedule, or was and is not made yet.",
+	m.Read(Gauge{"steward_backup_last_success_timestamp_seconds", "When the last backup at a schedule was completed; 0 before the first one."},
+		func() float64 { return read().LastSuccess })
+	m.Read(Gauge{"steward_backup_last_duration_seconds", "Time that the last backup at a schedule took."}, func() float64 { return read().Duration })
+	m.Read(Gauge{"steward_backup_last_size_bytes", "What the last backup at a schedule has written."}, func() float64 { return read().Bytes })
+	m.Read(Gauge{"steward_backup_due_timestamp_seconds", "When a backup is due by the schedule, or was and is not made yet."},
 		func() float64 { return read().Due })
 }
 

@@ -35,8 +35,8 @@ func serve(t *testing.T) string {
 	for range 3 {
 		m.Served(web.Served{Meta: &web.Meta{Route: "GET /x", OrgID: "org_1"}, Status: 200, Took: time.Millisecond})
 	}
-	m.QueueDepth(func() float64 { return 7 })
-	m.OldestDueAge(func() float64 { return 42 })
+	m.Read(metrics.QueueDepth, func() float64 { return 7 })
+	m.Read(metrics.OldestDueAge, func() float64 { return 42 })
 	return "http://" + server.Address
 }
 

@@ -1,1 +1,0 @@
-import{At as e,Pt as t,Qt as n,bt as r,dt as i,et as a,vt as o}from"./Page-B-veeepe.js";var s=r(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(r,c){var l=s(),u=t(l);i(u,()=>c.children),n(l),e(()=>a(l,`aria-label`,c.label)),o(r,l)}export{c as t};

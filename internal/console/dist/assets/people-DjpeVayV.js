@@ -1,1 +1,0 @@
-import{A as e,O as t,b as n}from"./Page-B-veeepe.js";function r(e){return[e.first_name,e.last_name].filter(Boolean).join(` `)||e.email||e.id}async function i(r){return n.manages?new Map((await e(t.GET(`/oidc/org/members`,{signal:r}))).map(e=>[e.id,e])):new Map}export{i as n,r as t};
