@@ -5,8 +5,10 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,8 +58,11 @@ var figures = []struct {
 }{
 	{"CPU ms per delivered event", atMost(1.35)},
 	{"CPU ms of the database server per delivered event", goal{}},
+	{"CPU ms per delivered event, verified and filtered", atMost(1.2)},
+	{"CPU ms of the database server per delivered event, verified and filtered", goal{}},
 	{"CPU ms per event at 50 events/s, all processes", atMost(1.2)},
 	{"delivered/s, 64 clients", atLeast(0.75)},
+	{"delivered/s, 64 clients, verified and filtered", goal{}},
 	{"ingest/s, 64 clients", atLeast(0.75)},
 	{"end to end p50 ms at 50 events/s", atMost(1.3)},
 	{"receipts, page of 100, p50 ms", atMost(1.1)},
@@ -115,6 +120,8 @@ type contender struct {
 	feed    *feed
 	ingest  hook // has no destination
 	deliver hook
+	// gateway verifies events and has a filter, which an earlier tree ignores.
+	gateway hook
 	pages   map[string]string // paths by figure
 }
 
@@ -128,6 +135,14 @@ func newContender(t *testing.T, database, binary string, to *sink, f *feed) *con
 	c.ingest = c.hook()
 	c.deliver = c.hook()
 	c.destination(c.deliver, to.address)
+	c.gateway = c.hook()
+	c.call("PUT", "/webhook/update/"+c.gateway.id, map[string]any{
+		"verification": map[string]any{"type": "github", "secrets": []string{gatewaySecret}},
+	}, new(any))
+	c.destination(c.gateway, to.address, "filter", map[string]any{"method": "POST", "body": map[string]any{"text": map[string]any{"$startsWith": "x"}}})
+	if binary == "" {
+		c.wantVerified()
+	}
 	lists := c.hook()
 	c.destination(lists, to.address)
 	c.fillLists(lists, envInt(t, "BENCH_AB_ROWS", 20_000))
@@ -142,6 +157,19 @@ func newContender(t *testing.T, database, binary string, to *sink, f *feed) *con
 	to.expect(len(c.load(conns, span/4, f.events(c.deliver.path, conns)).times))
 	c.analyze()
 	return c
+}
+
+const gatewaySecret = "a-secret-of-the-sender"
+
+// wantVerified fails the benchmark unless the gateway refuses an unsigned request.
+func (c *contender) wantVerified() {
+	c.t.Helper()
+	res, err := http.Post(c.URL+c.gateway.path, "application/json", strings.NewReader("{}"))
+	c.Must(err)
+	c.Must(res.Body.Close())
+	if res.StatusCode != http.StatusUnauthorized {
+		c.t.Fatalf("an unsigned request got status %d", res.StatusCode)
+	}
 }
 
 // conns is the number of connections of the loads.
@@ -178,7 +206,8 @@ func (c *contender) fillLists(lists hook, rows int) {
 func (c *contender) measure() map[string]float64 {
 	c.t.Helper()
 	got := map[string]float64{"ingest/s, 64 clients": c.load(conns, span, c.feed.events(c.ingest.path, conns)).rate}
-	c.measureDeliveries(got)
+	c.measureDeliveries(got, c.deliver, c.feed.events(c.deliver.path, conns), "")
+	c.measureDeliveries(got, c.gateway, c.feed.signed(c.gateway.path, gatewaySecret, conns), ", verified and filtered")
 	c.measurePaced(got)
 	for name, path := range c.pages {
 		page := always(request("GET", path, c.Key, nil))
@@ -187,19 +216,19 @@ func (c *contender) measure() map[string]float64 {
 	return got
 }
 
-// measureDeliveries sends events until their deliveries have ended.
-func (c *contender) measureDeliveries(got map[string]float64) {
+// measureDeliveries sends events to a webhook until their deliveries have ended. kind ends the names of the figures.
+func (c *contender) measureDeliveries(got map[string]float64, to hook, events source, kind string) {
 	c.t.Helper()
 	before, start := c.cpu(), time.Now()
-	sent := c.load(conns, span, c.feed.events(c.deliver.path, conns))
+	sent := c.load(conns, span, events)
 	arrived := c.to.expect(len(sent.times))
-	c.waitEnded(c.deliver)
+	c.waitEnded(to)
 	used, count := c.cpu().since(before), float64(arrived.Count)
-	got["CPU ms per delivered event"] = millis(used.steward) / count
+	got["CPU ms per delivered event"+kind] = millis(used.steward) / count
 	if c.Database != "" {
-		got["CPU ms of the database server per delivered event"] = millis(used.database) / count
+		got["CPU ms of the database server per delivered event"+kind] = millis(used.database) / count
 	}
-	got["delivered/s, 64 clients"] = count / arrived.Last.Sub(start).Seconds()
+	got["delivered/s, 64 clients"+kind] = count / arrived.Last.Sub(start).Seconds()
 }
 
 // measurePaced sends few events, at a fixed rate.

@@ -4,6 +4,9 @@ package bench
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,6 +58,23 @@ type feed struct{ last atomic.Int64 }
 // events returns events that are sent without a pause.
 func (f *feed) events(path string, conns int) source {
 	return f.timed(request("POST", path, "", newEvent()), conns, func(int, int) time.Time { return time.Now() })
+}
+
+// signed returns events that are signed as GitHub does it with a secret.
+func (f *feed) signed(path, secret string, conns int) source {
+	const name = "X-Hub-Signature-256: sha256="
+	line, rest, _ := bytes.Cut(request("POST", path, "", newEvent()), []byte("\r\n"))
+	head := append(slices.Clone(line), "\r\n"+name...)
+	at := len(head)
+	template := slices.Concat(head, bytes.Repeat([]byte("0"), hex.EncodedLen(sha256.Size)), []byte("\r\n"), rest)
+	next := f.timed(template, conns, func(int, int) time.Time { return time.Now() })
+	return func(conn, i int) []byte {
+		b := next(conn, i)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(b[len(b)-eventSize:])
+		hex.Encode(b[at:], mac.Sum(nil))
+		return b
+	}
 }
 
 // deliveries returns events with the headers of deliveries.

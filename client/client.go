@@ -256,6 +256,39 @@ func (c *Client) open(ctx context.Context, r request, header http.Header, body [
 	return res, nil
 }
 
+// Stream sends a GET for a path, with its query, and returns the response's body as it arrives. The caller
+// must close it. It does not repeat the request.
+func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	return c.stream(ctx, request{method: http.MethodGet, path: path})
+}
+
+// stream sends a request once and returns the response's body, which the caller must close.
+func (c *Client) stream(ctx context.Context, r request) (io.ReadCloser, error) {
+	header := c.header(r, nil)
+	header.Set("Accept", "*/*")
+	res, err := c.open(ctx, r, header, nil)
+	if err != nil {
+		return nil, r.failure(ctx, nil, err)
+	}
+	if err := checkStatus(res); err != nil {
+		res.Body.Close()
+		return nil, r.failure(ctx, nil, err)
+	}
+	return res.Body, nil
+}
+
+// checkStatus returns an open response's error, if its status is one.
+func checkStatus(res *http.Response) error {
+	if res.StatusCode/100 == 2 {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return fmt.Errorf("read response: %w", err)
+	}
+	return newError(&Response{Status: res.StatusCode, Header: res.Header, Body: body})
+}
+
 // sendError removes method and URL from http.Client's errors, because failure adds them.
 func sendError(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {

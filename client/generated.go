@@ -5,6 +5,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -369,6 +370,22 @@ const (
 	ListDeliveriesParamsStatusPending ListDeliveriesParamsStatus = "pending"
 	ListDeliveriesParamsStatusSuccess ListDeliveriesParamsStatus = "success"
 	ListDeliveriesParamsStatusWaiting ListDeliveriesParamsStatus = "waiting"
+)
+
+// Values of ExportReceiptsParamsState.
+const (
+	ExportReceiptsParamsStateFailing   ExportReceiptsParamsState = "failing"
+	ExportReceiptsParamsStateFiltered  ExportReceiptsParamsState = "filtered"
+	ExportReceiptsParamsStatePending   ExportReceiptsParamsState = "pending"
+	ExportReceiptsParamsStateSucceeded ExportReceiptsParamsState = "succeeded"
+)
+
+// Values of ListReceiptsParamsState.
+const (
+	ListReceiptsParamsStateFailing   ListReceiptsParamsState = "failing"
+	ListReceiptsParamsStateFiltered  ListReceiptsParamsState = "filtered"
+	ListReceiptsParamsStatePending   ListReceiptsParamsState = "pending"
+	ListReceiptsParamsStateSucceeded ListReceiptsParamsState = "succeeded"
 )
 
 // APIKey is a result of GetAPIKey and ListAPIKeys.
@@ -1936,6 +1953,9 @@ type Replay struct {
 	// Deliveries per second, if that was asked for
 	Rate *int64 `json:"rate,omitempty"`
 
+	// Number of receipts that were chosen by their ids, if they were
+	Selected *int64 `json:"selected,omitempty"`
+
 	// Status of the last delivery of what is replayed, if it was asked for
 	Status *ReplayStatus `json:"status,omitempty"`
 
@@ -1957,9 +1977,6 @@ type ReplayCount struct {
 
 // ReplayNewReplay is the body of CreateReplay.
 type ReplayNewReplay struct {
-	// Receipts from this time on. A date means its beginning, 00:00 UTC
-	Since time.Time `json:"since"`
-
 	// Only what went to this destination
 	DestinationID *string `json:"destinationId,omitempty"`
 
@@ -1968,6 +1985,12 @@ type ReplayNewReplay struct {
 
 	// Deliveries per second; by default, as fast as the destinations respond
 	Rate *int64 `json:"rate,omitempty"`
+
+	// Only these receipts
+	ReceiptIDs []string `json:"receiptIds,omitzero"`
+
+	// Receipts from this time on; not required with receiptIds. A date means its beginning, 00:00 UTC
+	Since *time.Time `json:"since,omitempty"`
 
 	// Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending
 	Status *ReplayNewReplayStatus `json:"status,omitempty"`
@@ -2717,6 +2740,15 @@ type WebhookPatchVerificationChallenge string
 // WebhookPatchVerificationEncoding For hmac: the encoding of the signature (default hex)
 type WebhookPatchVerificationEncoding string
 
+// WebhookReceiptNeighbors is a result of GetReceiptNeighbors.
+type WebhookReceiptNeighbors struct {
+	// Id of the next newer receipt; absent if there is none
+	Newer *string `json:"newer,omitempty"`
+
+	// Id of the next older receipt; absent if there is none
+	Older *string `json:"older,omitempty"`
+}
+
 // WebhookRecoverRequest is the body of RecoverDestination.
 type WebhookRecoverRequest struct {
 	// Attempts per second; by default all are due now
@@ -3345,6 +3377,27 @@ type ListWebhooksParams struct {
 	Internal bool
 }
 
+// ExportReceiptsParams are the parameters of ExportReceipts. Those that have their zero value are not sent.
+type ExportReceiptsParams struct {
+	// Only from this time on. A date means its beginning, 00:00 UTC
+	Since time.Time
+
+	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
+	Until time.Time
+
+	// Only those with this text in their body or query string, in any case; headers are never searched. A request looks at a limited number of receipts: the header Steward-Searched-To says how far, and the next link continues there
+	Q string
+
+	// Only those with a destination in this state, as deliveries counts them
+	State ExportReceiptsParamsState
+
+	// Only those delivered to this destination; with state, in this state there
+	DestinationID string
+}
+
+// ExportReceiptsParamsState is a value of ExportReceiptsParams.
+type ExportReceiptsParamsState string
+
 // ListReceiptsParams are the parameters of ListReceipts. Those that have their zero value are not sent.
 type ListReceiptsParams struct {
 	// Maximum number of items to return
@@ -3361,7 +3414,19 @@ type ListReceiptsParams struct {
 
 	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
 	Until time.Time
+
+	// Only those with this text in their body or query string, in any case; headers are never searched. A request looks at a limited number of receipts: the header Steward-Searched-To says how far, and the next link continues there
+	Q string
+
+	// Only those with a destination in this state, as deliveries counts them
+	State ListReceiptsParamsState
+
+	// Only those delivered to this destination; with state, in this state there
+	DestinationID string
 }
+
+// ListReceiptsParamsState is a value of ListReceiptsParams.
+type ListReceiptsParamsState string
 
 // ListRejectedParams are the parameters of ListRejected. Those that have their zero value are not sent.
 type ListRejectedParams struct {
@@ -4373,6 +4438,24 @@ func (p *ListWebhooksParams) query() query {
 	return q
 }
 
+// ExportReceipts calls GET /webhook/receipt-export/{webhookId}: Export receipts with their whole payloads, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+func (c *Client) ExportReceipts(ctx context.Context, webhookID string, params *ExportReceiptsParams) (io.ReadCloser, error) {
+	return c.stream(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-export/{webhookId}", webhookID), repeatable: true, query: params.query()})
+}
+
+func (p *ExportReceiptsParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("since", p.Since)
+	q.add("until", p.Until)
+	q.add("q", p.Q)
+	q.add("state", p.State)
+	q.add("destinationId", p.DestinationID)
+	return q
+}
+
 // GetReceipt calls GET /webhook/receipt-get/{webhookId}/{receiptId}: Get a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetReceipt(ctx context.Context, webhookID string, receiptID string) (*Receipt, error) {
 	return decode[*Receipt](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-get/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
@@ -4399,7 +4482,15 @@ func (p *ListReceiptsParams) query() query {
 	q.add("cursor", p.Cursor)
 	q.add("since", p.Since)
 	q.add("until", p.Until)
+	q.add("q", p.Q)
+	q.add("state", p.State)
+	q.add("destinationId", p.DestinationID)
 	return q
+}
+
+// GetReceiptNeighbors calls GET /webhook/receipt-neighbors/{webhookId}/{receiptId}: Get the ids of the receipts before and after a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+func (c *Client) GetReceiptNeighbors(ctx context.Context, webhookID string, receiptID string) (*WebhookReceiptNeighbors, error) {
+	return decode[*WebhookReceiptNeighbors](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-neighbors/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
 // GetReceiptPayload calls GET /webhook/receipt-payload/{webhookId}/{receiptId}: Get the raw body of a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
@@ -4482,4 +4573,4 @@ func (c *Client) GetWebhookURL(ctx context.Context, webhookID string) (*WebhookU
 	return decode[*WebhookURL](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// Sources: sha256 2ded41092b2a7e60d56e7cf2f1e8d7ddb3027e80ee72ab0fa39b09718c66b0b8
+// Sources: sha256 9673764c6417b4b9cecc82abd28adfbcdfafae8bcd062578752e060a740fbcc8

@@ -211,12 +211,8 @@ func (t *tail) open(ctx context.Context) (*http.Response, error) {
 
 // checkStream returns an error unless a response is a stream of events.
 func checkStream(res *http.Response) error {
-	if res.StatusCode/100 != 2 {
-		body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		if err != nil {
-			return fmt.Errorf("read response: %w", err)
-		}
-		return newError(&Response{Status: res.StatusCode, Header: res.Header, Body: body})
+	if err := checkStatus(res); err != nil {
+		return err
 	}
 	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if mediaType != "text/event-stream" {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCredentialsOfReceipts: viewers do not see credentials that senders put into headers, neither in
-// lists, single receipts nor tails, on both faces. Another organization sees nothing.
+// lists, searches, exports, single receipts nor tails, on both faces. Another organization sees nothing.
 func TestCredentialsOfReceipts(t *testing.T) {
 	t.Parallel()
 	s := installation.StartWithOwner(t, "sqlite")
@@ -28,6 +28,7 @@ func TestCredentialsOfReceipts(t *testing.T) {
 	receipt := res.Want(200).Text("id")
 	since := "?since=2026-01-01T00:00:00Z&follow=false"
 	paths := []string{
+		"/webhook/receipt-export/" + h.ID, "/webhook/receipt-list/" + h.ID + "?q=%7B%7D",
 		"/webhook/receipt-list/" + h.ID, "/webhook/receipt-get/" + h.ID + "/" + receipt,
 		"/webhook/tail" + since, "/webhook/tail/" + h.ID + since,
 	}
@@ -50,8 +51,11 @@ func TestCredentialsOfReceipts(t *testing.T) {
 	s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "admin"}).Want(200)
 	check("admin", 4, 0)
 	other := s.SecondOrganization()
-	for _, path := range paths[:2] {
+	for _, path := range append(paths[:4], "/webhook/receipt-neighbors/"+h.ID+"/"+receipt) {
 		other.Call("GET", path, nil).Want(404)
+	}
+	if got := s.Total("/webhook/receipt-list/" + h.ID + "?q=hidden"); got != "0" {
+		t.Errorf("a search finds %s headers", got)
 	}
 }
 

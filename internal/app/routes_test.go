@@ -102,6 +102,7 @@ var unversioned = []string{
 	"DELETE /oidc/clients/{id}/users/{user_id}", "DELETE /oidc/user/consent/{client_id}",
 	"GET /webhook/destination-list/{webhookId}", "GET /webhook/url/{webhookId}",
 	"GET /webhook/receipt-payload/{webhookId}/{receiptId}", "GET /webhook/tail/{webhookId}",
+	"GET /webhook/receipt-neighbors/{webhookId}/{receiptId}", "GET /webhook/receipt-export/{webhookId}",
 	"GET /webhook/replay/{webhookId}/{replayId}", "DELETE /webhook/replay/{webhookId}/{replayId}", "GET /storage/objects/{bucket}", "DELETE /storage/objects/{bucket}",
 	"GET /storage/folders/{bucket}", "GET /storage/presign/{bucket}", "GET /storage/stats/{bucket}",
 	"GET /resource/{orgId}/{region}", "DELETE /resource/{orgId}/{region}",

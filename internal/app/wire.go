@@ -133,12 +133,15 @@ func (p *parts) connectDeletions() {
 // it after the callers' caches are registered, so that those are emptied first.
 func (p *parts) connectTails() {
 	tails := p.webhooks.tails
-	tails.Authorize = func(r *http.Request) (*auth.Caller, error) {
-		return p.authenticator.Reauthorize(r, auth.ReadWebhooks)
-	}
+	tails.Authorize = p.mayReadWebhooks
 	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} {
 		p.db.Watch(name, tails.Recheck)
 	}
+}
+
+// mayReadWebhooks returns the caller behind a stream, or an error if they may no longer read webhooks.
+func (p *parts) mayReadWebhooks(r *http.Request) (*auth.Caller, error) {
+	return p.authenticator.Reauthorize(r, auth.ReadWebhooks)
 }
 
 // newServer returns the API's server, with the handlers from all slices.
@@ -161,7 +164,7 @@ func (p *parts) newServer() *server.Server {
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
 		Thread:      &thread.Handler{Store: p.threads, Evals: p.evals},
 		Socket:      socket,
-		Webhook:     p.webhooks.handler(p.base),
+		Webhook:     p.webhooks.handler(p.base, p.mayReadWebhooks),
 		Ingest:      p.webhooks.ingest,
 		Tail:        p.webhooks.tails,
 		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},

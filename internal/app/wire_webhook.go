@@ -1,11 +1,14 @@
 package app
 
 import (
+	"net/http"
 	"net/netip"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
 	"steward/internal/audit"
+	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/webhook"
@@ -32,6 +35,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	store := &webhook.Store{
 		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog,
 		Queue: &queue.Store{DB: b.db, Now: b.now, Owner: id.New("rep")},
+		Walks: budget.NewQueue(2), // one organization's use one at a time
 	}
 	sender := webhook.NewSender(store, send.New(egress(b.cfg, b.addresses), b.now))
 	// Idle connections in package send may use another eighth of the process's file descriptors; the
@@ -60,9 +64,10 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 }
 
 // handler returns the routes' handler, which sends tests with the same client as deliveries.
-func (w webhooks) handler(b base) *webhook.Handler {
+func (w webhooks) handler(b base, authorize func(*http.Request) (*auth.Caller, error)) *webhook.Handler {
 	return &webhook.Handler{
-		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Network: w.sender.Network,
+		Authorize: authorize,
+		Store:     w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Network: w.sender.Network,
 	}
 }
 

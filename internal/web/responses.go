@@ -24,9 +24,11 @@ func sharedHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
 		"X-Request-Id": text("Id of the request, also in the log and in errors: the client's own, if it sent one",
 			"req_01jcq3v5w8z9d6y4k2m7n0p1rt"),
-		"Steward-Version":        text("Major version of the API", Version),
-		"ETag":                   text("Version of the resource, for If-Match and, where the operation has it, If-None-Match", `"3"`),
-		"X-Total-Count":          number("Number of items in the whole list; absent if it is too expensive to count", 42),
+		"Steward-Version": text("Major version of the API", Version),
+		"ETag":            text("Version of the resource, for If-Match and, where the operation has it, If-None-Match", `"3"`),
+		"X-Total-Count":   number("Number of items in the whole list; absent if it is too expensive to count", 42),
+		"Steward-Searched-To": text("Time of the last receipt that the search looked at; absent if it is complete",
+			"2026-11-15T08:30:00.123Z"),
 		"Link":                   text("Links to other pages: first, prev, next, last", `</thread?limit=10&offset=0>; rel="first"`),
 		"Cache-Control":          text("Responses are not to be stored by caches", "no-store"),
 		"X-Content-Type-Options": text("Browsers are to use the Content-Type as it is", "nosniff"),
@@ -60,6 +62,8 @@ func responses(schemas huma.Registry, r Route) map[string]*huma.Response {
 		ok.Content = content("text/event-stream", &huma.Schema{
 			Type: "string", Description: "Server-sent events: `id`, `event` and `data`, which is a JSON object",
 		})
+	case value == reflect.TypeFor[Lines]():
+		ok.Content = content(linesType, &huma.Schema{Type: "string", Description: "A JSON object on each line"})
 	case r.Status != http.StatusNoContent && value != reflect.TypeFor[None]():
 		ok.Content = content("application/json", schemas.Schema(value, true, ""))
 	}
@@ -95,7 +99,11 @@ func headersOf(value reflect.Type) []string {
 	case value == reflect.TypeFor[Stream]():
 		return []string{"Cache-Control", "X-Accel-Buffering"}
 	case value.Implements(reflect.TypeFor[headerSetter]()):
-		return []string{"X-Total-Count", "Link"}
+		names := []string{"X-Total-Count", "Link"}
+		if list, ok := reflect.Zero(value).Interface().(moreHeaders); ok {
+			names = append(names, list.MoreHeaders()...)
+		}
+		return names
 	}
 	return nil
 }

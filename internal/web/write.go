@@ -52,6 +52,9 @@ type Stream struct {
 	Serve       http.HandlerFunc
 }
 
+// Lines is a Stream of JSON objects, one on each line.
+type Lines struct{ Serve http.HandlerFunc }
+
 // alternative is implemented by values that may have to be written as another value with its own status,
 // such as a dry run's result.
 type alternative interface {
@@ -62,6 +65,9 @@ type alternative interface {
 type headerSetter interface {
 	SetHeaders(h http.Header, path string, query url.Values)
 }
+
+// moreHeaders is implemented by lists that set more headers than a page.Page.
+type moreHeaders interface{ MoreHeaders() []string }
 
 type faceKey struct{}
 
@@ -114,6 +120,11 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 		stream.Serve(w, r)
 		return
 	}
+	if lines, ok := value.(Lines); ok {
+		h.Set("Content-Type", linesType)
+		lines.Serve(w, r)
+		return
+	}
 	status, body := FaceOf(r.Context()).Success(status, value)
 	if body == nil {
 		w.WriteHeader(status)
@@ -122,6 +133,8 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	h["Content-Type"] = jsonType
 	writeJSON(w, r, status, body)
 }
+
+const linesType = "application/x-ndjson"
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 

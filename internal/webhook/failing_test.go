@@ -3,6 +3,7 @@ package webhook
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,32 @@ func TestReceiptsTellHowTheirDeliveriesStand(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", what, diff)
+			}
+			for state, count := range map[ReceiptState]func(DeliveryStates) int64{
+				ReceiptSucceeded: func(s DeliveryStates) int64 { return s.Succeeded },
+				ReceiptFailing:   func(s DeliveryStates) int64 { return s.Failing },
+				ReceiptPending:   func(s DeliveryStates) int64 { return s.Pending },
+				ReceiptFiltered:  func(s DeliveryStates) int64 { return s.Filtered },
+			} {
+				var in []string
+				for _, receiptID := range []string{second, first} {
+					if count(want[receiptID]) > 0 {
+						in = append(in, receiptID)
+					}
+				}
+				if ids := h.search(w, ReceiptFilter{State: state}, 1); !slices.Equal(ids, in) {
+					t.Errorf("%s: %v are %s, want %v", what, ids, state, in)
+				}
+				if state == ReceiptFiltered {
+					continue
+				}
+				var each []string
+				for _, to := range []Destination{works, fails} {
+					each = append(each, h.search(w, ReceiptFilter{State: state, DestinationID: to.ID}, 1)...)
+				}
+				if n := count(want[first]) + count(want[second]); int64(len(each)) != n {
+					t.Errorf("%s: %v are %s by destination, want %d", what, each, state, n)
+				}
 			}
 		}
 		want("before the first attempt", map[string]DeliveryStates{first: {}, second: {Pending: 2}})

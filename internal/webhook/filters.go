@@ -32,6 +32,9 @@ const (
 	filterWait = 30 * time.Second
 	// largeBody is the largest body in bytes that the transaction filters.
 	largeBody = 16 << 10
+	// maxKnown is how many bytes of filters we keep with a webhook's token, so that small events need not
+	// read them.
+	maxKnown = 2 << 10
 	// maxCompiled bounds the compiled filters in memory.
 	maxCompiled = 1000
 )
@@ -82,10 +85,10 @@ func (s *Store) saveFilter(tx *db.Tx, d *Destination) error {
 	return nil
 }
 
-// filtersOf returns the filters of a receipt's destinations.
-func (s *Store) filtersOf(ctx context.Context, r *Receipt) ([]string, error) {
+// filtersOf returns the filters of a webhook's destinations.
+func (s *Store) filtersOf(ctx context.Context, hook hookKey) ([]string, error) {
 	filters, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT DISTINCT filter FROM webhook_destinations
-		WHERE org_id = $1 AND webhook_id = $2 AND filter IS NOT NULL AND NOT disabled`, r.orgID, r.WebhookID)
+		WHERE org_id = $1 AND webhook_id = $2 AND filter IS NOT NULL AND NOT disabled`, hook.orgID, hook.webhookID)
 	if err != nil {
 		return nil, fmt.Errorf("read filters: %w", err)
 	}

@@ -141,7 +141,7 @@ func TestLargeBodyIsNotFilteredInTheTransaction(t *testing.T) {
 			t.Fatalf("accept: %v", err)
 		}
 		wantStates(t, h, w)
-		must(t, NewIngest(h.store, 1<<20, 64<<20).store(t.Context(), a, false))
+		must(t, NewIngest(h.store, 1<<20, 64<<20).store(t.Context(), a, token{}))
 		wantStates(t, h, w, body+` 0/1`)
 	})
 }

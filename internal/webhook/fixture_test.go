@@ -16,6 +16,7 @@ import (
 	"steward/internal/audit"
 	"steward/internal/audit/audittest"
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
@@ -69,9 +70,10 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	h := &fixture{t: t, db: d, audit: audittest.New(t, d), clock: &clock{at: newClock()}}
 	h.store = &Store{
 		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Queue: &queue.Store{DB: d, Now: h.clock.now, Owner: "rep_1"},
-		Audit: &audit.Store{Now: h.clock.now},
+		Audit: &audit.Store{Now: h.clock.now}, Walks: budget.NewQueue(2),
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
+	h.http.Authorize = func(r *http.Request) (*auth.Caller, error) { return auth.From(r.Context()), nil }
 	h.ingest = NewIngest(h.store, 1<<20, 64<<20)
 	h.http.Network = send.New(send.Egress{Loopback: true}, h.clock.now)
 	h.sender = NewSender(h.store, h.http.Network)

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"net/http"
 
 	"steward/internal/auth"
 	"steward/internal/errs"
@@ -21,8 +22,11 @@ type Handler struct {
 	BaseURL string
 	// Network sends tests, just as it sends deliveries.
 	Network send.Sender
+	// Authorize returns the caller behind a request under way, or an error if they may no longer read
+	// webhooks.
+	Authorize func(r *http.Request) (*auth.Caller, error)
 
-	tests running
+	tests, exports running
 }
 
 // Path has the parameter in a webhook's paths.
@@ -208,23 +212,26 @@ type ReceiptsRequest struct {
 // Receipts handles GET /webhook/receipt-list/{webhookId}. It masks credentials in headers for some
 // callers.
 func (h *Handler) Receipts(ctx context.Context, in *ReceiptsRequest) (Receipts, error) {
-	var faults errs.Faults
-	f := in.ReceiptFilter
-	f.Since, f.Until = in.Times(&faults)
-	if err := faults.Err(); err != nil {
+	f, err := in.ReceiptFilter.within(in.Between, in.Paging)
+	if err != nil {
 		return Receipts{}, err
 	}
 	caller := auth.From(ctx)
 	result, err := h.Store.Receipts(ctx, caller.OrgID, in.ID, f, in.Paging)
 	if err != nil || !MasksCredentials(caller) {
-		return Receipts{result}, err
+		return result, err
 	}
 	for i := range result.Items {
 		if result.Items[i], err = result.Items[i].Masked(); err != nil {
 			return Receipts{}, err
 		}
 	}
-	return Receipts{result}, nil
+	return result, nil
+}
+
+// Neighbors handles GET /webhook/receipt-neighbors/{webhookId}/{receiptId}.
+func (h *Handler) Neighbors(ctx context.Context, in *ReceiptPath) (ReceiptNeighbors, error) {
+	return h.Store.neighbors(ctx, hookKey{auth.From(ctx).OrgID, in.ID}, in.ReceiptID)
 }
 
 // Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}. It masks credentials in headers

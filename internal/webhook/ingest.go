@@ -53,8 +53,9 @@ type token struct {
 	hash     [sha256.Size]byte
 	verifier *verify.Verifier // nil if requests are not verified
 	deduper  *deduper         // nil if repeated requests are not recognized
-	// hasFilters reports whether a destination has a filter.
+	// hasFilters reports whether a destination has a filter. filters has them, unless they are long.
 	hasFilters bool
+	filters    []string
 }
 
 // NewIngest returns an Ingest whose requests share the given memory, in bytes, or eight times the
@@ -126,7 +127,7 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (reply, error) 
 	if err != nil {
 		return reply{}, err
 	}
-	err = in.store(ctx, a, hook.hasFilters)
+	err = in.store(ctx, a, hook)
 	if a.isDuplicate {
 		w.Header().Set("Steward-Duplicate", "true")
 	}
@@ -134,29 +135,28 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (reply, error) 
 }
 
 // store stores a receipt. The transaction leaves a large one to us whose filters have just changed.
-func (in *Ingest) store(ctx context.Context, a *arrival, hasFilters bool) error {
+func (in *Ingest) store(ctx context.Context, a *arrival, hook token) (err error) {
+	filters, isRead := hook.filters, !hook.hasFilters || hook.filters != nil
 	for range 3 {
-		if hasFilters {
-			if err := in.filter(ctx, a); err != nil {
+		if !isRead {
+			if filters, err = in.Store.filtersOf(ctx, hookKey{a.receipt.orgID, a.receipt.WebhookID}); err != nil {
 				return err
 			}
 		}
-		err := in.Store.Accept(ctx, a)
-		if !errors.Is(err, errUndecided) {
+		if err := in.filter(ctx, a, filters); err != nil {
 			return err
 		}
-		hasFilters = true
+		if err := in.Store.Accept(ctx, a); !errors.Is(err, errUndecided) {
+			return err
+		}
+		isRead = false
 	}
 	return errs.Unavailablef(nil, "the filters of this webhook are changing")
 }
 
-// filter evaluates the filters of a receipt's webhook. It takes a turn for each one, so that an organization
-// with many slow filters does not hold up others.
-func (in *Ingest) filter(ctx context.Context, a *arrival) error {
-	filters, err := in.Store.filtersOf(ctx, a.receipt)
-	if err != nil {
-		return err
-	}
+// filter evaluates filters for a receipt. It takes a turn for each one, so that an organization with many slow
+// filters does not hold up others.
+func (in *Ingest) filter(ctx context.Context, a *arrival, filters []string) error {
 	for _, text := range filters {
 		decide := func() { in.Store.decide(a, text) }
 		if err := in.inTurn(ctx, a.receipt.orgID, len(a.receipt.body)*len(filters), decide); err != nil {

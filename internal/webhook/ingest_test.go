@@ -271,7 +271,7 @@ func TestLargePayloadsInLists(t *testing.T) {
 				t.Errorf("receipt %d: omitted %v, payload %.20s", i, r.Omitted, r.Payload)
 			}
 		}
-		items := Receipts{page.Page[Receipt]{Items: list}}.SDK().(page.Page[Receipt]).Items
+		items := Receipts{Page: page.Page[Receipt]{Items: list}}.SDK().(page.Page[Receipt]).Items
 		for i, want := range []string{`"/w=="`, `{"a":1}`, `"dGV4dA=="`, `null`} {
 			if got := items[i].Payload; !bytes.Equal(got, []byte(want)) {
 				t.Errorf("SDK payload %d: %.40s, want %s", i, got, want)

@@ -138,7 +138,11 @@ func (r Receipt) forSDK() Receipt {
 }
 
 // Receipts is a page of receipts.
-type Receipts struct{ page.Page[Receipt] }
+type Receipts struct {
+	page.Page[Receipt]
+	// searchedTo is the time of the last receipt that an incomplete search looked at.
+	searchedTo *stamp.Time
+}
 
 // SDK returns the page for the SDK face.
 func (p Receipts) SDK() any {

@@ -47,8 +47,12 @@ func (h *fixture) shownReceipts(c *auth.Caller, webhookID, receiptID string) map
 	must(h.t, err)
 	list, err := h.http.Receipts(as(c), &ReceiptsRequest{Path: Path{webhookID}, Paging: page.Paging{Limit: 10}})
 	must(h.t, err)
-	shown := map[string]string{}
-	for name, value := range map[string]any{"get": one, "sdk get": one.SDK(), "list": list.Items, "sdk list": list.SDK().(page.Page[Receipt]).Items} {
+	found, err := h.http.Receipts(as(c), &ReceiptsRequest{
+		Path: Path{webhookID}, Paging: page.Paging{Limit: 10}, ReceiptFilter: ReceiptFilter{Search: `"n"`},
+	})
+	must(h.t, err)
+	shown := map[string]string{"export": h.export(c, webhookID, ReceiptFilter{})}
+	for name, value := range map[string]any{"get": one, "sdk get": one.SDK(), "list": list.Items, "search": found.Items, "sdk list": list.SDK().(page.Page[Receipt]).Items} {
 		text, err := json.Marshal(value)
 		must(h.t, err)
 		shown[name] = string(text)

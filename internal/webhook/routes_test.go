@@ -346,7 +346,13 @@ func TestIsolation(t *testing.T) {
 				_, err := h.store.Receipts(ctx, "org_b", w.ID, ReceiptFilter{}, page.Paging{Limit: 1})
 				return err
 			},
-			"receipt-get": func() error { _, err := h.store.Receipt(ctx, "org_b", w.ID, receiptID); return err },
+			"receipt-list with q": func() error {
+				_, err := h.store.Receipts(ctx, "org_b", w.ID, ReceiptFilter{Search: "1"}, page.Paging{Limit: 1})
+				return err
+			},
+			"receipt-export":    func() error { _, err := h.http.Export(ctx, &ExportRequest{Path: Path{w.ID}}); return err },
+			"receipt-neighbors": func() error { _, err := h.http.Neighbors(ctx, &ReceiptPath{Path{w.ID}, receiptID}); return err },
+			"receipt-get":       func() error { _, err := h.store.Receipt(ctx, "org_b", w.ID, receiptID); return err },
 			"delivery-list": func() error {
 				_, err := h.store.Deliveries(ctx, "org_b", w.ID, Filter{}, page.Paging{Limit: 1})
 				return err

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"steward/internal/audit"
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -34,6 +36,8 @@ type Store struct {
 	Audit *audit.Store
 	// Queue has the pending deliveries.
 	Queue *queue.Store
+	// Walks has the turns of searches and exports.
+	Walks *budget.Queue
 	// Logged, if not nil, is called after a transaction has committed events of these organizations.
 	Logged func(orgIDs []string)
 	// Replayed, if not nil, counts the first attempts of replays that have ended, in the same
@@ -330,7 +334,14 @@ func (s *Store) token(ctx context.Context, webhookID string) (t token, err error
 		return t, err
 	}
 	t.hash = [sha256.Size]byte(hash)
-	t.hasFilters = filters > 0
+	if t.hasFilters = filters > 0; t.hasFilters {
+		if t.filters, err = s.filtersOf(ctx, hookKey{t.orgID, webhookID}); err != nil {
+			return t, err
+		}
+		if len(strings.Join(t.filters, "")) > maxKnown {
+			t.filters = nil
+		}
+	}
 	if t.verifier, err = s.verifier(verification); err != nil {
 		return t, err
 	}

@@ -17,6 +17,9 @@ import (
 
 // ReceiptFilter selects receipts for a list. Empty fields match all.
 type ReceiptFilter struct {
+	Search        string       `query:"q" maxLength:"256" doc:"Only those with this text in their body or query string, in any case; headers are never searched. A request looks at a limited number of receipts: the header Steward-Searched-To says how far, and the next link continues there" example:"ORD-1042"`
+	State         ReceiptState `query:"state" enum:"succeeded,failing,pending,filtered" doc:"Only those with a destination in this state, as deliveries counts them"`
+	DestinationID string       `query:"destinationId" doc:"Only those delivered to this destination; with state, in this state there" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	// Since is inclusive, Until is not.
 	Since, Until *stamp.Time
 }
@@ -195,16 +198,20 @@ func (s *Store) receiptScanner(webhookID string) func(db.Row) (Receipt, error) {
 
 // Receipts returns a page of a webhook's receipts, newest first, or NotFound. It does not decode their
 // Headers.
-func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f ReceiptFilter, p page.Paging) (page.Page[Receipt], error) {
+func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f ReceiptFilter, p page.Paging) (Receipts, error) {
+	hook := hookKey{orgID, webhookID}
+	if f.isWalk() {
+		return s.searchReceipts(ctx, hook, f, p)
+	}
 	q := s.DB.Read(ctx)
 	if _, err := get(q, orgID, webhookID); err != nil {
-		return page.Page[Receipt]{}, err
+		return Receipts{}, err
 	}
-	found, err := s.receiptPage(q, hookKey{orgID, webhookID}, f, p)
+	found, err := s.receiptPage(q, hook, f, p)
 	if err != nil {
-		return found, err
+		return Receipts{}, err
 	}
-	return found, addStates(q, found.Items)
+	return Receipts{Page: found}, addStates(q, found.Items)
 }
 
 func (s *Store) receiptPage(q db.Querier, hook hookKey, f ReceiptFilter, p page.Paging) (page.Page[Receipt], error) {

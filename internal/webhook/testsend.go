@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxTests bounds the tests that run at a time in this process, and maxOrgTests those from one
-	// organization: a destination may take a minute to respond.
+	// organization: a destination may take a minute to respond. As many exports may run.
 	maxTests    = 16
 	maxOrgTests = 4
 )
@@ -108,14 +108,14 @@ func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (Tes
 	return testResponse(result, time.Since(began)), nil
 }
 
-// running counts the tests that are running. The zero value is ready to use.
+// running counts the tests or exports that are running. The zero value is ready to use.
 type running struct {
 	mu    sync.Mutex
 	total int
 	byOrg map[string]int
 }
 
-// begin counts another test, or reports false if none may run now.
+// begin counts another one, or reports false if none may run now.
 func (r *running) begin(orgID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -83,6 +83,18 @@ export async function send(
   }
 }
 
+// save sends a GET and saves the body of the response as a file, once all of it has arrived.
+export async function save(path: string, query: Record<string, string | undefined>, name: string) {
+  const given = Object.entries(query).filter((e): e is [string, string] => e[1] !== undefined);
+  const response = await send(`${path}?${new URLSearchParams(given)}`);
+  if (!response.ok) throw problemOf(parse(await response.text()), response);
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 // An answer with Content-Length: 0 is read as such by openapi-fetch; one without a body and without
 // that header is not, and it must not fail.
 export const api = createClient<paths>({
@@ -124,6 +136,8 @@ export interface Page<T> {
   total?: number;
   // next is the cursor of the next page.
   next?: string;
+  // searchedTo is the time to which a search looked that is not complete.
+  searchedTo?: string;
 }
 
 // list returns a page of a list.
@@ -140,6 +154,7 @@ function pageOf<T>(items: T[], response: Response): Page<T> {
     items: items ?? [],
     total: total === null ? undefined : Number(total),
     next: cursor ?? undefined,
+    searchedTo: response.headers.get('Steward-Searched-To') ?? undefined,
   };
 }
 

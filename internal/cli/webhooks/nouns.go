@@ -8,6 +8,8 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -180,6 +182,27 @@ func rangeFields() []noun.Field {
 	}
 }
 
+func receiptFields() []noun.Field {
+	return append([]noun.Field{
+		{Name: "search", Path: "q", Usage: "only with this `text` in their body or query string, in any case"},
+		{Name: "state", Path: "state", Values: []string{"succeeded", "failing", "pending", "filtered"}, Usage: "only with a destination in this `state`: succeeded, failing, pending or filtered"},
+		{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only delivered to the destination with this `id` or URL"},
+	}, rangeFields()...)
+}
+
+// exportReceipts copies an export to standard output. It fails if the export ends early.
+func exportReceipts(ctx context.Context, s *session.Session, in noun.Input) error {
+	lines, err := s.API.Client.Stream(ctx, in.Expand("/webhook/receipt-export/{webhook}")+"?"+in.Query().Encode())
+	if err != nil {
+		return s.API.Failed(err)
+	}
+	defer lines.Close()
+	if _, err := io.Copy(s.Out, lines); err != nil {
+		return fmt.Errorf("the export is incomplete: %w", err)
+	}
+	return nil
+}
+
 func receiptNoun() noun.Noun {
 	return noun.Noun{
 		Name: "receipt", Thing: "receipt", Short: "Show the requests that a webhook received",
@@ -191,7 +214,11 @@ func receiptNoun() noun.Noun {
 		Verbs: []noun.Verb{
 			{
 				Name: "list", Short: "List receipts, newest first", Route: "GET /webhook/receipt-list/{webhook}", List: true,
-				Fields: rangeFields(),
+				Fields: receiptFields(),
+			},
+			{
+				Name: "export", Short: "Print receipts with their whole payloads, newest first, as one JSON object on each line",
+				Route: "GET /webhook/receipt-export/{webhook}", Fields: receiptFields(), Run: exportReceipts,
 			},
 			{Name: "get", Short: "Show a receipt", Route: "GET /webhook/receipt-get/{webhook}/{receipt}"},
 			{

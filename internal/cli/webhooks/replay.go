@@ -47,16 +47,18 @@ func replayCommand(e *session.Env) *cobra.Command {
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "replay WEBHOOK",
-		Short: "Deliver again what a webhook received in a stretch of time",
-		Long: `Deliver again what a webhook received in a stretch of time, and show how far it is. Ctrl-C stops to show
-it; the replay itself goes on, until it is done or cancelled.
+		Short: "Deliver again what a webhook received in a stretch of time, or chosen receipts",
+		Long: `Deliver again what a webhook received in a stretch of time, or chosen receipts, and show how far it is.
+Ctrl-C stops to show it; the replay itself goes on, until it is done or cancelled.
 
   steward webhook replay orders --since 2h --status failed
   steward webhook replay orders --since 2026-11-15T08:00:00Z --until 2026-11-15T09:00:00Z --to whds_… --rate 50
+  steward webhook replay orders --receipt whrc_…,whrc_…
   steward webhook replay cancel orders whrp_…`,
 		Args: session.Args("WEBHOOK"),
 	}
 	v := noun.Verb{Route: "POST /webhook/replay/{webhook}", Fields: append(rangeFields(),
+		noun.Field{Name: "receipt", Path: "receiptIds", Kind: noun.List, Usage: "the receipt with this `id`, instead of --since; up to 1000"},
 		noun.Field{Name: "status", Path: "status", Values: statuses(), Usage: "only if the last delivery has this `status`: pending, waiting (for a retry), success or failed (which includes waiting)"},
 		noun.Field{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only what went to the destination with this `id` or URL"},
 		noun.Field{Name: "to", Path: "to", Noun: "destination", Usage: "send to the destination with this `id` or URL (default: where it went)"},
@@ -82,8 +84,8 @@ it; the replay itself goes on, until it is done or cancelled.
 }
 
 func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool) error {
-	if in.Fields["since"] == nil {
-		return exit.Usagef("--since is required, such as --since 1h")
+	if in.Fields["since"] == nil && in.Fields["receiptIds"] == nil {
+		return exit.Usagef("--since is required, such as --since 1h, or --receipt")
 	}
 	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: in.Expand("/webhook/replay/{webhook}"), Body: in.Fields})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package replay owns replays, which deliver a webhook's receipts from a period again. Its table is
+// Package replay owns replays, which deliver a webhook's receipts from a period, or chosen ones, again. Its table is
 // webhook_replays.
 //
 // A replay is a row. Create checks the request and counts the deliveries it selects. The Worker, which
@@ -14,8 +14,13 @@
 package replay
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -49,6 +54,7 @@ type Replay struct {
 	DestinationID string         `json:"destinationId,omitempty" doc:"Where it went, if that was asked for" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	To            string         `json:"to,omitempty" doc:"Where it is sent, if that was asked for" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	Rate          int64          `json:"rate,omitempty" doc:"Deliveries per second, if that was asked for"`
+	Selected      int64          `json:"selected,omitempty" doc:"Number of receipts that were chosen by their ids, if they were" example:"3"`
 	CreatedAt     stamp.Time     `json:"created_at" format:"date-time"`
 	FinishedAt    *stamp.Time    `json:"finished_at,omitempty" format:"date-time"`
 
@@ -61,6 +67,8 @@ type Replay struct {
 	walked    bool
 	addedTo   string
 	nextDue   stamp.Time
+	// ulids are those of the Selected receipts, in order. Replays are read without them.
+	ulids []string
 }
 
 // Count is a dry run's result.
@@ -75,6 +83,9 @@ func (r Replay) Alternative() (status int, value any, ok bool) {
 	return http.StatusOK, Count{Total: r.Total}, r.dryRun
 }
 
+// maxSelected is the maximum number of receipts that you can choose.
+const maxSelected = 1000
+
 // maxRate is the highest rate you can ask for, in deliveries per second.
 const maxRate = 10_000
 
@@ -82,8 +93,9 @@ const maxRate = 10_000
 type NewReplay struct {
 	_ struct{} `goName:"ReplayNewReplay"`
 
-	Since         period.Bound             `json:"since" doc:"Receipts from this time on. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
+	Since         period.Bound             `json:"since,omitempty" nullable:"false" doc:"Receipts from this time on; not required with receiptIds. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
 	Until         page.Opt[period.Bound]   `json:"until,omitempty" required:"false" doc:"Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
+	ReceiptIDs    []string                 `json:"receiptIds,omitempty" nullable:"false" maxItems:"1000" doc:"Only these receipts" example:"[\"whrc_01jcq45k1n4q7t0w3z6c9f2h5k\"]"`
 	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,waiting,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending"`
 	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	To            page.Opt[string]         `json:"to,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Destination to send to; by default, where it went" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
@@ -114,8 +126,43 @@ func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 		faults.Check(*rate >= 1 && *rate <= maxRate, "body.rate", "expected 1 to %d", maxRate)
 	}
 	r.Until = min(r.Until, stamp.Of(now)) // later receipts are delivered anyway
-	faults.Check(r.Since <= r.Until || n.Since == "", "body.since", "expected a time before until and not in the future")
+	faults.Check(n.Since != "" || len(n.ReceiptIDs) > 0, "body.since", "expected a time, or receiptIds")
+	faults.Check(r.Since <= r.Until, "body.since", "expected a time before until and not in the future")
+	if len(n.ReceiptIDs) > 0 {
+		n.selectReceipts(&r, faults)
+	}
 	return r
+}
+
+// selectReceipts makes a replay one of the receipts with the given ids.
+func (n NewReplay) selectReceipts(r *Replay, faults *errs.Faults) {
+	faults.Check(len(n.ReceiptIDs) <= maxSelected, "body.receiptIds", "expected at most %d", maxSelected)
+	for i, receiptID := range n.ReceiptIDs {
+		at := fmt.Sprintf("body.receiptIds[%d]", i)
+		if faults.Check(id.Is(id.Receipt, receiptID), at, "expected the id of a receipt"); id.Is(id.Receipt, receiptID) {
+			r.ulids = append(r.ulids, strings.TrimPrefix(receiptID, id.Receipt+"_"))
+		}
+	}
+	slices.Sort(r.ulids)
+	r.ulids = slices.Compact(r.ulids)
+	r.Selected = int64(len(r.ulids))
+	if r.Selected == 0 {
+		return
+	}
+	r.Since = max(r.Since, timeOf(r.ulids[0]))
+	last := timeOf(r.ulids[len(r.ulids)-1]).Add(time.Millisecond)
+	if n.Until.Value == "" || last < r.Until {
+		r.Until = last
+	}
+}
+
+// timeOf returns the time in a ULID.
+func timeOf(text string) stamp.Time {
+	parsed, err := ulid.ParseStrict(text)
+	if err != nil { // id.Is has accepted it
+		return 0
+	}
+	return stamp.Of(parsed.Timestamp())
 }
 
 // pace returns the time between two deliveries.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 	pageReplays = 100
 	// countFor bounds the time a request counts; the worker counts the rest.
 	countFor = time.Second
+	// schemaOfSelected is the migration that added receiptIds.
+	schemaOfSelected = 52
 	// dryRunFor bounds the time a dry run counts.
 	dryRunFor = 30 * time.Second
 )
@@ -48,11 +51,11 @@ type Store struct {
 const changed = "webhook.replays"
 
 const columns = `id, webhook_id, state, total, done, failed, since, until, status, destination_id, to_id, rate, created_at, finished_at,
-	org_id, created_by, added, counted, counted_to, walked, added_to, next_due`
+	org_id, created_by, added, counted, counted_to, walked, added_to, next_due, selected`
 
 func scanReplay(row db.Row) (r Replay, err error) {
 	err = row.Scan(&r.ID, &r.WebhookID, &r.State, &r.Total, &r.Done, &r.Failed, &r.Since, &r.Until, &r.Status, &r.DestinationID, &r.To,
-		&r.Rate, &r.CreatedAt, &r.FinishedAt, &r.orgID, &r.createdBy, &r.added, &r.counted, &r.countedTo, &r.walked, &r.addedTo, &r.nextDue)
+		&r.Rate, &r.CreatedAt, &r.FinishedAt, &r.orgID, &r.createdBy, &r.added, &r.counted, &r.countedTo, &r.walked, &r.addedTo, &r.nextDue, &r.Selected)
 	r.Total = max(r.Total, r.added)
 	return r, err
 }
@@ -125,14 +128,21 @@ func (s *Store) insert(tx *db.Tx, r Replay) error {
 	if running >= maxRunning {
 		return errs.New(errs.Conflict, "%d replays of this webhook are running; cancel one or wait until it is done", running)
 	}
-	if _, err := tx.Exec(`INSERT INTO webhook_replays (`+columns+`)
+	if r.Selected > 0 {
+		if err := db.RequireSchema(tx, s.Now(), schemaOfSelected, "receiptIds"); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(`INSERT INTO webhook_replays (`+columns+`, receipt_ids)
 		VALUES (@id, @webhook_id, @state, @total, @done, @failed, @since, @until, @status, @destination_id, @to_id, @rate, @created_at,
-		@finished_at, @org_id, @created_by, @added, @counted, @counted_to, @walked, @added_to, @next_due)`,
+		@finished_at, @org_id, @created_by, @added, @counted, @counted_to, @walked, @added_to, @next_due,
+		@selected, @receipt_ids)`,
 		db.Args{
 			"id": r.ID, "webhook_id": r.WebhookID, "state": string(r.State), "total": r.Total, "done": r.Done, "failed": r.Failed,
 			"since": r.Since, "until": r.Until, "status": string(r.Status), "destination_id": r.DestinationID, "to_id": r.To, "rate": r.Rate,
 			"created_at": r.CreatedAt, "finished_at": r.FinishedAt, "org_id": r.orgID, "created_by": r.createdBy, "added": r.added,
 			"counted": r.counted, "counted_to": r.countedTo, "walked": r.walked, "added_to": r.addedTo, "next_due": r.nextDue,
+			"selected": r.Selected, "receipt_ids": strings.Join(r.ulids, " "),
 		}); err != nil {
 		return fmt.Errorf("insert replay: %w", err)
 	}

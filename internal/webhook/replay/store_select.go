@@ -3,6 +3,8 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -29,11 +31,19 @@ func (s *Store) part(ctx context.Context, r Replay, after string, limit int) (pa
 	if len(enabled) == 0 {
 		return p, nil
 	}
+	var receipts []webhook.Redelivery
 	_, before := webhook.ReceiptKeys(r.WebhookID, r.Since, r.Until)
-	receipts, err := db.Collect(q, func(row db.Row) (d webhook.Redelivery, err error) {
-		return d, row.Scan(&d.ReceiptKey, &d.Size)
-	}, `SELECT key, size + length(headers) FROM webhook_receipts WHERE key > $1 AND key < $2 ORDER BY key LIMIT $3`,
-		after, before, limit)
+	if r.Selected > 0 {
+		receipts, p.more, err = selected(q, r, after, limit)
+		if i := slices.IndexFunc(receipts, func(d webhook.Redelivery) bool { return d.ReceiptKey >= before }); i >= 0 {
+			receipts = receipts[:i]
+			p.more = false
+		}
+	} else {
+		receipts, err = db.Collect(q, scanReceipt,
+			`SELECT key, size + length(headers) FROM webhook_receipts WHERE key > $1 AND key < $2 ORDER BY key LIMIT $3`, after, before, limit)
+		p.more = len(receipts) == limit
+	}
 	if err != nil {
 		return p, fmt.Errorf("read receipts: %w", err)
 	}
@@ -45,8 +55,41 @@ func (s *Store) part(ctx context.Context, r Replay, after string, limit int) (pa
 		p.end = receipt.ReceiptKey
 		p.items = append(p.items, r.redeliveries(receipt, went[receipt.ReceiptKey], enabled)...)
 	}
-	p.more = len(receipts) == limit
 	return p, nil
+}
+
+func scanReceipt(row db.Row) (d webhook.Redelivery, err error) {
+	return d, row.Scan(&d.ReceiptKey, &d.Size)
+}
+
+// selected returns a replay's chosen receipts after a key, at most limit.
+func selected(q db.Querier, r Replay, after string, limit int) (receipts []webhook.Redelivery, more bool, err error) {
+	if r.ulids == nil {
+		var text string
+		if err := q.Row(`SELECT receipt_ids FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+			r.orgID, r.WebhookID, r.ID).Scan(&text); err != nil {
+			return nil, false, err
+		}
+		r.ulids = strings.Fields(text)
+	}
+	receipts, err = db.CollectBulk(q, r.keys(), scanReceipt,
+		`SELECT r.key, r.size + length(r.headers) FROM {v} CROSS JOIN webhook_receipts r WHERE r.key = v.value`)
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(receipts, func(a, b webhook.Redelivery) int { return strings.Compare(a.ReceiptKey, b.ReceiptKey) })
+	receipts = slices.DeleteFunc(receipts, func(d webhook.Redelivery) bool { return d.ReceiptKey <= after })
+	more = len(receipts) > limit
+	return receipts[:min(limit, len(receipts))], more, nil
+}
+
+// keys returns the chosen receipts' keys.
+func (r Replay) keys() db.Bulk[string] {
+	keys := make(db.Bulk[string], len(r.ulids))
+	for i, one := range r.ulids {
+		keys[i] = strings.TrimPrefix(r.WebhookID, id.Webhook+"_") + one
+	}
+	return keys
 }
 
 // firstKey sorts before the keys of a replay's receipts and after those of older ones.
@@ -158,11 +201,16 @@ func (r Replay) isAbout(status webhook.Status, retries int) bool {
 	return false
 }
 
-// check returns NotFound if there is no such webhook, or no such destination, and Conflict if the
+// check returns NotFound if there is no such webhook, receipt or destination, and Conflict if the
 // destination is disabled.
 func (s *Store) check(ctx context.Context, r Replay) error {
 	if _, err := s.Hooks.Get(ctx, r.orgID, r.WebhookID); err != nil {
 		return err
+	}
+	if r.Selected > 0 {
+		if err := s.checkSelected(ctx, r); err != nil {
+			return err
+		}
 	}
 	target := r.target()
 	if target == "" {
@@ -177,6 +225,20 @@ func (s *Store) check(ctx context.Context, r Replay) error {
 		return errs.Missing("destination", target)
 	case found[0]:
 		return errs.New(errs.Conflict, "destination %s is disabled", target)
+	}
+	return nil
+}
+
+// checkSelected returns NotFound if a chosen receipt does not exist.
+func (s *Store) checkSelected(ctx context.Context, r Replay) error {
+	receipts, _, err := selected(s.DB.Read(ctx), r, "", maxSelected)
+	if err != nil {
+		return fmt.Errorf("read receipts: %w", err)
+	}
+	for i, key := range r.keys() {
+		if i == len(receipts) || receipts[i].ReceiptKey != key {
+			return errs.Missing("receipt", id.Receipt+"_"+r.ulids[i])
+		}
 	}
 	return nil
 }

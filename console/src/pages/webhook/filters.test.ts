@@ -16,3 +16,11 @@ test('times filter receipts, destinations filter deliveries', () => {
     any: true,
   });
 });
+
+test('a search is among receipts, whatever else filters them', () => {
+  expect(of('q=a&status=waiting&destination=whds_1')).toMatchObject({
+    receipts: { q: 'a', state: 'failing', destinationId: 'whds_1' },
+    byDelivery: false,
+    any: true,
+  });
+});

@@ -1,1 +1,0 @@
-import{Ft as e,Kt as t,Lt as n,Yt as r,fn as i,kt as a,yt as o}from"./index-D34gQYi9.js";var s=n(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(n,c){var l=s(),u=r(l);a(u,()=>c.children),i(l),t(()=>o(l,`aria-label`,c.label)),e(n,l)}export{c as t};
