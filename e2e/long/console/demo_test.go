@@ -43,6 +43,9 @@ func startDemo(t *testing.T) *demo {
 	d.addKeys()
 	d.addRuns()
 	d.addTraffic(hooks)
+	d.Call("POST", "/alert", object{
+		"name": "Orders fail", "kind": "destination_failing", "target": object{"type": "slack", "url": "https://hooks.slack.com/services/T/B/x"},
+	}).Want(201)
 	return d
 }
 

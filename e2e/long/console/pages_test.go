@@ -87,6 +87,8 @@ func (d *demo) places() []place {
 		{route: "/members", path: "/members?role=admin", shows: "Grace Okafor", then: []string{"Actions for Grace Okafor", "Change role"}},
 		{route: "/members", path: "/members?new=1", shows: "Steward sends no mail"},
 		{route: "/projects", path: "/projects", shows: "Support agent"},
+		{route: "/alerts", path: "/alerts", shows: "Orders fail"},
+		{route: "/alerts", path: "/alerts?new=1", shows: "Notices go to"},
 		{route: "/audit", path: "/audit", shows: "Shop dashboard", picture: "audit"},
 		{route: "/organizations", path: "/organizations", shows: "current"},
 		{route: "/organizations", path: "/organizations?new=1", shows: "You become its owner"},

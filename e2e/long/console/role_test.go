@@ -23,7 +23,7 @@ func TestConsoleShowsWhatTheRoleIncludes(t *testing.T) {
 	source, err := os.ReadFile("../../../console/src/routes.ts")
 	s.Must(err)
 	for role, hidden := range map[string][]string{
-		"admin": {}, "member": {"/members", "/audit", "/oauth/clients/new"}, "viewer": {"/members", "/audit", "/oauth/clients/new"},
+		"admin": {}, "member": {"/members", "/alerts", "/audit", "/oauth/clients/new"}, "viewer": {"/members", "/alerts", "/audit", "/oauth/clients/new"},
 	} {
 		b, _ := s.Invite(role+"@example.com", role)
 		c := newConsole(t, s)

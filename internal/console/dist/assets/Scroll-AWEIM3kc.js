@@ -1,0 +1,1 @@
+import{At as e,It as t,Rt as n,Xt as r,bt as i,pn as a,qt as o}from"./index-DH6OeGTA.js";var s=n(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(n,c){var l=s(),u=r(l);e(u,()=>c.children),a(l),o(()=>i(l,`aria-label`,c.label)),t(n,l)}export{c as t};

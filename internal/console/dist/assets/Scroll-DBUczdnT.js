@@ -1,1 +1,0 @@
-import{At as e,It as t,Rt as n,Xt as r,bt as i,pn as a,qt as o}from"./index-C7x5GK-H.js";var s=n(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(n,c){var l=s(),u=r(l);e(u,()=>c.children),a(l),o(()=>i(l,`aria-label`,c.label)),t(n,l)}export{c as t};

@@ -1,5 +1,0 @@
-import{I as e,v as t}from"./index-C7x5GK-H.js";function n(e){let t=JSON.stringify(e,null,1).replace(/\n */g,` `);return t.length<=84?t:JSON.stringify(e,null,2).replaceAll(`
-`,`
-  `)}var r=(e,r,i)=>`curl -X ${e} ${location.origin}${r} \\\n  -H "Authorization: Bearer $STEWARD_KEY" -H "Content-Type: application/json" \\
-  -d ${t(n(i))}`,i=(e,n,r)=>`steward api ${e} ${n}`+Object.entries(r).map(([e,n],r)=>`${r%3==0?` \\
- `:``} -f ${t(`${e}=${n}`)}`).join(``),a=(t,n)=>r(`POST`,`/resource/${e.orgId}/local`,{resources:[{type:t,name:n}]}),o=()=>({id:`session-1`,orgId:e.orgId,projectId:`support`,threadId:`support-1042`,routeId:`chat`,environment:`production`,devmode:!1,method:`POST`,url:`/chat`,trigger:`api`}),s=()=>({id:`run-1`,orgId:e.orgId,projectId:`support`,sessionId:`session-1`,evalId:`politeness`});export{o as a,s as i,r as n,a as r,i as t};

@@ -1,0 +1,1 @@
+import{H as e,I as t,W as n}from"./index-DH6OeGTA.js";function r(e){return[e.first_name,e.last_name].filter(Boolean).join(` `)||e.email||e.id}async function i(r){return t.manages?new Map((await n(e.GET(`/oidc/org/members`,{signal:r}))).map(e=>[e.id,e])):new Map}export{i as n,r as t};

@@ -1,1 +1,0 @@
-import{K as e}from"./index-C7x5GK-H.js";function t(t,n){let r=Object.entries(t).filter(([,e])=>e!==void 0);return e(`GET`,`/webhook/analytics/org/timeseries?`+new URLSearchParams(r),void 0,n)}export{t};

@@ -1,0 +1,1 @@
+import{K as e}from"./index-DH6OeGTA.js";function t(t,n){let r=Object.entries(t).filter(([,e])=>e!==void 0);return e(`GET`,`/webhook/analytics/org/timeseries?`+new URLSearchParams(r),void 0,n)}export{t};

@@ -1,1 +1,0 @@
-import{H as e,W as t}from"./index-C7x5GK-H.js";var n=n=>t(e.GET(`/status`,{signal:n})),r=({webhooks:e}={})=>e?Math.max(0,(e.failing_total??0)-e.failing.length):0,i={s3:`Object storage`,db:`Databases`,kv:`Key-value stores`},a=Object.keys(i);export{r as i,i as n,n as r,a as t};
