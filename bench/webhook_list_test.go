@@ -3,7 +3,10 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -33,6 +36,62 @@ func TestWebhookLists(t *testing.T) {
 		s.depth(database, "receipt-list")
 		s.depth(database, "delivery-list")
 	})
+}
+
+// TestWebhookSearch measures searches of BENCH_ROWS receipts: pages, of which the first one looks as
+// far as it may because nothing has its text, and a search and an export of all.
+func TestWebhookSearch(t *testing.T) {
+	rows, ref := rowCount(t), startReference(t)
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
+		in := install(t, database)
+		h := in.hook()
+		s := fixture{in: in, hook: h, destinationID: in.destination(h, "127.0.0.1:9"), rows: rows}
+		in.restart(s.load)
+		path := "/webhook/receipt-list/" + h.id + "?q="
+		for _, search := range []route{
+			{"first page, text in none", path + "not-in-any-receipt", 0},
+			{"first page, text in all", path + "e", 0},
+			{"first page, failing", "/webhook/receipt-list/" + h.id + "?state=failing", 0},
+		} {
+			empty := load(t, ref, 1, 200*time.Millisecond, always(request("GET", "/", "", nil)))
+			got := load(t, in.server, 1, 10*time.Second, always(request("GET", search.path, in.Key, nil)))
+			header := in.call("GET", search.path, nil, new(any))
+			report(fmt.Sprintf("%s: search of %d, %s, p50 ms", database, rows, search.name), millis(got.quantile(0.5)), goal{},
+				"p99 %s, CPU %.1f ms, searched to %s (empty: p50 %s)", ms(got.quantile(0.99)), got.cpu,
+				header.Get("Steward-Searched-To"), ms(empty.quantile(0.5)))
+		}
+		start, pages := time.Now(), 0
+		for page := path + "not-in-any-receipt"; page != ""; pages++ {
+			_, page = s.follow(page)
+		}
+		fmt.Printf("%-58s %8.0f receipts/s, %d requests\n", database+": search of all", float64(rows)/time.Since(start).Seconds(), pages)
+		start = time.Now()
+		lines := in.exported(h.id)
+		if lines != rows {
+			t.Errorf("%d lines, want %d", lines, rows)
+		}
+		fmt.Printf("%-58s %8.0f receipts/s\n", database+": export", float64(rows)/time.Since(start).Seconds())
+	})
+}
+
+// exported returns the number of lines of an export.
+func (in *installation) exported(webhookID string) (lines int) {
+	in.t.Helper()
+	req, err := http.NewRequest("GET", in.URL+"/webhook/receipt-export/"+webhookID, nil)
+	in.Must(err)
+	req.Header.Set("Authorization", "Bearer "+in.Key)
+	res, err := http.DefaultClient.Do(req)
+	in.Must(err)
+	defer res.Body.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := res.Body.Read(buf)
+		lines += bytes.Count(buf[:n], []byte{'\n'})
+		if err == io.EOF {
+			return lines
+		}
+		in.Must(err)
+	}
 }
 
 // depth measures by how much a page at nine tenths of a list, by offset, is slower than the first one.

@@ -57,6 +57,7 @@ func TestWalkFromAnotherGateway(t *testing.T) {
 		"/billing": {`{"id": "evt_1", "type": "invoice.paid"}`},
 		"/ledger":  {`{"id": "evt_1", "type": "invoice.paid"}`, `{"id": "evt_2", "type": "invoice.created"}`},
 		"/deploy":  {`{"ref": "refs/heads/main"}`},
+		"/slack":   {`{"text":"Test: A destination fails\nThis is a test. Nothing is wrong."}`},
 	} {
 		got := map[string]bool{}
 		for _, r := range k.Wait(path, len(want)) {

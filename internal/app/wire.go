@@ -152,8 +152,7 @@ func (p *parts) newServer() *server.Server {
 	socket := thread.NewSocket(p.threads, p.authenticator.IdentifyActive, min(descriptors()/2, 16_384), p.poolSizes.threads)
 	socket.Disk = p.databaseDisk
 	states := p.wireStatus()
-	hooks := p.webhooks.handler(p.base, p.mayReadWebhooks)
-	p.alerts = p.wireAlerts(states.Processes, hooks)
+	p.alerts = p.wireAlerts(states.Processes)
 	return &server.Server{
 		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL, Passkeys: p.provider.HasPasskeys},
 		Org:         &organization.Handler{Store: p.orgRemover.Store, Open: p.cfg.OpenOrganizations},
@@ -170,7 +169,7 @@ func (p *parts) newServer() *server.Server {
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
 		Thread:      &thread.Handler{Store: p.threads, Evals: p.evals},
 		Socket:      socket,
-		Webhook:     hooks,
+		Webhook:     p.webhooks.handler(p.base, p.mayReadWebhooks),
 		Ingest:      p.webhooks.ingest,
 		Tail:        p.webhooks.tails,
 		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},
