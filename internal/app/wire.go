@@ -152,7 +152,8 @@ func (p *parts) newServer() *server.Server {
 	socket := thread.NewSocket(p.threads, p.authenticator.IdentifyActive, min(descriptors()/2, 16_384), p.poolSizes.threads)
 	socket.Disk = p.databaseDisk
 	states := p.wireStatus()
-	p.alerts = p.wireAlerts(states.Processes)
+	hooks := p.webhooks.handler(p.base, p.mayReadWebhooks)
+	p.alerts = p.wireAlerts(states.Processes, hooks)
 	return &server.Server{
 		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL, Passkeys: p.provider.HasPasskeys},
 		Org:         &organization.Handler{Store: p.orgRemover.Store, Open: p.cfg.OpenOrganizations},
@@ -169,7 +170,7 @@ func (p *parts) newServer() *server.Server {
 		Resource:    &resource.Handler{Manager: p.resources, Accounts: p.accounts},
 		Thread:      &thread.Handler{Store: p.threads, Evals: p.evals},
 		Socket:      socket,
-		Webhook:     p.webhooks.handler(p.base, p.mayReadWebhooks),
+		Webhook:     hooks,
 		Ingest:      p.webhooks.ingest,
 		Tail:        p.webhooks.tails,
 		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},

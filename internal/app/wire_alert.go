@@ -4,6 +4,7 @@ import (
 	"steward/internal/alert"
 	"steward/internal/mail"
 	"steward/internal/status"
+	"steward/internal/webhook"
 )
 
 // alerts holds the alert slice's parts.
@@ -13,12 +14,12 @@ type alerts struct {
 	handler   *alert.Handler
 }
 
-// wireAlerts returns the alert slice's parts. processes know how full their disks are.
-func (p *parts) wireAlerts(processes *status.Processes) alerts {
+// wireAlerts returns the alert slice's parts. processes know how full their disks are, and hooks sends
+// tests.
+func (p *parts) wireAlerts(processes *status.Processes, hooks *webhook.Handler) alerts {
 	store := &alert.Store{
 		DB: p.db, Ring: p.ring, Now: p.now, Audit: p.auditLog, Accounts: p.accounts, Mail: p.mailQueue(), HasBackups: p.backups != nil,
 	}
-	hooks := p.webhooks.handler(p.base, p.mayReadWebhooks)
 	evaluator := &alert.Evaluator{
 		Store: store, Webhooks: p.webhooks.store, Counts: hooks.Stats, Evals: p.evals, Processes: processes, Log: p.log,
 	}
