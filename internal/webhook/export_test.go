@@ -196,8 +196,8 @@ func TestExportsEndWithTheirRequest(t *testing.T) {
 		rec := httptest.NewRecorder()
 		func() {
 			defer func() {
-				if p := recover(); p != http.ErrAbortHandler {
-					t.Errorf("panics with %v", p)
+				if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+					t.Errorf("panics with %v", err)
 				}
 			}()
 			lines.Serve(rec, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
