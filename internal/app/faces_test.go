@@ -102,7 +102,7 @@ func envelope(bare answer) string {
 		return failureOf(bare)
 	}
 	switch bare.Header().Get("Content-Type") {
-	case "application/octet-stream", "text/event-stream":
+	case "application/octet-stream", "text/event-stream", "application/x-ndjson":
 		return bare.Body.String()
 	}
 	form, own := ownForm[bare.r.Pattern()]
