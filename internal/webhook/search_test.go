@@ -126,7 +126,7 @@ func TestSearchIsBounded(t *testing.T) {
 			db.SQLite:   `WITH RECURSIVE s (i) AS (SELECT $2 UNION ALL SELECT i + 1 FROM s WHERE i < $3) SELECT printf('7z%024d', i) AS id, x'' AS body FROM s`,
 			db.Postgres: `SELECT '7z' || lpad(i::text, 24, '0') AS id, ''::bytea AS body FROM generate_series($2::bigint, $3::bigint) i`,
 		}[d.Dialect()]
-		dbtest.Fill(t, d, maxLooked+1, func(tx *db.Tx, first, last int) error {
+		dbtest.Fill(t, d, maxLooked+maxRows, func(tx *db.Tx, first, last int) error {
 			_, err := tx.Exec(`INSERT INTO webhook_receipts (key, date, method, query, remote_addr, content_type, size, headers, body)
 				SELECT $1 || id, 0, 'POST', '', '', '', 0, '{}', body FROM (`+series+`) n`, bare(w.ID), first, last)
 			return err
