@@ -22,11 +22,14 @@ type Signal struct{ os.Signal }
 
 func (s Signal) Error() string { return fmt.Sprintf("received the signal %s", s.Signal) }
 
-// drainDelay shows that the process is stopping, and goes on serving for a while: a balancer notices only
-// with its next check, and sends requests until then. SIGINT and a second signal skip the delay.
-func (s *process) drainDelay(ctx context.Context, p *parts) {
+// beginStopping shows that the process is stopping, and goes on serving for the drain delay: a balancer
+// notices only with its next check, and sends requests until then. SIGINT and a second signal skip the
+// delay.
+func (s *process) beginStopping(ctx context.Context, p *parts) {
 	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM) // first: main no longer listens, so a signal would end the process at once
+	// We listen before anybody can see that we are stopping: main no longer does, so that a second signal
+	// would end the process at once.
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
 	p.storage.server.Leave()
 	p.server.Stopping.Store(true)

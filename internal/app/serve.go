@@ -263,7 +263,7 @@ func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, beg
 		return fmt.Errorf("serve other replicas: %w", err)
 	case <-ctx.Done():
 	}
-	s.drainDelay(ctx, p)
+	s.beginStopping(ctx, p)
 	return s.drain(ctx, p, api)
 }
 
