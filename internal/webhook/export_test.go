@@ -96,7 +96,7 @@ func TestStalledExportsHoldNothing(t *testing.T) {
 		}
 		s := h.exportServer(w)
 		var stalled []net.Conn
-		for range maxOrgTests {
+		for range maxOrgRunning {
 			conn, err := net.Dial("tcp", s.Listener.Addr().String())
 			must(t, err)
 			defer conn.Close()

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxTests bounds the tests that run at a time in this process, and maxOrgTests those from one
-	// organization: a destination may take a minute to respond. As many exports may run.
-	maxTests    = 16
-	maxOrgTests = 4
+	// maxRunning bounds the tests that run at a time in this process, and maxOrgRunning those of one
+	// organization: a destination may take a minute to respond. The same bounds hold for exports.
+	maxRunning    = 16
+	maxOrgRunning = 4
 )
 
 // TestResponse is the outcome of testing a destination. The response's fields are absent if there was
@@ -128,7 +128,7 @@ type running struct {
 func (r *running) begin(orgID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.total >= maxTests || r.byOrg[orgID] >= maxOrgTests {
+	if r.total >= maxRunning || r.byOrg[orgID] >= maxOrgRunning {
 		return false
 	}
 	if r.byOrg == nil {

@@ -114,7 +114,7 @@ func TestTestsOfOtherOrganizationsAndUnknownOnesAreNotFound(t *testing.T) {
 func TestTestsAreBounded(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	release := make(chan struct{})
-	arrived := make(chan struct{}, maxTests)
+	arrived := make(chan struct{}, maxRunning)
 	s := newSink(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-release
@@ -122,14 +122,14 @@ func TestTestsAreBounded(t *testing.T) {
 	w, _ := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "`+s.URL+`", "timeout_seconds": 60}`)
 	var held sync.WaitGroup
-	for range maxOrgTests {
+	for range maxOrgRunning {
 		held.Go(func() {
 			if got, err := h.test(to); err != nil || got.Error != nil {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}
-	for range maxOrgTests {
+	for range maxOrgRunning {
 		<-arrived
 	}
 	_, err := h.test(to)
